@@ -1,0 +1,2 @@
+//! The `aleatron` program as a library.
+#![forbid(unsafe_code)]

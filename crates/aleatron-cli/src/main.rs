@@ -1,0 +1,2 @@
+//! The `aleatron` program.
+fn main() {}

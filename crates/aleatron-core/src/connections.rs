@@ -1,0 +1,120 @@
+//! Which inputs each neuron of a sparse layer sees, as compressed rows.
+
+use crate::error::{Error, Quantity, Result};
+
+/// The connections of a sparse layer: for each neuron a strictly increasing list of inputs.
+///
+/// ```
+/// use aleatron_core::Connections;
+/// let mask = [true, false, true, false, false, true];
+/// let connections = Connections::from_mask(&mask, 3)?;
+/// assert_eq!(connections.inputs_of(0), [0, 2]);
+/// assert_eq!(connections.inputs_of(1), [2]);
+/// assert_eq!(connections.len(), 3);
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Connections {
+    n_inputs: usize,
+    offsets: Vec<usize>,
+    inputs: Vec<u32>,
+}
+
+impl Connections {
+    /// The connections where `mask`, row-major of neurons by inputs, is true.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] where the mask is not whole rows,
+    /// [`Error::TooLarge`] past 2^32 inputs.
+    pub fn from_mask(mask: &[bool], n_inputs: usize) -> Result<Self> {
+        if n_inputs == 0 {
+            return Err(Error::Zero(Quantity::Inputs));
+        }
+        if !mask.len().is_multiple_of(n_inputs) {
+            return Err(Error::Ragged { what: Quantity::Connections, actual: mask.len(), divisor: n_inputs });
+        }
+        Self::from_rows(mask.chunks(n_inputs).map(|row| (0..n_inputs).filter(|&i| row[i])), n_inputs)
+    }
+
+    /// The connections listed for each neuron.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] where a list does not strictly
+    /// increase, [`Error::UnknownInput`] where it names an input at or past `n_inputs`, [`Error::TooLarge`] past
+    /// 2^32 inputs.
+    pub fn from_rows<Row>(rows: impl IntoIterator<Item = Row>, n_inputs: usize) -> Result<Self>
+    where
+        Row: IntoIterator<Item = usize>,
+    {
+        if n_inputs == 0 {
+            return Err(Error::Zero(Quantity::Inputs));
+        }
+        if n_inputs as u128 > 1 << 32 {
+            return Err(Error::TooLarge { what: Quantity::Inputs, actual: n_inputs as u128, limit: 1 << 32 });
+        }
+        let mut connections = Self { n_inputs, offsets: vec![0], inputs: Vec::new() };
+        for (neuron, row) in rows.into_iter().enumerate() {
+            let mut previous = None;
+            for (position, input) in row.into_iter().enumerate() {
+                if input >= n_inputs {
+                    return Err(Error::UnknownInput { neuron, input, n_inputs });
+                }
+                if previous.is_some_and(|previous| previous >= input) {
+                    return Err(Error::UnsortedConnections { neuron, position, input });
+                }
+                previous = Some(input);
+                connections.inputs.push(input as u32);
+            }
+            connections.offsets.push(connections.inputs.len());
+        }
+        if connections.n_neurons() == 0 {
+            return Err(Error::Zero(Quantity::Neurons));
+        }
+        Ok(connections)
+    }
+
+    /// The number of inputs.
+    #[must_use]
+    pub fn n_inputs(&self) -> usize {
+        self.n_inputs
+    }
+
+    /// The number of neurons.
+    #[must_use]
+    pub fn n_neurons(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The number of connections.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Whether there is no connection at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Where each neuron's connections start in [`Self::inputs`], and where the last one's end.
+    #[must_use]
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
+    }
+
+    /// The inputs of all connections, neuron after neuron.
+    #[must_use]
+    pub fn inputs(&self) -> &[u32] {
+        &self.inputs
+    }
+
+    /// The inputs of one neuron; none for a neuron that is not there.
+    #[must_use]
+    pub fn inputs_of(&self, neuron: usize) -> &[u32] {
+        match (self.offsets.get(neuron), self.offsets.get(neuron + 1)) {
+            (Some(&start), Some(&end)) => &self.inputs[start..end],
+            _ => &[],
+        }
+    }
+}

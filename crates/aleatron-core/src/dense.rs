@@ -1,0 +1,168 @@
+//! The shape of a dense layer, how large its parts are, and what its counts mean.
+
+use crate::error::{Error, Quantity, Result};
+use crate::stream::Length;
+
+/// How a stream's share of ones is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Polarity {
+    /// Values in [0, 1], the share of ones; AND multiplies.
+    #[default]
+    Unipolar,
+    /// Values in [-1, 1], twice the share of ones less one; XNOR multiplies.
+    Bipolar,
+}
+
+impl Polarity {
+    /// The least and the greatest value.
+    #[must_use]
+    pub const fn interval(self) -> [f64; 2] {
+        match self {
+            Self::Unipolar => [0.0, 1.0],
+            Self::Bipolar => [-1.0, 1.0],
+        }
+    }
+
+    /// The share of ones that stands for `value`.
+    #[inline]
+    #[must_use]
+    pub fn probability(self, value: f64) -> f64 {
+        match self {
+            Self::Unipolar => value,
+            Self::Bipolar => (value + 1.0) / 2.0,
+        }
+    }
+
+    /// The value a share of ones stands for.
+    #[inline]
+    #[must_use]
+    pub fn value_of(self, probability: f64) -> f64 {
+        match self {
+            Self::Unipolar => probability,
+            Self::Bipolar => 2.0 * probability - 1.0,
+        }
+    }
+
+    /// The value of `count` ones (or matches) summed over `n` products of streams of `length`: `count / L`, or
+    /// `(2 count - n L) / L`. Everything else is integer, so this is the one place where a layer rounds.
+    #[inline]
+    #[must_use]
+    pub fn decode(self, count: u64, n: usize, length: Length) -> f64 {
+        let bits = length.bits() as f64;
+        match self {
+            Self::Unipolar => count as f64 / bits,
+            Self::Bipolar => {
+                // i128: n * L may pass 2^63 before a layer stops fitting into memory, and the rounding is one.
+                let signed = 2 * i128::from(count) - n as i128 * length.bits() as i128;
+                signed as f64 / bits
+            }
+        }
+    }
+}
+
+/// Inputs, neurons, length and polarity of a layer: all at least 1, and every derived size checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DenseShape {
+    n_inputs: usize,
+    n_neurons: usize,
+    length: Length,
+    polarity: Polarity,
+}
+
+impl DenseShape {
+    /// A layer of `n_neurons` neurons over `n_inputs` inputs.
+    ///
+    /// ```
+    /// use aleatron_core::{DenseShape, Length, Polarity};
+    /// let shape = DenseShape::new(1000, 500, Length::new(1024)?, Polarity::Unipolar)?;
+    /// assert_eq!(shape.weight_bytes(), 64_000_000);
+    /// assert!(DenseShape::new(0, 1, Length::new(64)?, Polarity::Unipolar).is_err());
+    /// # Ok::<(), aleatron_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either, [`Error::Memory`] where the
+    /// weights' size overflows an address.
+    pub fn new(n_inputs: usize, n_neurons: usize, length: Length, polarity: Polarity) -> Result<Self> {
+        for (what, n) in [(Quantity::Inputs, n_inputs), (Quantity::Neurons, n_neurons)] {
+            if n == 0 {
+                return Err(Error::Zero(what));
+            }
+            if n as u128 > 1 << 32 {
+                return Err(Error::TooLarge { what, actual: n as u128, limit: 1 << 32 });
+            }
+        }
+        let shape = Self { n_inputs, n_neurons, length, polarity };
+        let bytes = n_inputs as u128 * n_neurons as u128 * length.words() as u128 * 8;
+        if bytes > isize::MAX as u128 {
+            return Err(Error::Memory { what: Quantity::Weights, bytes, available: None });
+        }
+        Ok(shape)
+    }
+
+    /// The number of inputs.
+    #[must_use]
+    pub const fn n_inputs(&self) -> usize {
+        self.n_inputs
+    }
+
+    /// The number of neurons.
+    #[must_use]
+    pub const fn n_neurons(&self) -> usize {
+        self.n_neurons
+    }
+
+    /// The stream length.
+    #[must_use]
+    pub const fn length(&self) -> Length {
+        self.length
+    }
+
+    /// The polarity.
+    #[must_use]
+    pub const fn polarity(&self) -> Polarity {
+        self.polarity
+    }
+
+    /// The weights, one per neuron and input.
+    #[must_use]
+    pub const fn n_weights(&self) -> usize {
+        self.n_inputs * self.n_neurons
+    }
+
+    /// The packed words of one sample's inputs, which is also that of one neuron's weights.
+    #[must_use]
+    pub const fn row_words(&self) -> usize {
+        self.n_inputs * self.length.words()
+    }
+
+    /// The packed words of all weight streams.
+    #[must_use]
+    pub const fn weight_words(&self) -> usize {
+        self.row_words() * self.n_neurons
+    }
+
+    /// The bytes of all weight streams.
+    #[must_use]
+    pub const fn weight_bytes(&self) -> usize {
+        self.weight_words() * 8
+    }
+
+    /// The value of one neuron's count.
+    #[must_use]
+    pub fn decode(&self, count: u64) -> f64 {
+        self.polarity.decode(count, self.n_inputs, self.length)
+    }
+
+    /// The number of samples in `values` inputs.
+    ///
+    /// # Errors
+    /// [`Error::Ragged`] where they are not whole samples.
+    pub fn samples_in(&self, values: usize) -> Result<usize> {
+        if values.is_multiple_of(self.n_inputs) {
+            Ok(values / self.n_inputs)
+        } else {
+            Err(Error::Ragged { what: Quantity::Inputs, actual: values, divisor: self.n_inputs })
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The one error of the core: which quantity was wrong, where, and what it was.
+
+use std::fmt;
+
+/// The result of every fallible operation of the core.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What an [`Error`] speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Quantity {
+    /// A probability, in [0, 1].
+    Probability,
+    /// A value of a unipolar ([0, 1]) or bipolar ([-1, 1]) stream.
+    Value,
+    /// A weight of a layer.
+    Weight,
+    /// The number of inputs of a layer.
+    Inputs,
+    /// The number of neurons of a layer.
+    Neurons,
+    /// The number of samples in a batch.
+    Samples,
+    /// The length of a stream in bits.
+    Length,
+    /// The number of packed words.
+    Words,
+    /// The number of streams in a matrix.
+    Streams,
+    /// The index of a layer in its network.
+    Layer,
+    /// The row (sample or neuron) in a Philox counter.
+    Row,
+    /// The weights of a layer as a whole.
+    Weights,
+    /// The encoded inputs of a call as a whole.
+    EncodedInputs,
+    /// The counts a layer returns.
+    Counts,
+    /// The connections of a sparse layer.
+    Connections,
+    /// The width of a neuron's registers in bits.
+    DataWidth,
+    /// The number of fraction bits of a fixed-point number.
+    Fraction,
+    /// The steps of a neuron's run.
+    Steps,
+    /// The input currents of a neuron's run.
+    Currents,
+    /// The noise of a neuron's run.
+    Noise,
+    /// The result of a neuron's run.
+    Trace,
+    /// A bit, which is 0 or 1.
+    Bit,
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Probability => "probability",
+            Self::Value => "value",
+            Self::Weight => "weight",
+            Self::Inputs => "number of inputs",
+            Self::Neurons => "number of neurons",
+            Self::Samples => "number of samples",
+            Self::Length => "stream length",
+            Self::Words => "number of packed words",
+            Self::Streams => "number of streams",
+            Self::Layer => "layer index",
+            Self::Row => "row",
+            Self::Weights => "weights",
+            Self::EncodedInputs => "encoded inputs",
+            Self::Counts => "counts",
+            Self::Connections => "connections",
+            Self::DataWidth => "data width",
+            Self::Fraction => "fraction bits",
+            Self::Steps => "number of steps",
+            Self::Currents => "number of currents",
+            Self::Noise => "number of noise values",
+            Self::Trace => "trace",
+            Self::Bit => "bit",
+        })
+    }
+}
+
+/// What went wrong, with the index and the value at fault.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number is NaN or lies outside its interval.
+    #[error("{what} at index {index} is {value}, not in [{low}, {high}]")]
+    OutOfRange {
+        /// What the number is.
+        what: Quantity,
+        /// Its flat, row-major index in the argument.
+        index: usize,
+        /// The number.
+        value: f64,
+        /// The least value allowed.
+        low: f64,
+        /// The greatest value allowed.
+        high: f64,
+    },
+    /// A size that must be at least 1 is 0.
+    #[error("{0} must be at least 1")]
+    Zero(Quantity),
+    /// Two sizes that must agree do not.
+    #[error("{what}: expected {expected}, got {actual}")]
+    Mismatch {
+        /// What has the wrong size.
+        what: Quantity,
+        /// The size it must have.
+        expected: usize,
+        /// The size it has.
+        actual: usize,
+    },
+    /// A number of elements does not divide into rows.
+    #[error("{what}: {actual} is not a multiple of {divisor}")]
+    Ragged {
+        /// What is ragged.
+        what: Quantity,
+        /// The number of elements.
+        actual: usize,
+        /// The size of a row.
+        divisor: usize,
+    },
+    /// A size is past what the specification or the type can hold.
+    #[error("{what} is {actual}, the most is {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: Quantity,
+        /// Its size.
+        actual: u128,
+        /// The largest size allowed.
+        limit: u128,
+    },
+    /// A size is below what is allowed.
+    #[error("{what} is {actual}, the least is {limit}")]
+    TooSmall {
+        /// What is too small.
+        what: Quantity,
+        /// Its size.
+        actual: u128,
+        /// The smallest size allowed.
+        limit: u128,
+    },
+    /// Something would not fit into memory; nothing was allocated.
+    #[error("{what} would take {bytes} bytes{}", available_text(.available))]
+    Memory {
+        /// What would be allocated.
+        what: Quantity,
+        /// The bytes it would take.
+        bytes: u128,
+        /// The bytes free at the time, where the system says.
+        available: Option<u64>,
+    },
+    /// A neuron's list of connections is not strictly increasing.
+    #[error(
+        "connections of neuron {neuron} are not strictly increasing at position {position} (input {input})"
+    )]
+    UnsortedConnections {
+        /// The neuron.
+        neuron: usize,
+        /// The position in its list.
+        position: usize,
+        /// The input found there.
+        input: usize,
+    },
+    /// A connection names an input the layer does not have.
+    #[error("neuron {neuron} is connected to input {input}, but there are {n_inputs} inputs")]
+    UnknownInput {
+        /// The neuron.
+        neuron: usize,
+        /// The input named.
+        input: usize,
+        /// The inputs there are.
+        n_inputs: usize,
+    },
+    /// A packed stream has ones past its length.
+    #[error("stream {stream} has ones past its length of {length} bits")]
+    DirtyTail {
+        /// The row of the stream.
+        stream: usize,
+        /// Its length.
+        length: usize,
+    },
+}
+
+fn available_text(available: &Option<u64>) -> String {
+    available.map_or_else(String::new, |bytes| format!(", {bytes} are available"))
+}

@@ -1,0 +1,40 @@
+//! What the bits of Aleatron mean.
+//!
+//! This crate defines every stream bit ([`philox`], [`address`], [`threshold`]), the containers that hold
+//! them ([`stream`]), the gates that combine them ([`gates`]), what a dense or sparse layer counts
+//! ([`dense`], [`connections`]) and how a fixed-point neuron steps ([`lif`]). It holds no kernels: beside each
+//! operation stands a plain version in [`reference`](mod@reference), one bit at a time and never optimised,
+//! and [`conformance`] is the one suite of cases that every faster backend is compared with.
+//!
+//! Start with [`stream`], then [`address`]; the specification in prose is `docs/streams.md`.
+//!
+//! ```
+//! use aleatron_core::{Length, StreamAddress, Threshold, reference};
+//!
+//! let half = Threshold::from_probability(0.5)?;
+//! let stream = reference::encode(half, Length::new(128)?, StreamAddress::input(42, 0, 0));
+//! assert_eq!(stream.words(), [0x73b5_ad63_6315_0fac, 0xc73d_b848_145b_a3e7]);
+//! # Ok::<(), aleatron_core::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod conformance;
+pub mod connections;
+pub mod dense;
+pub mod error;
+pub mod gates;
+pub mod golden;
+pub mod lif;
+pub mod philox;
+pub mod reference;
+pub mod stream;
+pub mod threshold;
+pub mod weights;
+
+pub use address::{Domain, LayerIndex, StreamAddress};
+pub use connections::Connections;
+pub use dense::{DenseShape, Polarity};
+pub use error::{Error, Quantity, Result};
+pub use stream::{BitStream, Length, StreamMatrix};
+pub use threshold::Threshold;

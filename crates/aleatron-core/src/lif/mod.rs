@@ -1,0 +1,7 @@
+//! Leaky integrate-and-fire neurons: [`fixed`] in the integers a chip has, [`float`] in f32 for training.
+
+pub mod fixed;
+pub mod float;
+
+pub use fixed::{FixedPointLif, LifDrive, LifParams, LifTrace};
+pub use float::{LifLayer, LifLayerParams};

@@ -1,0 +1,243 @@
+//! Packed streams: bit `k` lives in word `k / 64` at position `k % 64`, least significant first, and the bits
+//! past the length are zero, always. That is `numpy.packbits(bits, bitorder="little")` viewed as `<u8`.
+
+use crate::error::{Error, Quantity, Result};
+
+/// Bits per packed word.
+pub const WORD_BITS: usize = 64;
+
+/// The length of a stream in bits: at least 1, at most 2^34 (29 bits of a counter index 32-bit words).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Length(usize);
+
+impl Length {
+    /// The longest stream a counter can address.
+    pub const MAX: u64 = 1 << 34;
+
+    /// A length of `bits`.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] for 0, [`Error::TooLarge`] past [`Self::MAX`].
+    pub fn new(bits: usize) -> Result<Self> {
+        match bits {
+            0 => Err(Error::Zero(Quantity::Length)),
+            _ if bits as u64 > Self::MAX => {
+                Err(Error::TooLarge { what: Quantity::Length, actual: bits as u128, limit: Self::MAX.into() })
+            }
+            _ => Ok(Self(bits)),
+        }
+    }
+
+    /// The length in bits.
+    #[inline]
+    #[must_use]
+    pub const fn bits(self) -> usize {
+        self.0
+    }
+
+    /// The 64-bit words a stream of this length takes.
+    #[inline]
+    #[must_use]
+    pub const fn words(self) -> usize {
+        self.0.div_ceil(WORD_BITS)
+    }
+
+    /// The 32-bit words a stream of this length draws.
+    #[inline]
+    #[must_use]
+    pub const fn draw_words(self) -> usize {
+        self.0.div_ceil(32)
+    }
+
+    /// The bits of the last word that belong to the stream.
+    #[inline]
+    #[must_use]
+    pub const fn tail_mask(self) -> u64 {
+        u64::MAX >> ((WORD_BITS - self.0 % WORD_BITS) % WORD_BITS)
+    }
+}
+
+/// One packed stream.
+///
+/// ```
+/// use aleatron_core::{BitStream, gates};
+/// let a = BitStream::from_bits(&[1, 1, 0, 0, 1])?;
+/// let b = BitStream::from_bits(&[1, 0, 1, 0, 1])?;
+/// assert_eq!(gates::and(&a, &b)?.to_bits(), [1, 0, 0, 0, 1]);
+/// assert_eq!(a.ones(), 3);
+/// assert_eq!(gates::not(&a).ones(), 2);
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BitStream {
+    length: Length,
+    words: Vec<u64>,
+}
+
+impl BitStream {
+    /// The stream of zeros.
+    #[must_use]
+    pub fn zeros(length: Length) -> Self {
+        Self { length, words: vec![0; length.words()] }
+    }
+
+    /// The stream of the given bits; any byte other than 0 is a 1.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] without bits.
+    pub fn from_bits(bits: &[u8]) -> Result<Self> {
+        let mut stream = Self::zeros(Length::new(bits.len())?);
+        for (word, bits) in stream.words.iter_mut().zip(bits.chunks(WORD_BITS)) {
+            *word = bits.iter().enumerate().fold(0, |word, (k, &bit)| word | u64::from(bit != 0) << k);
+        }
+        Ok(stream)
+    }
+
+    /// A stream of packed words.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where the number of words is not that of the length, [`Error::DirtyTail`] where a
+    /// bit past the length is set.
+    pub fn from_words(words: Vec<u64>, length: Length) -> Result<Self> {
+        check_words(&words, 1, length)?;
+        Ok(Self { length, words })
+    }
+
+    /// The stream of words made by `word(index)`; bits past the length are cleared.
+    pub(crate) fn from_fn(length: Length, word: impl FnMut(usize) -> u64) -> Self {
+        let mut words: Vec<u64> = (0..length.words()).map(word).collect();
+        if let Some(last) = words.last_mut() {
+            *last &= length.tail_mask();
+        }
+        Self { length, words }
+    }
+
+    /// The length.
+    #[must_use]
+    pub fn length(&self) -> Length {
+        self.length
+    }
+
+    /// The packed words.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The packed words, by value.
+    #[must_use]
+    pub fn into_words(self) -> Vec<u64> {
+        self.words
+    }
+
+    /// Bit `k`; `None` past the end.
+    #[must_use]
+    pub fn get(&self, k: usize) -> Option<bool> {
+        (k < self.length.bits()).then(|| self.words[k / WORD_BITS] >> (k % WORD_BITS) & 1 == 1)
+    }
+
+    /// The bits, one byte each.
+    #[must_use]
+    pub fn to_bits(&self) -> Vec<u8> {
+        (0..self.length.bits()).map(|k| (self.words[k / WORD_BITS] >> (k % WORD_BITS)) as u8 & 1).collect()
+    }
+
+    /// The number of ones.
+    #[must_use]
+    pub fn ones(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+/// Many packed streams of one length, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StreamMatrix {
+    rows: usize,
+    length: Length,
+    words: Vec<u64>,
+}
+
+impl StreamMatrix {
+    /// `rows` streams of zeros.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where they do not fit.
+    pub fn zeros(rows: usize, length: Length) -> Result<Self> {
+        let bytes = rows as u128 * length.words() as u128 * 8;
+        let failed = || Error::Memory { what: Quantity::Streams, bytes, available: None };
+        let n_words = rows.checked_mul(length.words()).ok_or_else(failed)?;
+        let mut words = Vec::new();
+        words.try_reserve_exact(n_words).map_err(|_| failed())?;
+        words.resize(n_words, 0);
+        Ok(Self { rows, length, words })
+    }
+
+    /// Streams of packed words, row after row.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where the number of words is not `rows` times that of the length,
+    /// [`Error::DirtyTail`] with the first row that has a bit past the length set.
+    pub fn from_words(words: Vec<u64>, rows: usize, length: Length) -> Result<Self> {
+        check_words(&words, rows, length)?;
+        Ok(Self { rows, length, words })
+    }
+
+    /// Streams of words this crate has made itself: as many as there must be, tails clean.
+    pub(crate) fn from_clean_words(words: Vec<u64>, rows: usize, length: Length) -> Self {
+        debug_assert!(check_words(&words, rows, length).is_ok());
+        Self { rows, length, words }
+    }
+
+    /// The number of streams.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Their length.
+    #[must_use]
+    pub fn length(&self) -> Length {
+        self.length
+    }
+
+    /// All packed words.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// All packed words, by value.
+    #[must_use]
+    pub fn into_words(self) -> Vec<u64> {
+        self.words
+    }
+
+    /// The stream at `row`; `None` past the end.
+    #[must_use]
+    pub fn stream(&self, row: usize) -> Option<BitStream> {
+        let n = self.length.words();
+        let words = self.words.get(row.checked_mul(n)?..)?.get(..n)?;
+        Some(BitStream { length: self.length, words: words.to_vec() })
+    }
+}
+
+/// Checks packed words from outside: their number, and the clean tail every operation relies on.
+///
+/// # Errors
+/// [`Error::Mismatch`] or [`Error::DirtyTail`].
+pub fn check_words(words: &[u64], rows: usize, length: Length) -> Result<()> {
+    let n = length.words();
+    if rows.checked_mul(n) != Some(words.len()) {
+        return Err(Error::Mismatch {
+            what: Quantity::Words,
+            expected: rows.saturating_mul(n),
+            actual: words.len(),
+        });
+    }
+    let dirty = !length.tail_mask();
+    let clean = |row: &[u64]| row.last().is_none_or(|last| last & dirty == 0);
+    match words.chunks_exact(n).position(|row| !clean(row)) {
+        Some(stream) => Err(Error::DirtyTail { stream, length: length.bits() }),
+        None => Ok(()),
+    }
+}

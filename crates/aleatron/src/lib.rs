@@ -1,0 +1,2 @@
+//! Neural networks as streams of random bits.
+#![forbid(unsafe_code)]
