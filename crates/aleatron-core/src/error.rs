@@ -53,6 +53,20 @@ pub enum Quantity {
     Trace,
     /// A bit, which is 0 or 1.
     Bit,
+    /// The width of a generator's integers in bits.
+    Width,
+    /// The dimension of a Sobol sequence, counted from 1.
+    SobolDimension,
+    /// The base of a Halton sequence.
+    HaltonBase,
+    /// A tap of an LFSR, counted from 1 at the low end.
+    LfsrTap,
+    /// The first state of an LFSR.
+    LfsrSeed,
+    /// The index among the independent sequences that one generator offers.
+    Sequence,
+    /// The counts of all products of two sequences.
+    CountTable,
 }
 
 impl fmt::Display for Quantity {
@@ -80,6 +94,13 @@ impl fmt::Display for Quantity {
             Self::Noise => "number of noise values",
             Self::Trace => "trace",
             Self::Bit => "bit",
+            Self::Width => "generator width",
+            Self::SobolDimension => "Sobol dimension",
+            Self::HaltonBase => "Halton base",
+            Self::LfsrTap => "LFSR tap",
+            Self::LfsrSeed => "LFSR seed",
+            Self::Sequence => "index of an independent sequence",
+            Self::CountTable => "count table",
         })
     }
 }
@@ -176,6 +197,18 @@ pub enum Error {
         input: usize,
         /// The inputs there are.
         n_inputs: usize,
+    },
+    /// A tap of an LFSR is named twice.
+    #[error("LFSR tap {tap} is given twice")]
+    RepeatedTap {
+        /// The tap, counted from 1.
+        tap: u32,
+    },
+    /// The highest tap of an LFSR is missing: its states would not form a cycle.
+    #[error("the taps of an LFSR of {width} bits must include {width}")]
+    MissingTap {
+        /// The width.
+        width: u32,
     },
     /// A packed stream has ones past its length.
     #[error("stream {stream} has ones past its length of {length} bits")]

@@ -6,6 +6,8 @@
 //! operation stands a plain version in [`reference`](mod@reference), one bit at a time and never optimised,
 //! and [`conformance`] is the one suite of cases that every faster backend is compared with.
 //!
+//! Sequences that streams share, as hardware does, are in [`generator`]; [`correlation`] measures two streams.
+//!
 //! Start with [`stream`], then [`address`]; the specification in prose is `docs/streams.md`.
 //!
 //! ```
@@ -21,9 +23,11 @@
 pub mod address;
 pub mod conformance;
 pub mod connections;
+pub mod correlation;
 pub mod dense;
 pub mod error;
 pub mod gates;
+pub mod generator;
 pub mod golden;
 pub mod lif;
 pub mod philox;
@@ -34,7 +38,9 @@ pub mod weights;
 
 pub use address::{Domain, LayerIndex, StreamAddress};
 pub use connections::Connections;
+pub use correlation::Overlap;
 pub use dense::{DenseShape, Polarity};
 pub use error::{Error, Quantity, Result};
+pub use generator::{CountTable, Pairing, Sequence, Sharing, Width};
 pub use stream::{BitStream, Length, StreamMatrix};
 pub use threshold::Threshold;

@@ -1,0 +1,217 @@
+//! Linear-feedback shift registers: Fibonacci form, shifting left.
+
+use super::Width;
+use crate::error::{Error, Quantity, Result};
+
+/// Taps that give the longest cycle, for widths 3 to 32.
+const MAXIMAL: [&[u32]; 30] = [
+    &[3, 2],
+    &[4, 3],
+    &[5, 3],
+    &[6, 5],
+    &[7, 6],
+    &[8, 6, 5, 4],
+    &[9, 5],
+    &[10, 7],
+    &[11, 9],
+    &[12, 6, 4, 1],
+    &[13, 4, 3, 1],
+    &[14, 5, 3, 1],
+    &[15, 14],
+    &[16, 15, 13, 4],
+    &[17, 14],
+    &[18, 11],
+    &[19, 6, 2, 1],
+    &[20, 17],
+    &[21, 19],
+    &[22, 21],
+    &[23, 18],
+    &[24, 23, 22, 17],
+    &[25, 22],
+    &[26, 6, 2, 1],
+    &[27, 5, 2, 1],
+    &[28, 25],
+    &[29, 27],
+    &[30, 6, 4, 1],
+    &[31, 28],
+    &[32, 22, 2, 1],
+];
+
+/// A shift register: the new low bit is the XOR of the tapped bits, the first output is the seed, and 0 never comes.
+///
+/// ```
+/// use aleatron_core::generator::{Lfsr, Width};
+/// let lfsr = Lfsr::with_taps(Width::EIGHT, &[8, 6, 5, 4], 1)?;
+/// assert_eq!(lfsr, Lfsr::new(Width::EIGHT, 1)?);
+/// assert_eq!(lfsr.values().take(6).collect::<Vec<_>>(), [1, 2, 4, 8, 17, 35]);
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lfsr {
+    width: Width,
+    /// Bit t - 1 is set for tap t.
+    mask: u32,
+    seed: u32,
+}
+
+impl Lfsr {
+    /// The narrowest register.
+    pub const MIN_WIDTH: u32 = 3;
+
+    /// A register with the cycle of `2^W - 1` states.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`] for a width below 3, and what the seed is refused for: [`Error::Zero`],
+    /// [`Error::TooLarge`].
+    pub fn new(width: Width, seed: u32) -> Result<Self> {
+        let index = width.bits().checked_sub(Self::MIN_WIDTH);
+        match index.and_then(|index| MAXIMAL.get(index as usize)) {
+            Some(taps) => Self::with_taps(width, taps, seed),
+            None => Err(too_narrow(width)),
+        }
+    }
+
+    /// A register with the given taps, counted from 1 at the low end. The highest must be the width, else states
+    /// would be lost; whether the cycle is the longest possible is the caller's affair.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`] for a width below 3; [`Error::Zero`], [`Error::TooLarge`], [`Error::RepeatedTap`] or
+    /// [`Error::MissingTap`] for the taps; [`Error::Zero`] or [`Error::TooLarge`] for the seed.
+    pub fn with_taps(width: Width, taps: &[u32], seed: u32) -> Result<Self> {
+        if width.bits() < Self::MIN_WIDTH {
+            return Err(too_narrow(width));
+        }
+        let mut mask = 0_u32;
+        for &tap in taps {
+            if tap == 0 {
+                return Err(Error::Zero(Quantity::LfsrTap));
+            }
+            if tap > width.bits() {
+                let limit = width.bits().into();
+                return Err(Error::TooLarge { what: Quantity::LfsrTap, actual: tap.into(), limit });
+            }
+            if mask >> (tap - 1) & 1 == 1 {
+                return Err(Error::RepeatedTap { tap });
+            }
+            mask |= 1 << (tap - 1);
+        }
+        if mask >> (width.bits() - 1) == 0 {
+            return Err(Error::MissingTap { width: width.bits() });
+        }
+        match u64::from(seed) {
+            0 => Err(Error::Zero(Quantity::LfsrSeed)),
+            state if state >= width.one() => Err(Error::TooLarge {
+                what: Quantity::LfsrSeed,
+                actual: state.into(),
+                limit: u128::from(width.one()) - 1,
+            }),
+            _ => Ok(Self { width, mask, seed }),
+        }
+    }
+
+    /// The width of its integers.
+    #[must_use]
+    pub const fn width(&self) -> Width {
+        self.width
+    }
+
+    /// The first state.
+    #[must_use]
+    pub const fn seed(&self) -> u32 {
+        self.seed
+    }
+
+    /// The taps, highest first.
+    pub fn taps(&self) -> impl Iterator<Item = u32> + use<> {
+        let mask = self.mask;
+        (1..=Width::MAX).rev().filter(move |tap| mask >> (tap - 1) & 1 == 1)
+    }
+
+    pub(super) fn taps_text(&self) -> String {
+        self.taps().map(|tap| tap.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// The state after `state`.
+    #[inline]
+    const fn step(&self, state: u32) -> u32 {
+        let full = (self.width.one() - 1) as u32;
+        (state << 1 | (state & self.mask).count_ones() & 1) & full
+    }
+
+    /// The integers, without end.
+    #[must_use]
+    pub const fn values(&self) -> LfsrValues {
+        LfsrValues { lfsr: *self, state: self.seed }
+    }
+
+    /// The same register, started `steps` steps later. Takes the time of `log2(steps)` small products.
+    ///
+    /// ```
+    /// use aleatron_core::generator::{Lfsr, Width};
+    /// let lfsr = Lfsr::new(Width::new(16)?, 44_257)?;
+    /// assert_eq!(Some(lfsr.advanced(1000).seed()), lfsr.values().nth(1000));
+    /// # Ok::<(), aleatron_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn advanced(&self, mut steps: u64) -> Self {
+        // A step is linear over GF(2): column b is where the state with only bit b set goes.
+        let mut power: [u32; 32] = std::array::from_fn(|b| self.step(1 << b));
+        let mut state = self.seed;
+        while steps > 0 {
+            if steps & 1 == 1 {
+                state = apply(&power, state);
+            }
+            power = power.map(|column| apply(&power, column));
+            steps >>= 1;
+        }
+        Self { seed: state, ..*self }
+    }
+
+    /// `index` golden sections of the longest cycle further on.
+    pub(super) fn nth(&self, index: usize) -> Self {
+        let cycle = u128::from(self.width.one() - 1);
+        // 2^64 / golden ratio
+        let section = (cycle * 0x9e37_79b9_7f4a_7c15) >> 64;
+        self.advanced((index as u128 % cycle * section % cycle) as u64)
+    }
+
+    /// The number of steps from this register's seed to the seed of `other`, forwards or backwards, if it is at most
+    /// `within` and both are the same register otherwise.
+    #[must_use]
+    pub fn distance(&self, other: &Self, within: usize) -> Option<usize> {
+        if (self.width, self.mask) != (other.width, other.mask) {
+            return None;
+        }
+        let forwards = self.values().take(within + 1).position(|state| state == other.seed);
+        let backwards = other.values().take(within + 1).position(|state| state == self.seed);
+        [forwards, backwards].into_iter().flatten().min()
+    }
+}
+
+fn too_narrow(width: Width) -> Error {
+    Error::TooSmall { what: Quantity::Width, actual: width.bits().into(), limit: Lfsr::MIN_WIDTH.into() }
+}
+
+/// The linear map with the given columns, applied to a state.
+fn apply(columns: &[u32; 32], state: u32) -> u32 {
+    let set = columns.iter().enumerate().filter(|(b, _)| state >> b & 1 == 1);
+    set.fold(0, |sum, (_, column)| sum ^ column)
+}
+
+/// The states of an [`Lfsr`].
+#[derive(Debug, Clone)]
+pub struct LfsrValues {
+    lfsr: Lfsr,
+    state: u32,
+}
+
+impl Iterator for LfsrValues {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let state = self.state;
+        self.state = self.lfsr.step(state);
+        Some(state)
+    }
+}

@@ -1,0 +1,55 @@
+//! The temporal code: a counter.
+
+use super::Width;
+use crate::error::{Error, Quantity, Result};
+
+/// `U_k = k mod 2^W`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ramp {
+    width: Width,
+}
+
+impl Ramp {
+    /// A counter of `width` bits.
+    #[must_use]
+    pub const fn new(width: Width) -> Self {
+        Self { width }
+    }
+
+    /// The width of its integers.
+    #[must_use]
+    pub const fn width(&self) -> Width {
+        self.width
+    }
+
+    /// The integers, without end.
+    #[must_use]
+    pub const fn values(&self) -> RampValues {
+        RampValues { next: 0, width: self.width }
+    }
+
+    pub(super) fn nth(&self, index: usize) -> Result<Self> {
+        match index {
+            0 => Ok(*self),
+            _ => Err(Error::TooLarge { what: Quantity::Sequence, actual: index as u128, limit: 0 }),
+        }
+    }
+}
+
+/// The integers of a [`Ramp`].
+#[derive(Debug, Clone)]
+pub struct RampValues {
+    next: u64,
+    width: Width,
+}
+
+impl Iterator for RampValues {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let value = self.next & (self.width.one() - 1);
+        self.next = self.next.wrapping_add(1);
+        Some(value as u32)
+    }
+}
