@@ -1,4 +1,5 @@
 //! The shared generators, correlation and count tables against known answers and the plain reference.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 use aleatron_core::generator::{
     CountTable, Halton, Lfsr, Pairing, PrefixCounts, Ramp, Sequence, Sharing, Sobol, Warning, Width,
