@@ -296,13 +296,13 @@ proptest! {
         let inputs: Vec<u64> = (0..2 * n).map(|k| threshold(k + 100)).collect();
         let weight_streams = pairing.encode_weights(&weights, n, length).unwrap();
         let input_streams = pairing.encode_inputs(&inputs, n, length).unwrap();
-        for row in 0..n * m {
+        for (row, &threshold) in weights.iter().enumerate() {
             let sequence = pairing.weight(row / n, row % n, n).unwrap();
-            prop_assert_eq!(weight_streams.stream(row).unwrap(), sequence.encode(weights[row], length));
+            prop_assert_eq!(weight_streams.stream(row).unwrap(), sequence.encode(threshold, length));
         }
-        for row in 0..2 * n {
+        for (row, &threshold) in inputs.iter().enumerate() {
             let sequence = pairing.input(row % n).unwrap();
-            prop_assert_eq!(input_streams.stream(row).unwrap(), sequence.encode(inputs[row], length));
+            prop_assert_eq!(input_streams.stream(row).unwrap(), sequence.encode(threshold, length));
         }
     }
 }
