@@ -16,8 +16,8 @@ use crate::stream::Length;
 /// use aleatron_core::{Length, Polarity, gates};
 /// let [x, w] = [1, 2].map(|dimension| Sobol::new(dimension, Width::EIGHT).map(Sequence::Sobol));
 /// let (x, w, length) = (x?, w?, Length::new(100)?);
-/// let mut row = vec![0; 257];
-/// PrefixCounts::new(&x, &w, length, Polarity::Bipolar)?.fill_row(200, &mut row)?;
+/// let mut row = Vec::new();
+/// PrefixCounts::new(&x, &w, length, Polarity::Bipolar)?.append_row(200, &mut row);
 /// let product = gates::xnor(&x.encode(200, length), &w.encode(77, length))?;
 /// assert_eq!(u64::from(row[77]), product.ones());
 /// # Ok::<(), aleatron_core::Error>(())
@@ -35,8 +35,8 @@ pub struct PrefixCounts {
 }
 
 impl PrefixCounts {
-    /// The widest sequence counted this way.
-    pub const MAX_WIDTH: u32 = 16;
+    /// The widest sequence counted this way: thresholds up to 2^W then fit 16 bits.
+    pub const MAX_WIDTH: u32 = 15;
 
     /// Prepares the pair.
     ///
@@ -55,7 +55,8 @@ impl PrefixCounts {
         let input_ones = ones(inputs, length);
         // A counting sort: the next free place of each input integer.
         let mut places = input_ones.clone();
-        let mut ordered = zeroed::<u16>(length.bits())?;
+        let mut ordered = with_capacity(length.bits())?;
+        ordered.resize(length.bits(), 0);
         for (u, w) in inputs.values().zip(weights.values()).take(length.bits()) {
             let place = &mut places[u as usize];
             ordered[*place as usize] = w as u16;
@@ -70,22 +71,14 @@ impl PrefixCounts {
         self.weight_ones.len()
     }
 
-    /// The counts of the input stream at threshold `input` with the weight streams at every threshold.
-    ///
-    /// # Errors
-    /// [`Error::TooLarge`] for a threshold past `2^W`, [`Error::Mismatch`] for a row of another size.
-    pub fn fill_row(&self, input: u64, row: &mut [u32]) -> Result<()> {
-        let input_ones = usize::try_from(input).ok().and_then(|input| self.input_ones.get(input));
-        let &ones = input_ones.ok_or(Error::TooLarge {
-            what: Quantity::Value,
-            actual: input.into(),
-            limit: self.input_ones.len() as u128 - 1,
-        })?;
-        if row.len() != self.row_len() {
-            let (expected, actual) = (self.row_len(), row.len());
-            return Err(Error::Mismatch { what: Quantity::CountTable, expected, actual });
-        }
-        row.fill(0);
+    /// Appends the counts of the input stream at threshold `input` with the weight streams at every threshold. As for a
+    /// comparator, a threshold past `2^W` makes the stream of ones.
+    pub fn append_row(&self, input: u64, rows: &mut Vec<u32>) {
+        let last = self.input_ones.len() - 1;
+        let ones = self.input_ones[usize::try_from(input).map_or(last, |input| input.min(last))];
+        let first = rows.len();
+        rows.resize(first + self.row_len(), 0);
+        let row = &mut rows[first..];
         for &w in &self.weights[..ones as usize] {
             row[usize::from(w) + 1] += 1;
         }
@@ -98,14 +91,13 @@ impl PrefixCounts {
                 }
             }
             Polarity::Bipolar => {
-                // Matches: both ones or both zeros. The sum in this order never goes below zero.
+                // Matches are both ones or both zeros.
                 for (entry, &weight_ones) in row.iter_mut().zip(&self.weight_ones) {
                     both += *entry;
                     *entry = both + (self.length - (ones - both) - weight_ones);
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -130,28 +122,27 @@ impl CountTable {
             check_width(width, Self::MAX_WIDTH)?;
         }
         let prefixes = PrefixCounts::new(inputs, weights, length, polarity)?;
-        let row_len = prefixes.row_len();
-        let mut counts = zeroed(row_len * (inputs.width().one() as usize + 1))?;
-        for (input, row) in counts.chunks_exact_mut(row_len).enumerate() {
-            prefixes.fill_row(input as u64, row)?;
-        }
+        let (row_len, n_rows) = (prefixes.row_len(), inputs.width().one() + 1);
+        let mut counts = with_capacity(row_len * n_rows as usize)?;
+        (0..n_rows).for_each(|input| prefixes.append_row(input, &mut counts));
         Ok(Self { row_len, counts })
     }
 
-    /// The counts of an input threshold with every weight threshold; `None` past `2^W`.
+    /// The counts of an input threshold with every weight threshold. A threshold past `2^W` makes the stream of ones.
     #[inline]
     #[must_use]
-    pub fn row(&self, input: u64) -> Option<&[u32]> {
-        let first = usize::try_from(input).ok()?.checked_mul(self.row_len)?;
-        self.counts.get(first..first + self.row_len)
+    pub fn row(&self, input: u64) -> &[u32] {
+        let last = self.counts.len() / self.row_len - 1;
+        let first = usize::try_from(input).map_or(last, |input| input.min(last)) * self.row_len;
+        &self.counts[first..first + self.row_len]
     }
 
-    /// The count of one pair of thresholds; `None` past `2^W`.
+    /// The count of one pair of thresholds.
     #[inline]
     #[must_use]
-    pub fn get(&self, input: u64, weight: u64) -> Option<u64> {
-        let row = self.row(input)?;
-        row.get(usize::try_from(weight).ok()?).copied().map(u64::from)
+    pub fn get(&self, input: u64, weight: u64) -> u64 {
+        let last = self.row_len - 1;
+        self.row(input)[usize::try_from(weight).map_or(last, |weight| weight.min(last))].into()
     }
 }
 
@@ -180,13 +171,14 @@ fn ones(sequence: &Sequence, length: Length) -> Vec<u32> {
     ones
 }
 
-fn zeroed<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
+fn with_capacity<T>(len: usize) -> Result<Vec<T>> {
     let mut out = Vec::new();
-    out.try_reserve_exact(len).map_err(|_| Error::Memory {
-        what: Quantity::CountTable,
-        bytes: len as u128 * size_of::<T>() as u128,
-        available: None,
-    })?;
-    out.resize(len, T::default());
-    Ok(out)
+    match out.try_reserve_exact(len) {
+        Ok(()) => Ok(out),
+        Err(_) => Err(Error::Memory {
+            what: Quantity::CountTable,
+            bytes: len as u128 * size_of::<T>() as u128,
+            available: None,
+        }),
+    }
 }
