@@ -206,6 +206,12 @@ impl StreamMatrix {
         &self.words
     }
 
+    /// All packed words, to be written. The bits past the length of each stream must stay zero.
+    #[must_use]
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words
+    }
+
     /// All packed words, by value.
     #[must_use]
     pub fn into_words(self) -> Vec<u64> {

@@ -1,1 +1,77 @@
-//! cpu
+//! Aleatron's operations at the speed of the CPU, bit for bit those of [`aleatron_core::reference`].
+//!
+//! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever changes a result.
+//! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::pack`],
+//! [`Cpu::lif_run`] and their relatives.
+//!
+//! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
+//! it, and `dense.rs`, `encode.rs`, `lif.rs` and `bits.rs` are the loops and threads around the kernels. The only unsafe
+//! code of the workspace is here: memory in `memory.rs`, loads and stores in `arch/x86_64/memory.rs`, the calls of
+//! `dispatch.rs`.
+//!
+//! ```
+//! use aleatron_core::{Length, StreamAddress, Threshold};
+//! use aleatron_cpu::Cpu;
+//!
+//! let cpu = Cpu::current()?;
+//! let streams = cpu.encode(&[Threshold::ONE; 3], Length::new(100)?, StreamAddress::input(7, 0, 0))?;
+//! assert_eq!(cpu.popcount(streams.words()), 300);
+//! # Ok::<(), aleatron_cpu::Error>(())
+//! ```
+
+mod arch;
+mod bits;
+mod conformance;
+mod cost;
+mod dense;
+mod dispatch;
+mod encode;
+mod error;
+mod lif;
+mod memory;
+mod sparse;
+pub mod threads;
+pub mod tier;
+
+pub use error::Error;
+pub use memory::{WordBuffer, available_memory};
+pub use threads::{Pool, get_num_threads, set_num_threads};
+pub use tier::Tier;
+
+use std::sync::Arc;
+
+/// A tier and a pool of threads: everything that decides how, and nothing that decides what.
+#[derive(Debug, Clone)]
+pub struct Cpu {
+    tier: Tier,
+    pool: Arc<Pool>,
+}
+
+impl Cpu {
+    /// The tier in use in this process and its current pool; see [`Tier::current`] and [`set_num_threads`].
+    ///
+    /// # Errors
+    /// [`Error::UnknownTier`] or [`Error::UnavailableTier`] where `ALEATRON_TIER` names no tier of this machine,
+    /// [`Error::Threads`] where the system gives no threads.
+    pub fn current() -> Result<Self, Error> {
+        Ok(Self { tier: Tier::current()?, pool: threads::current()? })
+    }
+
+    /// A given tier on a given pool.
+    #[must_use]
+    pub fn new(tier: Tier, pool: Arc<Pool>) -> Self {
+        Self { tier, pool }
+    }
+
+    /// The tier.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// The threads, the calling one included.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+}

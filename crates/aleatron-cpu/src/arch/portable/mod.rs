@@ -1,0 +1,6 @@
+//! Kernels in plain Rust, for every processor.
+
+pub(crate) mod bits;
+pub(crate) mod count;
+pub(crate) mod encode;
+pub(crate) mod lif;

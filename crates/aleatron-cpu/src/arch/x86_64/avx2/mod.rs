@@ -1,0 +1,6 @@
+//! 256-bit integer instructions.
+
+pub(crate) mod bits;
+pub(crate) mod count;
+pub(crate) mod encode;
+pub(crate) mod lif;

@@ -1,0 +1,4 @@
+//! 512-bit lanes of bytes.
+
+pub(crate) mod bits;
+pub(crate) mod count;

@@ -1,0 +1,17 @@
+//! Many neurons side by side: the portable lanes, compiled for wider registers.
+
+use crate::arch::portable::lif as portable;
+use aleatron_core::lif::{LifDrive, LifParams};
+
+/// See [`portable::run_lanes`].
+#[target_feature(enable = "avx512f")]
+pub(crate) fn run_lanes(
+    params: &LifParams,
+    drive: LifDrive,
+    currents: &[i16],
+    n_steps: usize,
+    spikes: &mut [u8],
+    voltages: &mut [i16],
+) {
+    portable::run_lanes(params, drive, currents, n_steps, spikes, voltages);
+}

@@ -1,0 +1,4 @@
+//! The AVX-512 foundation: 512-bit lanes of 32 and 64 bits, no bytes.
+
+pub(crate) mod encode;
+pub(crate) mod lif;

@@ -1,0 +1,10 @@
+//! Kernels for x86-64.
+
+pub(crate) mod avx2;
+pub(crate) mod avx512bw;
+pub(crate) mod avx512f;
+mod harley_seal;
+mod memory;
+pub(crate) mod popcnt;
+mod slots;
+pub(crate) mod vpopcntdq;

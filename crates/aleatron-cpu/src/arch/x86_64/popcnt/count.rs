@@ -1,0 +1,15 @@
+//! Counting ones with one instruction per word.
+
+use crate::arch::portable::count as portable;
+
+/// The ones of `words`.
+#[target_feature(enable = "popcnt")]
+pub(crate) fn ones(words: &[u64]) -> u64 {
+    portable::ones(words)
+}
+
+/// The ones `a` and `b`, of one length, share.
+#[target_feature(enable = "popcnt")]
+pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
+    portable::and_ones(a, b)
+}

@@ -1,0 +1,3 @@
+//! The `popcnt` instruction.
+
+pub(crate) mod count;

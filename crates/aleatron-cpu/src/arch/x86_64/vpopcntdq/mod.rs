@@ -1,0 +1,3 @@
+//! A popcount per 64-bit lane of 512-bit registers.
+
+pub(crate) mod count;

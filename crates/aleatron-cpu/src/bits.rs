@@ -1,0 +1,71 @@
+//! Packing, unpacking and counting whole buffers.
+
+use crate::{Cpu, dispatch};
+use aleatron_core::{Error, Quantity, Result};
+
+impl Cpu {
+    /// The words of `bits`, one byte each, any but 0 being a 1.
+    #[must_use]
+    pub fn pack(&self, bits: &[u8]) -> Vec<u64> {
+        let mut words = vec![0; bits.len().div_ceil(64)];
+        dispatch::pack(self.tier, bits, &mut words);
+        words
+    }
+
+    /// Writes the words of `bits` to `out`.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where `out` does not hold just the words the bits take.
+    pub fn pack_into(&self, bits: &[u8], out: &mut [u64]) -> Result<()> {
+        let (expected, actual) = (bits.len().div_ceil(64), out.len());
+        if expected != actual {
+            return Err(Error::Mismatch { what: Quantity::Words, expected, actual });
+        }
+        dispatch::pack(self.tier, bits, out);
+        Ok(())
+    }
+
+    /// The first `length` bits of `words`, one byte each.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where there are not as many.
+    pub fn unpack(&self, words: &[u64], length: usize) -> Result<Vec<u8>> {
+        self.check_unpack(words, length)?;
+        let mut bits = vec![0; length];
+        dispatch::unpack(self.tier, words, &mut bits);
+        Ok(bits)
+    }
+
+    /// Writes the first `out.len()` bits of `words` to `out`, one byte each.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where there are not as many.
+    pub fn unpack_into(&self, words: &[u64], out: &mut [u8]) -> Result<()> {
+        self.check_unpack(words, out.len())?;
+        dispatch::unpack(self.tier, words, out);
+        Ok(())
+    }
+
+    fn check_unpack(&self, words: &[u64], length: usize) -> Result<()> {
+        let (actual, limit) = (length as u128, words.len() as u128 * 64);
+        if actual > limit { Err(Error::TooLarge { what: Quantity::Length, actual, limit }) } else { Ok(()) }
+    }
+
+    /// The ones of `words`.
+    #[must_use]
+    pub fn popcount(&self, words: &[u64]) -> u64 {
+        dispatch::ones(self.tier, words)
+    }
+
+    /// The ones two buffers of one length share.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where the lengths differ.
+    pub fn and_popcount(&self, a: &[u64], b: &[u64]) -> Result<u64> {
+        let (expected, actual) = (a.len(), b.len());
+        if expected != actual {
+            return Err(Error::Mismatch { what: Quantity::Words, expected, actual });
+        }
+        Ok(dispatch::and_ones(self.tier, a, b))
+    }
+}

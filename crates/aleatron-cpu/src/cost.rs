@@ -1,0 +1,75 @@
+//! What work costs on one thread of this machine, measured once per tier, so that small work stays where it is.
+
+use crate::dispatch;
+use crate::tier::Tier;
+use aleatron_core::{Length, StreamAddress, Threshold};
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Nanoseconds of one thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Costs {
+    /// Per pair of words ANDed and counted.
+    count: f64,
+    /// Per 64 bits encoded.
+    encode: f64,
+}
+
+/// Words of the trial buffers: in the first-level cache, so that a trial takes microseconds.
+const TRIAL_WORDS: usize = 1024;
+
+impl Costs {
+    /// The costs of a tier.
+    pub(crate) fn of(tier: Tier) -> Self {
+        static MEASURED: RwLock<BTreeMap<Tier, Costs>> = RwLock::new(BTreeMap::new());
+        if let Some(costs) = MEASURED.read().unwrap_or_else(PoisonError::into_inner).get(&tier) {
+            return *costs;
+        }
+        let costs = Self::measure(tier);
+        MEASURED.write().unwrap_or_else(PoisonError::into_inner).insert(tier, costs);
+        costs
+    }
+
+    fn measure(tier: Tier) -> Self {
+        let mut words = vec![0u64; TRIAL_WORDS];
+        let thresholds = [Threshold::from_probability(0.3).unwrap_or_default()];
+        let encode = match Length::new(64 * TRIAL_WORDS) {
+            Ok(length) => per_word(|| {
+                dispatch::encode(tier, &thresholds, length, StreamAddress::input(0, 0, 0), &mut words);
+            }),
+            Err(_) => 0.0,
+        };
+        let other = words.clone();
+        let count = per_word(|| {
+            std::hint::black_box(dispatch::and_ones(tier, std::hint::black_box(&words), &other));
+        });
+        Self { count, encode }
+    }
+
+    /// Of ANDing and counting `pairs` pairs of words.
+    pub(crate) fn count(self, pairs: usize) -> Duration {
+        nanoseconds(self.count * pairs as f64)
+    }
+
+    /// Of encoding `words` words.
+    pub(crate) fn encode(self, words: usize) -> Duration {
+        nanoseconds(self.encode * words as f64)
+    }
+}
+
+fn nanoseconds(n: f64) -> Duration {
+    // A minute is "worth threads" however long it really takes, and cannot overflow.
+    Duration::from_nanos(n.min(6e10) as u64)
+}
+
+/// Nanoseconds per trial word: the best of a few, since anything that disturbs only adds.
+fn per_word(mut work: impl FnMut()) -> f64 {
+    let mut once = || {
+        let start = Instant::now();
+        work();
+        start.elapsed()
+    };
+    let best = (0..5).map(|_| once()).min().unwrap_or_default();
+    best.as_nanos() as f64 / TRIAL_WORDS as f64
+}

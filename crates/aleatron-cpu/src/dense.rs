@@ -1,0 +1,150 @@
+//! Counting dense layers: tiles of neurons by samples by words.
+//!
+//! A row is one neuron's weight streams, or one sample's input streams, end to end: a count is the ones two rows share. For a
+//! batch the rows are cut into blocks of words that stay in the caches while every pair of a tile is counted, so weights
+//! cross the memory bus once per batch and not once per sample.
+
+use crate::cost::Costs;
+use crate::{Cpu, dispatch};
+use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result};
+
+/// Neurons and samples counted together in registers.
+const TILE: usize = 4;
+
+/// Words of a row counted at a time: four rows of them fill half a first-level cache.
+const BLOCK_WORDS: usize = 512;
+
+/// Samples counted at a time: their blocks fill a quarter of a second-level cache.
+const BLOCK_SAMPLES: usize = 64;
+
+/// Rows a thread takes at a time.
+const GRAIN: usize = 2 * TILE;
+
+impl Cpu {
+    /// The counts of a dense layer, row-major of samples by neurons: `weights` are packed rows of neurons by inputs,
+    /// `inputs` packed rows of samples by inputs, and `weight_ones` is [`Self::row_ones`] of the weights.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where the weights are not those of the shape, [`Error::Ragged`] where the inputs are not whole
+    /// samples.
+    pub fn dense_counts(
+        &self,
+        shape: &DenseShape,
+        weights: &[u64],
+        weight_ones: &[u64],
+        inputs: &[u64],
+    ) -> Result<Vec<u64>> {
+        let row_words = shape.row_words();
+        for (what, actual, expected) in [
+            (Quantity::Words, weights.len(), shape.weight_words()),
+            (Quantity::Neurons, weight_ones.len(), shape.n_neurons()),
+        ] {
+            if actual != expected {
+                return Err(Error::Mismatch { what, expected, actual });
+            }
+        }
+        if !inputs.len().is_multiple_of(row_words) {
+            return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: row_words });
+        }
+        let n_samples = inputs.len() / row_words;
+        let mut counts = self.shared_ones(row_words, weights, inputs);
+        if shape.polarity() == Polarity::Bipolar {
+            let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
+            let input_ones = self.row_ones(inputs, row_words);
+            for (counts, x) in counts.chunks_exact_mut(shape.n_neurons()).zip(input_ones) {
+                for (count, w) in counts.iter_mut().zip(weight_ones) {
+                    *count = matches(*count, *w, x, bits);
+                }
+            }
+        }
+        debug_assert_eq!(counts.len(), n_samples * shape.n_neurons());
+        Ok(counts)
+    }
+
+    /// The ones of each row of `row_words` words.
+    #[must_use]
+    pub fn row_ones(&self, words: &[u64], row_words: usize) -> Vec<u64> {
+        words.chunks_exact(row_words.max(1)).map(|row| dispatch::ones(self.tier, row)).collect()
+    }
+
+    /// The ones each row of `inputs` shares with each row of `weights`.
+    fn shared_ones(&self, row_words: usize, weights: &[u64], inputs: &[u64]) -> Vec<u64> {
+        let (n_neurons, n_samples) = (weights.len() / row_words, inputs.len() / row_words);
+        if n_samples == 0 {
+            return Vec::new();
+        }
+        let mut counts = vec![0; n_neurons * n_samples];
+        let cost = Costs::of(self.tier).count(counts.len().saturating_mul(row_words));
+        if n_samples > n_neurons {
+            // Threads share the samples out: a block of samples is a block of the result.
+            let items = counts.chunks_mut(GRAIN * n_neurons).zip(inputs.chunks(GRAIN * row_words));
+            self.pool.for_each(items, cost, |(counts, inputs)| {
+                self.count_block(row_words, inputs, weights, counts);
+            });
+            return counts;
+        }
+        // Threads share the neurons out: a block of neurons is a block of the transposed result.
+        let items = counts.chunks_mut(GRAIN * n_samples).zip(weights.chunks(GRAIN * row_words));
+        self.pool.for_each(items, cost, |(counts, weights)| {
+            self.count_block(row_words, weights, inputs, counts);
+        });
+        if n_samples <= 1 { counts } else { transposed(&counts, n_samples) }
+    }
+
+    /// Adds to `counts`, rows by others, the ones each row shares with each other.
+    fn count_block(&self, row_words: usize, rows: &[u64], others: &[u64], counts: &mut [u64]) {
+        let n_others = others.len() / row_words;
+        // A single other row is streamed against once: nothing to keep in a cache, and long runs prefetch best.
+        let block_words = if n_others == 1 { row_words } else { BLOCK_WORDS };
+        for start in (0..row_words).step_by(block_words) {
+            let words = start..row_words.min(start + block_words);
+            let row = |i: usize| &rows[i * row_words..][words.clone()];
+            let other = |i: usize| &others[i * row_words..][words.clone()];
+            for first_other in (0..n_others).step_by(BLOCK_SAMPLES) {
+                let last_other = n_others.min(first_other + BLOCK_SAMPLES);
+                for (tile, counts) in counts.chunks_mut(TILE * n_others).enumerate() {
+                    let n_rows = counts.len() / n_others;
+                    let mut add = |r: usize, o: usize, ones: u64| counts[r * n_others + o] += ones;
+                    let mut o = first_other;
+                    while o < last_other {
+                        // Full tiles where there are four by four, else one other row (or one pair) at a time.
+                        if n_rows == TILE && last_other - o >= TILE {
+                            let rows = std::array::from_fn(|r| row(tile * TILE + r));
+                            let others = std::array::from_fn(|i| other(o + i));
+                            let ones: [[u64; TILE]; TILE] = dispatch::tile(self.tier, rows, others);
+                            for (r, ones) in ones.iter().enumerate() {
+                                ones.iter().enumerate().for_each(|(i, &n)| add(r, o + i, n));
+                            }
+                            o += TILE;
+                        } else if n_rows == TILE {
+                            let rows = std::array::from_fn(|r| row(tile * TILE + r));
+                            let ones: [[u64; 1]; TILE] = dispatch::tile(self.tier, rows, [other(o)]);
+                            ones.iter().enumerate().for_each(|(r, &[n])| add(r, o, n));
+                            o += 1;
+                        } else {
+                            for r in 0..n_rows {
+                                add(r, o, dispatch::and_ones(self.tier, row(tile * TILE + r), other(o)));
+                            }
+                            o += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`.
+#[inline]
+pub(crate) fn matches(shared: u64, w: u64, x: u64, bits: u64) -> u64 {
+    bits + 2 * shared - w - x
+}
+
+fn transposed(values: &[u64], columns: usize) -> Vec<u64> {
+    let rows = values.len() / columns;
+    let mut out = Vec::with_capacity(values.len());
+    for column in 0..columns {
+        out.extend((0..rows).map(|row| values[row * columns + column]));
+    }
+    out
+}

@@ -1,0 +1,144 @@
+//! Encoding many streams, on as many threads as pay.
+
+use crate::cost::Costs;
+use crate::{Cpu, dispatch};
+use aleatron_core::{Connections, Error, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold};
+
+/// Words a thread takes at a time: long enough to amortise taking it, short enough to share out evenly.
+const GRAIN: usize = 4096;
+
+impl Cpu {
+    /// One stream per threshold, at units `address.unit`, `address.unit + 1`, ….
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where they do not fit, [`Error::TooLarge`] where the units pass 2^32.
+    pub fn encode(
+        &self,
+        thresholds: &[Threshold],
+        length: Length,
+        address: StreamAddress,
+    ) -> Result<StreamMatrix> {
+        self.encode_rows(thresholds, thresholds.len(), length, address)
+    }
+
+    /// One stream per threshold of a matrix with `per_row` columns: column `i` of row `r` is drawn at unit
+    /// `address.unit + i` of row `address.row + r`.
+    ///
+    /// # Errors
+    /// As [`Self::encode`], [`Error::Ragged`] where the thresholds are not whole rows, [`Error::TooLarge`] where the
+    /// rows pass 2^32.
+    pub fn encode_rows(
+        &self,
+        thresholds: &[Threshold],
+        per_row: usize,
+        length: Length,
+        address: StreamAddress,
+    ) -> Result<StreamMatrix> {
+        let mut streams = StreamMatrix::zeros(thresholds.len(), length)?;
+        self.encode_rows_into(thresholds, per_row, length, address, streams.words_mut())?;
+        Ok(streams)
+    }
+
+    /// Like [`Self::encode_rows`], into words the caller has.
+    ///
+    /// # Errors
+    /// As [`Self::encode_rows`], [`Error::Mismatch`] where `out` does not hold just the words of the streams.
+    pub fn encode_rows_into(
+        &self,
+        thresholds: &[Threshold],
+        per_row: usize,
+        length: Length,
+        address: StreamAddress,
+        out: &mut [u64],
+    ) -> Result<()> {
+        if thresholds.is_empty() {
+            return check_words(out.len(), Some(0));
+        }
+        if !thresholds.len().is_multiple_of(per_row) {
+            return Err(Error::Ragged {
+                what: Quantity::Streams,
+                actual: thresholds.len(),
+                divisor: per_row,
+            });
+        }
+        check_words(out.len(), thresholds.len().checked_mul(length.words()))?;
+        check_counter(Quantity::Inputs, address.unit, per_row)?;
+        check_counter(Quantity::Row, address.row, thresholds.len() / per_row)?;
+
+        let streams_per_item = (GRAIN / length.words()).max(1);
+        let cost = Costs::of(self.tier).encode(out.len());
+        let items: Vec<_> = thresholds
+            .chunks(per_row)
+            .zip(out.chunks_mut(per_row * length.words()))
+            .zip(address.row..=u32::MAX)
+            .flat_map(|((thresholds, out), row)| {
+                let units = (address.unit..=u32::MAX).step_by(streams_per_item);
+                let pieces = thresholds.chunks(streams_per_item);
+                let outs = out.chunks_mut(streams_per_item * length.words());
+                pieces
+                    .zip(outs)
+                    .zip(units)
+                    .map(move |((t, out), unit)| (t, address.at_row(row).at_unit(unit), out))
+            })
+            .collect();
+        self.pool.for_each(items.into_iter(), cost, |(thresholds, address, out)| {
+            dispatch::encode(self.tier, thresholds, length, address, out);
+        });
+        Ok(())
+    }
+
+    /// The weight streams of a sparse layer, one per connection: those a dense layer would have there. `address` is that
+    /// of input 0 at neuron 0.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where there is not one threshold per connection or `out` does not hold just the words.
+    pub fn encode_connections(
+        &self,
+        connections: &Connections,
+        thresholds: &[Threshold],
+        length: Length,
+        address: StreamAddress,
+        out: &mut [u64],
+    ) -> Result<()> {
+        let (expected, actual) = (connections.len(), thresholds.len());
+        if expected != actual {
+            return Err(Error::Mismatch { what: Quantity::Weights, expected, actual });
+        }
+        check_words(out.len(), expected.checked_mul(length.words()))?;
+        let cost = Costs::of(self.tier).encode(out.len());
+        let mut rest = out;
+        let mut items = Vec::with_capacity(connections.n_neurons());
+        for (neuron, ends) in connections.offsets().windows(2).enumerate() {
+            let (row, after) = std::mem::take(&mut rest).split_at_mut((ends[1] - ends[0]) * length.words());
+            items.push((neuron, &thresholds[ends[0]..ends[1]], row));
+            rest = after;
+        }
+        self.pool.for_each(items.into_iter(), cost, |(neuron, thresholds, out)| {
+            let units = connections.inputs_of(neuron);
+            let address = address.at_row(address.row + neuron as u32);
+            // Neighbouring inputs are encoded together: registers hold the words of several streams.
+            let mut start = 0;
+            for run in units.chunk_by(|a, b| a + 1 == *b) {
+                let range = start..start + run.len();
+                let out = &mut out[range.start * length.words()..range.end * length.words()];
+                let first = address.at_unit(address.unit + run[0]);
+                start = range.end;
+                dispatch::encode(self.tier, &thresholds[range], length, first, out);
+            }
+        });
+        Ok(())
+    }
+}
+
+fn check_words(actual: usize, expected: Option<usize>) -> Result<()> {
+    if expected == Some(actual) {
+        return Ok(());
+    }
+    Err(Error::Mismatch { what: Quantity::Words, expected: expected.unwrap_or(usize::MAX), actual })
+}
+
+/// Checks that `n` values from `first` on fit a counter word.
+fn check_counter(what: Quantity, first: u32, n: usize) -> Result<()> {
+    let (actual, limit) = (u128::from(first) + n as u128, 1 << 32);
+    if actual > limit { Err(Error::TooLarge { what, actual, limit }) } else { Ok(()) }
+}

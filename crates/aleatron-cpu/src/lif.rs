@@ -1,0 +1,102 @@
+//! Runs of fixed-point neurons.
+
+use crate::{Cpu, dispatch};
+use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
+use aleatron_core::{Error, Quantity, Result};
+use std::time::Duration;
+
+/// Nanoseconds a neuron takes for a step in lanes, at the slowest: what decides whether threads pay.
+const LANE_STEP: f64 = 0.3;
+
+impl Cpu {
+    /// One neuron from rest for `n_steps` under a constant drive.
+    ///
+    /// ```
+    /// use aleatron_core::lif::{LifDrive, LifParams};
+    /// use aleatron_cpu::Cpu;
+    /// let drive = LifDrive { leak_k: 20, gain_k: 256, current: 100, noise: 0 };
+    /// let trace = Cpu::current()?.lif_run(LifParams::default(), drive, 4)?;
+    /// assert_eq!(trace.spikes, [0, 0, 1, 0]);
+    /// assert_eq!(trace.voltages, [100, 192, 0, 0]);
+    /// # Ok::<(), aleatron_cpu::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the trace does not fit.
+    pub fn lif_run(&self, params: LifParams, drive: LifDrive, n_steps: usize) -> Result<LifTrace> {
+        run(&params, std::iter::repeat_n(drive, n_steps))
+    }
+
+    /// One neuron from rest, with a current and a noise for each step; `drive` gives leak and gain, its current is not
+    /// used, and its noise is where `noises` is `None`.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where there is not one noise per current, [`Error::Memory`] where the trace does not fit.
+    pub fn lif_run_varying(
+        &self,
+        params: LifParams,
+        drive: LifDrive,
+        currents: &[i16],
+        noises: Option<&[i16]>,
+    ) -> Result<LifTrace> {
+        let currents = currents.iter().map(|&current| LifDrive { current, ..drive });
+        let Some(noises) = noises else { return run(&params, currents) };
+        let (expected, actual) = (currents.len(), noises.len());
+        if expected != actual {
+            return Err(Error::Mismatch { what: Quantity::Noise, expected, actual });
+        }
+        run(&params, currents.zip(noises).map(|(drive, &noise)| LifDrive { noise, ..drive }))
+    }
+
+    /// One neuron from rest for each current, all for `n_steps`; `drive` gives leak, gain and noise, its current is not
+    /// used. The trace is row-major of neurons by steps.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the trace does not fit.
+    pub fn lif_run_multi(
+        &self,
+        params: LifParams,
+        drive: LifDrive,
+        currents: &[i16],
+        n_steps: usize,
+    ) -> Result<LifTrace> {
+        let mut trace = empty_trace(currents.len(), n_steps)?;
+        if trace.spikes.is_empty() {
+            return Ok(trace);
+        }
+        let cost = Duration::from_nanos((LANE_STEP * trace.spikes.len() as f64) as u64);
+        let rows = dispatch::LIF_LANES * n_steps;
+        let items = currents
+            .chunks(dispatch::LIF_LANES)
+            .zip(trace.spikes.chunks_mut(rows))
+            .zip(trace.voltages.chunks_mut(rows));
+        self.pool.for_each(items, cost, |((currents, spikes), voltages)| {
+            dispatch::lif_lanes(self.tier, &params, drive, currents, n_steps, spikes, voltages);
+        });
+        Ok(trace)
+    }
+}
+
+fn run(params: &LifParams, drives: impl ExactSizeIterator<Item = LifDrive>) -> Result<LifTrace> {
+    let mut trace = empty_trace(1, drives.len())?;
+    let mut out = trace.spikes.iter_mut().zip(&mut trace.voltages);
+    dispatch::lif_run(params, drives, |spike, v| {
+        if let Some((spike_out, v_out)) = out.next() {
+            (*spike_out, *v_out) = (spike, v);
+        }
+    });
+    Ok(trace)
+}
+
+/// A trace of zeros for `n_neurons` by `n_steps`.
+fn empty_trace(n_neurons: usize, n_steps: usize) -> Result<LifTrace> {
+    let bytes = n_neurons as u128 * n_steps as u128 * 3;
+    let failed = || Error::Memory { what: Quantity::Trace, bytes, available: crate::available_memory() };
+    let len = n_neurons.checked_mul(n_steps).ok_or_else(failed)?;
+    let mut trace = LifTrace::default();
+    trace.spikes.try_reserve_exact(len).map_err(|_| failed())?;
+    trace.voltages.try_reserve_exact(len).map_err(|_| failed())?;
+    trace.spikes.resize(len, 0);
+    trace.voltages.resize(len, 0);
+    Ok(trace)
+}

@@ -1,0 +1,202 @@
+//! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
+//!
+//! The cost of a layer is one lookup per weight, whatever the length: with one pair of sequences for all, the rows of one
+//! table; with one pair per input, a row made for each sample and input.
+
+use crate::Cpu;
+use crate::error::Error;
+use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sharing};
+use aleatron_core::{DenseShape, Error as CoreError, Quantity};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Rows looked up together, so that a sum is loaded and stored once for all of them.
+const TOGETHER: usize = 4;
+
+/// Samples that share the rows they have in common, at most.
+const GROUP: usize = 64;
+
+/// The weights of a dense layer with shared sequences, ready to be counted by [`Cpu::table_counts`].
+#[derive(Debug, Clone)]
+pub struct TabledWeights {
+    shape: DenseShape,
+    input_one: u64,
+    /// By input, then by neuron: the neurons of one input are looked up in one row.
+    thresholds: Vec<u16>,
+    rows: Rows,
+}
+
+#[derive(Debug, Clone)]
+enum Rows {
+    OneForAll(CountTable),
+    OnePerInput(Vec<PrefixCounts>),
+}
+
+impl TabledWeights {
+    /// The layer of `shape` with weights of the given thresholds, row-major by neuron.
+    ///
+    /// # Errors
+    /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index of a threshold past
+    /// `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a table or one more than the generator has, and for
+    /// [`Sharing::OnePerStream`], which only bits can count; [`CoreError::Memory`] where the tables do not fit.
+    pub fn new(shape: DenseShape, pairing: &Pairing, thresholds: &[u64]) -> Result<Self, Error> {
+        let (n, m) = (shape.n_inputs(), shape.n_neurons());
+        if thresholds.len() != shape.n_weights() {
+            let (expected, actual) = (shape.n_weights(), thresholds.len());
+            return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
+        }
+        check_thresholds(thresholds, pairing.weights.width().one(), Quantity::Weight)?;
+        let (length, polarity) = (shape.length(), shape.polarity());
+        let rows = match pairing.sharing {
+            Sharing::OneForAll => {
+                Rows::OneForAll(CountTable::new(&pairing.inputs, &pairing.weights, length, polarity)?)
+            }
+            Sharing::OnePerInput => {
+                let prefixes = |input| -> Result<PrefixCounts, CoreError> {
+                    let (x, w) = (pairing.input(input)?, pairing.weight(0, input, n)?);
+                    PrefixCounts::new(&x, &w, length, polarity)
+                };
+                Rows::OnePerInput((0..n).map(prefixes).collect::<Result<_, _>>()?)
+            }
+            Sharing::OnePerStream => {
+                let (actual, limit) = (shape.n_weights() as u128, n as u128);
+                return Err(CoreError::TooLarge { what: Quantity::Sequence, actual, limit }.into());
+            }
+        };
+        let by_input = (0..n).flat_map(|input| (0..m).map(move |neuron| neuron * n + input));
+        let thresholds = by_input.map(|k| thresholds[k] as u16).collect();
+        Ok(Self { shape, input_one: pairing.inputs.width().one(), thresholds, rows })
+    }
+
+    /// The shape of the layer.
+    #[must_use]
+    pub fn shape(&self) -> &DenseShape {
+        &self.shape
+    }
+
+    /// The thresholds of some neurons at an input.
+    fn thresholds(&self, input: usize, neurons: &Range<usize>) -> &[u16] {
+        let first = input * self.shape.n_neurons();
+        &self.thresholds[first + neurons.start..first + neurons.end]
+    }
+
+    /// Adds up the counts of one tile.
+    fn fill(&self, tile: Tile<'_>) {
+        let (n, neurons) = (self.shape.n_inputs(), &tile.neurons);
+        match &self.rows {
+            Rows::OneForAll(table) => {
+                for (inputs, counts) in tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len())) {
+                    let rows: Vec<&[u32]> = inputs.iter().map(|&threshold| table.row(threshold)).collect();
+                    for (group, rows) in rows.chunks(TOGETHER).enumerate() {
+                        let first = group * TOGETHER;
+                        if let &[a, b, c, d] = rows {
+                            let at = |k| self.thresholds(first + k, neurons);
+                            add_four([a, b, c, d], [at(0), at(1), at(2), at(3)], counts);
+                        } else {
+                            for (k, row) in rows.iter().enumerate() {
+                                add_one(row, self.thresholds(first + k, neurons), counts);
+                            }
+                        }
+                    }
+                }
+            }
+            Rows::OnePerInput(prefixes) => {
+                let mut made = Vec::new();
+                for (input, prefixes) in prefixes.iter().enumerate() {
+                    let (len, mut known) = (prefixes.row_len(), BTreeMap::new());
+                    made.clear();
+                    let samples = tile.inputs.chunks_exact(n).map(|inputs| inputs[input]);
+                    for (threshold, counts) in samples.zip(tile.counts.chunks_exact_mut(neurons.len())) {
+                        let first = *known.entry(threshold).or_insert(made.len());
+                        if first == made.len() {
+                            prefixes.append_row(threshold, &mut made);
+                        }
+                        add_one(&made[first..first + len], self.thresholds(input, neurons), counts);
+                    }
+                }
+            }
+        }
+    }
+
+    /// About what `samples` cost on one thread; only the order of magnitude matters.
+    fn cost(&self, samples: usize) -> Duration {
+        let per_input = match &self.rows {
+            Rows::OneForAll(_) => 0,
+            Rows::OnePerInput(prefixes) => self.shape.length().bits() + prefixes.first().map_or(0, PrefixCounts::row_len),
+        };
+        let steps = samples as u128 * self.shape.n_inputs() as u128 * (self.shape.n_neurons() + per_input) as u128;
+        Duration::from_nanos(steps.min(1 << 40) as u64)
+    }
+}
+
+/// Some samples and neurons of a layer.
+struct Tile<'a> {
+    inputs: &'a [u64],
+    neurons: Range<usize>,
+    counts: &'a mut [u64],
+}
+
+fn add_one(row: &[u32], thresholds: &[u16], counts: &mut [u64]) {
+    for (count, &t) in counts.iter_mut().zip(thresholds) {
+        *count += u64::from(row[usize::from(t)]);
+    }
+}
+
+fn add_four(rows: [&[u32]; 4], thresholds: [&[u16]; 4], counts: &mut [u64]) {
+    let [a, b, c, d] = thresholds;
+    for ((((count, &a), &b), &c), &d) in counts.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+        let entry = |k: usize, t: u16| u64::from(rows[k][usize::from(t)]);
+        *count += entry(0, a) + entry(1, b) + entry(2, c) + entry(3, d);
+    }
+}
+
+fn check_thresholds(thresholds: &[u64], one: u64, what: Quantity) -> Result<(), CoreError> {
+    match thresholds.iter().position(|&t| t > one) {
+        None => Ok(()),
+        Some(index) => {
+            let value = thresholds[index] as f64;
+            Err(CoreError::OutOfRange { what, index, value, low: 0.0, high: one as f64 })
+        }
+    }
+}
+
+impl Cpu {
+    /// The counts of a layer for inputs of the given thresholds, samples one after the other: equal, without the bits, to
+    /// those of the streams that the layer's pairing encodes.
+    ///
+    /// # Errors
+    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with the index of a
+    /// threshold past `2^W`, [`CoreError::Memory`] where the counts do not fit.
+    pub fn table_counts(&self, weights: &TabledWeights, inputs: &[u64]) -> Result<Vec<u64>, Error> {
+        let shape = weights.shape();
+        let (n, m, samples) = (shape.n_inputs(), shape.n_neurons(), shape.samples_in(inputs.len())?);
+        check_thresholds(inputs, weights.input_one, Quantity::Value)?;
+        let failed = || CoreError::Memory {
+            what: Quantity::Counts,
+            bytes: samples as u128 * m as u128 * 8,
+            available: None,
+        };
+        let len = samples.checked_mul(m).ok_or_else(failed)?;
+        let mut counts = Vec::new();
+        counts.try_reserve_exact(len).map_err(|_| failed())?;
+        counts.resize(len, 0_u64);
+
+        let threads = self.threads();
+        let tiles: Vec<Tile<'_>> = if samples < threads {
+            let step = m.div_ceil(threads);
+            let tiles = |(inputs, counts): (_, &'_ mut [u64])| {
+                let parts = counts.chunks_mut(step).enumerate();
+                parts.map(move |(k, counts)| Tile { inputs, neurons: k * step..k * step + counts.len(), counts })
+                    .collect::<Vec<_>>()
+            };
+            inputs.chunks_exact(n).zip(counts.chunks_exact_mut(m)).flat_map(tiles).collect()
+        } else {
+            let step = samples.div_ceil(threads).clamp(1, GROUP);
+            let tile = |(inputs, counts)| Tile { inputs, neurons: 0..m, counts };
+            inputs.chunks(step * n).zip(counts.chunks_mut(step * m)).map(tile).collect()
+        };
+        self.pool.for_each(tiles.into_iter(), weights.cost(samples), |tile| weights.fill(tile));
+        Ok(counts)
+    }
+}

@@ -1,0 +1,160 @@
+//! Which instructions the kernels use, found at run time.
+//!
+//! | tier | count | encode | pack, unpack |
+//! |---|---|---|---|
+//! | `avx512-vpopcntdq` | native 512-bit popcount, 4x4 register tiles | 512-bit | 512-bit masks |
+//! | `avx512bw` | 512-bit Harley-Seal over a byte lookup | 512-bit | 512-bit masks |
+//! | `avx512f` | as `avx2` | 512-bit | as `avx2` |
+//! | `avx2` | 256-bit Harley-Seal over a byte lookup | 256-bit | 256-bit |
+//! | `popcnt` | one `popcnt` per word | portable | portable |
+//! | `neon` | portable code, vectorised by the compiler | portable | portable |
+//! | `portable` | `u64::count_ones` | portable | portable |
+//!
+//! `neon` is what the portable code is called on AArch64, where that instruction set is always there; it has not been
+//! run on such a machine.
+
+use crate::error::Error;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// The environment variable that forces a tier by name.
+pub const TIER_VARIABLE: &str = "ALEATRON_TIER";
+
+/// The instruction sets, fastest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Isa {
+    Avx512Vpopcntdq,
+    Avx512bw,
+    Avx512f,
+    Avx2,
+    Popcnt,
+    Neon,
+    Portable,
+}
+
+impl Isa {
+    const ALL: [Self; 7] = [
+        Self::Avx512Vpopcntdq,
+        Self::Avx512bw,
+        Self::Avx512f,
+        Self::Avx2,
+        Self::Popcnt,
+        Self::Neon,
+        Self::Portable,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Avx512Vpopcntdq => "avx512-vpopcntdq",
+            Self::Avx512bw => "avx512bw",
+            Self::Avx512f => "avx512f",
+            Self::Avx2 => "avx2",
+            Self::Popcnt => "popcnt",
+            Self::Neon => "neon",
+            Self::Portable => "portable",
+        }
+    }
+
+    /// Whether this machine has every instruction the tier's kernels are compiled for.
+    fn detected(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let popcnt = || is_x86_feature_detected!("popcnt");
+            let avx2 = || popcnt() && is_x86_feature_detected!("avx2");
+            let avx512f = || avx2() && is_x86_feature_detected!("avx512f");
+            let avx512bw = || avx512f() && is_x86_feature_detected!("avx512bw");
+            match self {
+                Self::Avx512Vpopcntdq => avx512bw() && is_x86_feature_detected!("avx512vpopcntdq"),
+                Self::Avx512bw => avx512bw(),
+                Self::Avx512f => avx512f(),
+                Self::Avx2 => avx2(),
+                Self::Popcnt => popcnt(),
+                Self::Neon => false,
+                Self::Portable => true,
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        match self {
+            Self::Neon => cfg!(target_arch = "aarch64"),
+            Self::Portable => true,
+            _ => false,
+        }
+    }
+}
+
+/// A tier this machine has. Only detection makes one, so holding it is the proof that its kernels may run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tier(Isa);
+
+impl Tier {
+    /// Every tier of this machine, fastest first; `portable` is always among them.
+    #[must_use]
+    pub fn available() -> Vec<Self> {
+        Isa::ALL.into_iter().filter(|isa| isa.detected()).map(Self).collect()
+    }
+
+    /// The fastest tier of this machine.
+    #[must_use]
+    pub fn best() -> Self {
+        Isa::ALL.into_iter().find(|isa| isa.detected()).map_or(Self(Isa::Portable), Self)
+    }
+
+    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once.
+    ///
+    /// # Errors
+    /// As [`Self::from_name`].
+    pub fn current() -> Result<Self, Error> {
+        static CURRENT: OnceLock<Result<Tier, Error>> = OnceLock::new();
+        CURRENT
+            .get_or_init(|| match std::env::var_os(TIER_VARIABLE) {
+                Some(name) if !name.is_empty() => Self::from_name(&name.to_string_lossy()),
+                _ => Ok(Self::best()),
+            })
+            .clone()
+    }
+
+    /// The tier with this name.
+    ///
+    /// ```
+    /// use aleatron_cpu::{Error, Tier};
+    /// assert_eq!(Tier::from_name("portable")?.name(), "portable");
+    /// assert!(matches!(Tier::from_name("sse9"), Err(Error::UnknownTier { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownTier`] where there is no such tier, [`Error::UnavailableTier`] where this machine lacks it.
+    pub fn from_name(name: &str) -> Result<Self, Error> {
+        let Some(isa) = Isa::ALL.into_iter().find(|isa| isa.name() == name) else {
+            return Err(Error::UnknownTier { name: name.into(), known: Isa::ALL.map(Isa::name).to_vec() });
+        };
+        if isa.detected() {
+            Ok(Self(isa))
+        } else {
+            let available = Self::available().into_iter().map(Self::name).collect();
+            Err(Error::UnavailableTier { name: isa.name(), available })
+        }
+    }
+
+    /// Its name, as `ALEATRON_TIER` takes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    pub(crate) const fn isa(self) -> Isa {
+        self.0
+    }
+}
+
+impl fmt::Debug for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tier({})", self.name())
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
