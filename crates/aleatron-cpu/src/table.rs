@@ -86,7 +86,9 @@ impl TabledWeights {
         let (n, neurons) = (self.shape.n_inputs(), &tile.neurons);
         match &self.rows {
             Rows::OneForAll(table) => {
-                for (inputs, counts) in tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len())) {
+                for (inputs, counts) in
+                    tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len()))
+                {
                     let rows: Vec<&[u32]> = inputs.iter().map(|&threshold| table.row(threshold)).collect();
                     for (group, rows) in rows.chunks(TOGETHER).enumerate() {
                         let first = group * TOGETHER;
@@ -123,9 +125,12 @@ impl TabledWeights {
     fn cost(&self, samples: usize) -> Duration {
         let per_input = match &self.rows {
             Rows::OneForAll(_) => 0,
-            Rows::OnePerInput(prefixes) => self.shape.length().bits() + prefixes.first().map_or(0, PrefixCounts::row_len),
+            Rows::OnePerInput(prefixes) => {
+                self.shape.length().bits() + prefixes.first().map_or(0, PrefixCounts::row_len)
+            }
         };
-        let steps = samples as u128 * self.shape.n_inputs() as u128 * (self.shape.n_neurons() + per_input) as u128;
+        let steps =
+            samples as u128 * self.shape.n_inputs() as u128 * (self.shape.n_neurons() + per_input) as u128;
         Duration::from_nanos(steps.min(1 << 40) as u64)
     }
 }
@@ -135,6 +140,15 @@ struct Tile<'a> {
     inputs: &'a [u64],
     neurons: Range<usize>,
     counts: &'a mut [u64],
+}
+
+impl<'a> Tile<'a> {
+    /// One sample's tile as tiles of `step` neurons.
+    fn split(self, step: usize) -> impl Iterator<Item = Tile<'a>> {
+        let (inputs, starts) = (self.inputs, self.neurons.step_by(step));
+        let parts = starts.zip(self.counts.chunks_mut(step));
+        parts.map(move |(start, counts)| Tile { inputs, neurons: start..start + counts.len(), counts })
+    }
 }
 
 fn add_one(row: &[u32], thresholds: &[u16], counts: &mut [u64]) {
@@ -185,12 +199,8 @@ impl Cpu {
         let threads = self.threads();
         let tiles: Vec<Tile<'_>> = if samples < threads {
             let step = m.div_ceil(threads);
-            let tiles = |(inputs, counts): (_, &'_ mut [u64])| {
-                let parts = counts.chunks_mut(step).enumerate();
-                parts.map(move |(k, counts)| Tile { inputs, neurons: k * step..k * step + counts.len(), counts })
-                    .collect::<Vec<_>>()
-            };
-            inputs.chunks_exact(n).zip(counts.chunks_exact_mut(m)).flat_map(tiles).collect()
+            let samples = inputs.chunks_exact(n).zip(counts.chunks_exact_mut(m));
+            samples.flat_map(|(inputs, counts)| Tile { inputs, neurons: 0..m, counts }.split(step)).collect()
         } else {
             let step = samples.div_ceil(threads).clamp(1, GROUP);
             let tile = |(inputs, counts)| Tile { inputs, neurons: 0..m, counts };
