@@ -23,6 +23,18 @@ impl Polarity {
         }
     }
 
+    /// Checks that all `values`, called `what`, lie in the interval.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] with the index and value of the first one that is NaN or outside.
+    pub fn check(self, values: &[f64], what: Quantity) -> Result<()> {
+        let [low, high] = self.interval();
+        match values.iter().enumerate().find(|(_, value)| !(low..=high).contains(*value)) {
+            Some((index, &value)) => Err(Error::OutOfRange { what, index, value, low, high }),
+            None => Ok(()),
+        }
+    }
+
     /// The share of ones that stands for `value`.
     #[inline]
     #[must_use]

@@ -45,31 +45,11 @@ impl Threshold {
     }
 }
 
-/// The thresholds of `values`, each of which must lie in the interval of `polarity`. Appends to `out`, or
-/// leaves it as it was on an error.
+/// The thresholds of `values`, each of which must lie in the interval of `polarity`.
 ///
 /// # Errors
 /// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
-pub fn extend_thresholds(
-    values: &[f64],
-    polarity: Polarity,
-    what: Quantity,
-    out: &mut Vec<Threshold>,
-) -> Result<()> {
-    let [low, high] = polarity.interval();
-    if let Some((index, &value)) = values.iter().enumerate().find(|(_, v)| !(low..=high).contains(*v)) {
-        return Err(Error::OutOfRange { what, index, value, low, high });
-    }
-    out.extend(values.iter().map(|&value| Threshold::of(polarity.probability(value))));
-    Ok(())
-}
-
-/// The thresholds of `values`; see [`extend_thresholds`].
-///
-/// # Errors
-/// [`Error::OutOfRange`] with the index and value of the first one outside.
 pub fn thresholds(values: &[f64], polarity: Polarity, what: Quantity) -> Result<Vec<Threshold>> {
-    let mut out = Vec::with_capacity(values.len());
-    extend_thresholds(values, polarity, what, &mut out)?;
-    Ok(out)
+    polarity.check(values, what)?;
+    Ok(values.iter().map(|&value| Threshold::of(polarity.probability(value))).collect())
 }

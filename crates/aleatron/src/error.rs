@@ -1,0 +1,25 @@
+//! What a user of the library may have to handle.
+
+/// The result of every fallible operation of the library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The input is at fault: which quantity, where, and its value.
+    #[error(transparent)]
+    Core(#[from] aleatron_core::Error),
+    /// The CPU engine cannot be set up as asked.
+    #[error(transparent)]
+    Cpu(aleatron_cpu::Error),
+}
+
+impl From<aleatron_cpu::Error> for Error {
+    fn from(error: aleatron_cpu::Error) -> Self {
+        match error {
+            aleatron_cpu::Error::Core(error) => Self::Core(error),
+            error => Self::Cpu(error),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Layers: weights as streams, kept; inputs as streams, drawn for each call.
+//!
+//! Every call, whether of one sample, a batch, or streams made before, comes down to one operation: count, for each
+//! sample and neuron, the ones (or matches) of input and weight streams. [`dense`] and [`sparse`] differ in which pairs they
+//! count.
+
+pub mod dense;
+pub mod sparse;
+
+pub use dense::{DenseLayer, DenseSpec};
+pub use sparse::{SparseLayer, SparseSpec};
+
+use crate::{Result, SampleSeed};
+use aleatron_core::threshold::thresholds;
+use aleatron_core::{Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix};
+use aleatron_cpu::{Cpu, WordBuffer};
+
+/// Words of input streams made at a time: a batch of any size takes no more scratch memory than this.
+const PIECE_WORDS: usize = 1 << 20;
+
+/// The inputs of a layer: what encoding needs to know.
+struct InputPlan {
+    n_inputs: usize,
+    length: Length,
+    polarity: Polarity,
+    layer: LayerIndex,
+}
+
+impl InputPlan {
+    /// Encodes the samples of `values` piece by piece and appends what `count` makes of each.
+    fn count(
+        &self,
+        values: &[f64],
+        seed: SampleSeed,
+        mut count: impl FnMut(&Cpu, &[u64]) -> aleatron_core::Result<Vec<u64>>,
+    ) -> Result<Vec<u64>> {
+        if !values.len().is_multiple_of(self.n_inputs) {
+            return Err(Error::Ragged {
+                what: Quantity::Inputs,
+                actual: values.len(),
+                divisor: self.n_inputs,
+            }
+            .into());
+        }
+        let cpu = Cpu::current()?;
+        let inputs = thresholds(values, self.polarity, Quantity::Value)?;
+        let row_words = self.n_inputs * self.length.words();
+        let n_samples = values.len() / self.n_inputs;
+        let per_piece = (PIECE_WORDS / row_words).clamp(1, n_samples.max(1));
+        let mut words = WordBuffer::zeroed(per_piece * row_words, Quantity::EncodedInputs)?;
+        let mut counts = Vec::new();
+        let mut row = u64::from(seed.first_sample);
+        for piece in inputs.chunks(per_piece * self.n_inputs) {
+            let first_row = u32::try_from(row).map_err(|_| Error::TooLarge {
+                what: Quantity::Row,
+                actual: row.into(),
+                limit: u32::MAX.into(),
+            })?;
+            let address = StreamAddress::input(seed.seed, 0, first_row).in_layer(self.layer);
+            let words = &mut words[..piece.len() * self.length.words()];
+            cpu.encode_rows_into(piece, self.n_inputs, self.length, address, words)?;
+            counts.append(&mut count(&cpu, words)?);
+            row += (piece.len() / self.n_inputs) as u64;
+        }
+        Ok(counts)
+    }
+
+    /// Checks that `values` are one sample.
+    fn one_sample(&self, values: &[f64]) -> Result<()> {
+        let (expected, actual) = (self.n_inputs, values.len());
+        if expected == actual {
+            return Ok(());
+        }
+        Err(Error::Mismatch { what: Quantity::Inputs, expected, actual }.into())
+    }
+
+    /// The words of streams made before, checked to be whole samples of this layer's length.
+    fn encoded<'a>(&self, streams: &'a StreamMatrix) -> Result<&'a [u64]> {
+        let (expected, actual) = (self.length.bits(), streams.length().bits());
+        if expected != actual {
+            return Err(Error::Mismatch { what: Quantity::Length, expected, actual }.into());
+        }
+        if !streams.rows().is_multiple_of(self.n_inputs) {
+            let (actual, divisor) = (streams.rows(), self.n_inputs);
+            return Err(Error::Ragged { what: Quantity::Streams, actual, divisor }.into());
+        }
+        Ok(streams.words())
+    }
+}
+
+/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as a layer on its own draws them.
+///
+/// ```
+/// use aleatron::{DenseLayer, Length, Polarity, layer};
+/// let x = [0.2, 0.4, 0.6];
+/// let streams = layer::encode_inputs(&x, 3, Length::new(256)?, Polarity::Unipolar, 7)?;
+/// for seed in [1, 2] {
+///     let layer = DenseLayer::new(3, 5, 256, seed)?;
+///     assert_eq!(layer.counts_encoded(&streams)?, layer.counts(&x, 7)?);
+/// }
+/// # Ok::<(), aleatron::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a value outside the interval of `polarity`, [`Error::Ragged`] where the values are not whole
+/// samples, [`Error::Memory`] where the streams do not fit.
+pub fn encode_inputs(
+    values: &[f64],
+    n_inputs: usize,
+    length: Length,
+    polarity: Polarity,
+    seed: impl Into<SampleSeed>,
+) -> Result<StreamMatrix> {
+    let SampleSeed { seed, first_sample } = seed.into();
+    let thresholds = thresholds(values, polarity, Quantity::Value)?;
+    let address = StreamAddress::input(seed, 0, first_sample);
+    Ok(Cpu::current()?.encode_rows(&thresholds, n_inputs, length, address)?)
+}
