@@ -1,2 +1,70 @@
-//! The `aleatron` program as a library.
+//! The `aleatron` program as a library, so that the Python package can be the same program.
+//!
+//! [`run`] takes the arguments and answers with an exit code: 0 when all is well, 1 when something was found to be wrong
+//! (a difference, a failure), 2 when the arguments make no sense. One file per subcommand under `commands/`.
 #![forbid(unsafe_code)]
+
+mod commands;
+mod output;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Neural networks as streams of random bits, the same bits on every processor.
+#[derive(Debug, Parser)]
+#[command(name = "aleatron", version, about, propagate_version = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show version, SIMD tiers, threads and processors.
+    Info(commands::info::Arguments),
+    /// Compare every backend of this machine with the plain reference, bit for bit.
+    Verify(commands::verify::Arguments),
+}
+
+/// What a command found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// All is well.
+    Good,
+    /// Something is wrong, and the command has said what.
+    Bad,
+}
+
+/// Runs the program with `arguments`, the first of which is its name.
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
+    match execute(arguments) {
+        0 => ExitCode::SUCCESS,
+        code => ExitCode::from(code),
+    }
+}
+
+/// Like [`run`], with the exit code as a number.
+pub fn execute(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version go to standard output and are no failure; clap knows which is which. Nothing is left to
+            // do where even that cannot be written.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    let result = match arguments.command {
+        Command::Info(arguments) => commands::info::run(&arguments),
+        Command::Verify(arguments) => commands::verify::run(&arguments),
+    };
+    match result {
+        Ok(Verdict::Good) => 0,
+        Ok(Verdict::Bad) => 1,
+        Err(error) => {
+            eprintln!("aleatron: {error}");
+            1
+        }
+    }
+}

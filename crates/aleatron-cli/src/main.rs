@@ -1,2 +1,5 @@
 //! The `aleatron` program.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    aleatron_cli::run(std::env::args_os())
+}

@@ -1,0 +1,79 @@
+//! The project's chores: `cargo xtask test` is the one command that says whether a tree is good.
+#![forbid(unsafe_code)]
+
+mod step;
+mod system;
+
+use std::process::ExitCode;
+use step::{Step, cargo};
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+tasks:
+  test    everything continuous integration checks: format, lints, documentation, all tests; installs what it needs
+  fuzz    every fuzz target for a minute each (needs a nightly toolchain and cargo-fuzz)
+  deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let result = match task.as_str() {
+        "test" => test(),
+        "fuzz" => fuzz(),
+        "deny" => deny(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test() -> Result<(), String> {
+    system::install_software_vulkan()?;
+    let steps = [
+        Step::new("format", cargo(&["fmt", "--all", "--check"])),
+        Step::new(
+            "lints",
+            cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
+        ),
+        Step::new(
+            "lints without features",
+            cargo(&["clippy", "-p", "aleatron", "--no-default-features", "--", "-D", "warnings"]),
+        ),
+        Step::new("documentation", cargo(&["doc", "--workspace", "--no-deps", "--all-features"]))
+            .with("RUSTDOCFLAGS", "-D warnings"),
+        // The GPU tests must run and not be passed over: they fail without this adapter.
+        Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
+            .with("SC_GPU_ADAPTER", "llvmpipe"),
+        Step::new("aleatron verify", cargo(&["run", "--release", "--", "verify"]))
+            .with("SC_GPU_ADAPTER", "llvmpipe"),
+    ];
+    step::run_all(&steps)
+}
+
+fn fuzz() -> Result<(), String> {
+    let targets = ["conformance"];
+    let steps = targets.map(|target| {
+        Step::new(
+            target,
+            step::command("cargo", &["+nightly", "fuzz", "run", target, "--", "-max_total_time=60"]),
+        )
+    });
+    step::run_all(&steps)
+}
+
+fn deny() -> Result<(), String> {
+    let mut steps = Vec::new();
+    if !system::has_program("cargo-deny") {
+        steps.push(Step::new("install cargo-deny", cargo(&["install", "--locked", "cargo-deny"])));
+    }
+    steps.push(Step::new("deny", cargo(&["deny", "check"])));
+    step::run_all(&steps)
+}

@@ -1,0 +1,59 @@
+//! Steps: commands run in order, each announced and timed, the first failure ending the run.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A command with a name.
+pub(crate) struct Step {
+    name: &'static str,
+    command: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Step {
+    pub(crate) fn new(name: &'static str, command: Vec<String>) -> Self {
+        Self { name, command, variables: Vec::new() }
+    }
+
+    /// With an environment variable.
+    pub(crate) fn with(mut self, variable: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((variable, value.into()));
+        self
+    }
+
+    fn run(&self) -> Result<Duration, String> {
+        let (program, arguments) = self.command.split_first().ok_or("an empty command")?;
+        println!("\n=== {}: {}", self.name, self.command.join(" "));
+        let start = Instant::now();
+        let mut command = Command::new(program);
+        command.args(arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        match command.status() {
+            Ok(status) if status.success() => Ok(start.elapsed()),
+            Ok(status) => Err(format!("{} failed: {status}", self.name)),
+            Err(error) => Err(format!("{}: cannot run {program}: {error}", self.name)),
+        }
+    }
+}
+
+/// A command line.
+pub(crate) fn command(program: &str, arguments: &[&str]) -> Vec<String> {
+    std::iter::once(program).chain(arguments.iter().copied()).map(str::to_owned).collect()
+}
+
+/// A command line of the cargo that runs this.
+pub(crate) fn cargo(arguments: &[&str]) -> Vec<String> {
+    command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
+}
+
+/// Runs all steps and says how long each took.
+pub(crate) fn run_all(steps: &[Step]) -> Result<(), String> {
+    let mut times = Vec::new();
+    for step in steps {
+        times.push((step.name, step.run()?));
+    }
+    println!("\n=== all good");
+    for (name, time) in times {
+        println!("{:6.1} s  {name}", time.as_secs_f64());
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Whether a program is on the path.
+pub(crate) fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Installs lavapipe and the Vulkan loader with Debian's packages where they are missing and this user may.
+pub(crate) fn install_software_vulkan() -> Result<(), String> {
+    if has_software_vulkan() {
+        return Ok(());
+    }
+    if !has_program("apt-get") {
+        return Err("the GPU tests need Mesa's software Vulkan driver (lavapipe) and the Vulkan loader: \
+                    install them with your system's packages"
+            .into());
+    }
+    println!("=== installing a software Vulkan driver");
+    run("apt-get", &["update", "-qq"])?;
+    run(
+        "apt-get",
+        &["install", "-y", "-qq", "--no-install-recommends", "libvulkan1", "mesa-vulkan-drivers"],
+    )?;
+    if has_software_vulkan() {
+        Ok(())
+    } else {
+        Err("lavapipe is still missing after its packages were installed".into())
+    }
+}
+
+fn has_software_vulkan() -> bool {
+    let drivers = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter().flatten().flatten();
+    let lavapipe = drivers.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("lvp_icd"));
+    let loader = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    lavapipe && loader.iter().any(|folder| Path::new(folder).join("libvulkan.so.1").exists())
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program} {} failed ({status}); are you root?", arguments.join(" "))),
+        Err(error) => Err(format!("cannot run {program}: {error}")),
+    }
+}
