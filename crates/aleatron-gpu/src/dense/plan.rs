@@ -1,0 +1,252 @@
+//! Which kernel counts, and how its work is cut into workgroups.
+
+use aleatron_core::Polarity;
+
+use crate::buffer::BufferView;
+use crate::context::GpuContext;
+use crate::error::Result;
+use crate::kernels::{AccumulateParams, StreamKernel, TileParams};
+use crate::partition::{Block, VECTOR};
+use crate::pipeline::grid;
+use crate::record::Recorder;
+
+/// The shape of `tile.wgsl`: threads, what each counts, and the vectors staged at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TileShape {
+    /// Threads along samples.
+    pub threads_x: u32,
+    /// Threads along neurons.
+    pub threads_y: u32,
+    /// Fours of neurons per thread, 1 or 2.
+    pub row_fours: u32,
+    /// Fours of samples per thread, 1 or 2.
+    pub column_fours: u32,
+    /// 16-byte vectors along a row staged at a time.
+    pub depth: u32,
+}
+
+impl TileShape {
+    /// 64 neurons by 64 samples.
+    pub const SQUARE: Self = Self { threads_x: 16, threads_y: 8, row_fours: 2, column_fours: 1, depth: 4 };
+
+    /// 128 neurons by 32 samples.
+    pub const TALL: Self = Self { threads_x: 8, threads_y: 16, row_fours: 2, column_fours: 1, depth: 4 };
+
+    /// 256 neurons by 16 samples.
+    pub const TALLEST: Self = Self { threads_x: 4, threads_y: 32, row_fours: 2, column_fours: 1, depth: 2 };
+
+    /// The shapes worth comparing on a new device.
+    pub const CANDIDATES: [Self; 8] = [
+        Self::SQUARE,
+        Self { depth: 8, ..Self::SQUARE },
+        Self { threads_x: 16, threads_y: 16, row_fours: 1, column_fours: 1, depth: 4 },
+        Self { threads_x: 8, threads_y: 8, row_fours: 2, column_fours: 2, depth: 4 },
+        Self { threads_x: 16, threads_y: 8, row_fours: 2, column_fours: 2, depth: 4 },
+        Self { threads_x: 16, threads_y: 16, row_fours: 2, column_fours: 1, depth: 4 },
+        Self { threads_x: 32, threads_y: 8, row_fours: 2, column_fours: 1, depth: 2 },
+        Self { threads_x: 16, threads_y: 16, row_fours: 2, column_fours: 2, depth: 2 },
+    ];
+
+    /// The neurons of a tile.
+    #[must_use]
+    pub const fn rows(self) -> u32 {
+        4 * self.row_fours * self.threads_y
+    }
+
+    /// The samples of a tile.
+    #[must_use]
+    pub const fn columns(self) -> u32 {
+        4 * self.column_fours * self.threads_x
+    }
+
+    /// The bytes of memory its workgroup shares.
+    #[must_use]
+    pub const fn workgroup_bytes(self) -> u32 {
+        16 * self.depth * (self.rows() + 1 + self.columns() + 1)
+    }
+}
+
+/// Which kernel counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Counting {
+    /// As fits the batch.
+    #[default]
+    Auto,
+    /// One sample at a time, this many neurons (1, 2 or 4) per workgroup.
+    Rows(u32),
+    /// Tiles of neurons by samples, with enough parts of rows to make this many workgroups.
+    Tiles(TileShape, u32),
+}
+
+/// Samples up to which reading the weights for each of them beats tiles that are mostly empty.
+const FEW_SAMPLES: usize = 8;
+
+/// Workgroups a dispatch should have: several for each processor of the largest device.
+const WORKGROUPS: u32 = 1024;
+
+/// Steps one workgroup takes along a row at most: some software devices silently stop at 65,535 turns of all loops.
+const STEPS: u64 = 2048;
+
+/// Steps one workgroup takes along a row at least: fewer are not worth their atomic additions.
+const LEAST_STEPS: u64 = 8;
+
+impl Counting {
+    /// The choice for a batch.
+    pub(crate) fn resolve(self, n_neurons: usize, n_samples: usize) -> Self {
+        match self {
+            Self::Auto if n_samples > FEW_SAMPLES => {
+                let shape = match n_samples {
+                    0..=16 => TileShape::TALLEST,
+                    17..=32 => TileShape::TALL,
+                    _ => TileShape::SQUARE,
+                };
+                Self::Tiles(shape, WORKGROUPS)
+            }
+            // Several neurons share each load of the inputs; a small layer needs all its neurons to fill the device.
+            Self::Auto => Self::Rows(match n_neurons * n_samples {
+                0..1024 => 1,
+                1024..2048 => 2,
+                _ => 4,
+            }),
+            chosen => chosen,
+        }
+    }
+
+    /// Whether counts are added to what is there, so that it must be zero before.
+    pub(crate) fn adds(self, n_cuts: usize) -> bool {
+        n_cuts > 1 || matches!(self, Self::Tiles(..))
+    }
+}
+
+/// Where counts go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) counts: BufferView<'a>,
+    /// Neurons of the whole layer.
+    pub(crate) n_neurons: usize,
+    pub(crate) n_samples: usize,
+    pub(crate) polarity: Polarity,
+    /// Whether counts have a high word.
+    pub(crate) wide: bool,
+    /// Whether counts are added to what is there.
+    pub(crate) add: bool,
+}
+
+/// Records the counts of one block of weights over the samples' streams of the same cut.
+pub(crate) fn record(
+    recorder: &mut Recorder<'_>,
+    context: &GpuContext,
+    counting: Counting,
+    block: &Block,
+    weights: BufferView<'_>,
+    inputs: BufferView<'_>,
+    target: &Target<'_>,
+) -> Result<()> {
+    let flags = [
+        ("XOR", u32::from(target.polarity == Polarity::Bipolar)),
+        ("ADD", u32::from(target.add)),
+        ("WIDE", u32::from(target.wide)),
+    ];
+    let (n_rows, n_samples) = (block.n_rows as u32, target.n_samples as u32);
+    let row_vectors = block.cut.vectors();
+    let (first, stride) = (block.first_row as u32, target.n_neurons as u32);
+    let high = (target.n_neurons * target.n_samples) as u32;
+    let views = [weights, inputs, target.counts];
+    let limit = context.info().max_workgroups;
+    let row_bytes = (block.cut.stride * 4) as u64;
+    let count_bytes = 4 * u64::from(n_rows) * u64::from(n_samples);
+    match counting {
+        Counting::Auto | Counting::Rows(_) => {
+            let rows = if let Counting::Rows(rows) = counting { rows } else { 1 };
+            let constants: Vec<_> = flags.into_iter().chain([("ROWS", rows)]).collect();
+            let bound = context.bind(&context.pipeline(StreamKernel::Accumulate, &constants)?, &views)?;
+            let n_groups = n_rows.div_ceil(rows);
+            let params = AccumulateParams {
+                n_rows,
+                row_vectors,
+                n_samples,
+                n_groups,
+                first,
+                stride,
+                high,
+                padding: 0,
+            };
+            let grid = grid(u64::from(n_groups) * u64::from(n_samples), limit)?;
+            let bytes = row_bytes * u64::from(n_samples) * u64::from(n_rows + n_groups) + count_bytes;
+            recorder.dispatch(&bound, &params, grid, bytes)
+        }
+        Counting::Tiles(shape, workgroups) => {
+            let constants: Vec<_> = flags
+                .into_iter()
+                .chain([
+                    ("THREADS_X", shape.threads_x),
+                    ("THREADS_Y", shape.threads_y),
+                    ("ROW_FOURS", shape.row_fours),
+                    ("COLUMN_FOURS", shape.column_fours),
+                    ("DEPTH", shape.depth),
+                ])
+                .collect();
+            let bound = context.bind(&context.pipeline(StreamKernel::Tile, &constants)?, &views)?;
+            let (row_tiles, sample_tiles) =
+                (n_rows.div_ceil(shape.rows()), n_samples.div_ceil(shape.columns()));
+            let tiles = u64::from(row_tiles) * u64::from(sample_tiles);
+            let split_vectors = split(row_vectors, shape.depth, tiles, workgroups);
+            let n_splits = row_vectors.div_ceil(split_vectors);
+            let params = TileParams {
+                n_rows,
+                n_samples,
+                row_vectors,
+                split_vectors,
+                row_tiles,
+                sample_tiles,
+                n_splits,
+                first,
+                stride,
+                high,
+            };
+            let loaded = u64::from(shape.rows() + shape.columns()) * row_bytes;
+            let bytes = tiles * loaded + u64::from(n_splits) * count_bytes;
+            recorder.dispatch(&bound, &params, grid(tiles * u64::from(n_splits), limit)?, bytes)
+        }
+    }
+}
+
+/// The vectors of a row one workgroup sums over.
+fn split(row_vectors: u32, depth: u32, tiles: u64, workgroups: u32) -> u32 {
+    let steps = u64::from(row_vectors.div_ceil(depth));
+    let wanted = u64::from(workgroups).div_ceil(tiles.max(1));
+    let most = steps.div_ceil(LEAST_STEPS);
+    let least = steps.div_ceil(STEPS);
+    let splits = wanted.min(most).max(least).max(1);
+    (steps.div_ceil(splits) * u64::from(depth)) as u32
+}
+
+const _: () = assert!(VECTOR == 4, "kernels read vectors of four words");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_keep_to_their_bounds() {
+        for row_vectors in [1u32, 3, 4, 100, 8000, 1 << 23] {
+            for tiles in [1u64, 32, 512, 100_000] {
+                let depth = 4;
+                let vectors = split(row_vectors, depth, tiles, WORKGROUPS);
+                assert!(vectors.is_multiple_of(depth) && vectors > 0);
+                assert!(u64::from(vectors / depth) <= STEPS, "{row_vectors} {tiles}: {vectors}");
+            }
+        }
+        // 1000 inputs of 1024 bits in 32 tiles: 32 parts of 8000 vectors.
+        assert_eq!(8000u32.div_ceil(split(8000, 4, 32, 1024)), 32);
+    }
+
+    #[test]
+    fn the_default_shapes_fit_the_least_shared_memory() {
+        for shape in [TileShape::SQUARE, TileShape::TALL, TileShape::TALLEST] {
+            assert!(shape.workgroup_bytes() <= 16_384, "{shape:?}: {}", shape.workgroup_bytes());
+            assert_eq!(shape.threads_x * shape.threads_y, 128);
+        }
+        assert_eq!((TileShape::SQUARE.rows(), TileShape::SQUARE.columns()), (64, 64));
+    }
+}

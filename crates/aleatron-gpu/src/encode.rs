@@ -1,0 +1,201 @@
+//! Thresholds to Bernoulli streams on a device.
+
+use std::sync::Arc;
+
+use aleatron_core::{Length, Quantity, StreamAddress, StreamMatrix, Threshold};
+
+use crate::buffer::{BufferView, GpuBuffer, Memory};
+use crate::context::GpuContext;
+use crate::error::{Error, Limit, Result};
+use crate::kernels::{EncodeParams, StreamKernel};
+use crate::partition::{Block, Cut, StreamWords, blocks};
+use crate::pipeline::grid;
+use crate::record::Recorder;
+
+/// Threads of an encoding workgroup.
+const THREADS: u64 = 256;
+
+/// From this many words on, a thread makes several: before, more threads hide more latency.
+const MANY_WORDS: u64 = 1 << 20;
+
+/// Thresholds uploaded at a time where there are many.
+const UPLOAD_THRESHOLDS: usize = 8 << 20;
+
+/// The words that carry `n` thresholds: each modulo 2^32, then a bit each for those that are 2^32.
+pub(crate) const fn threshold_words(n: usize) -> usize {
+    n + n.div_ceil(32)
+}
+
+/// Packs thresholds for the kernel.
+pub(crate) fn pack(thresholds: &[Threshold], out: &mut Vec<u32>) {
+    out.clear();
+    out.reserve(threshold_words(thresholds.len()));
+    out.extend(thresholds.iter().map(|threshold| threshold.get() as u32));
+    out.extend(thresholds.chunks(32).map(|chunk| {
+        chunk.iter().enumerate().fold(0, |flags, (bit, &t)| flags | u32::from(t == Threshold::ONE) << bit)
+    }));
+}
+
+/// Checks that rows and units from `first` on can be named by a counter.
+pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize) -> Result<()> {
+    for (begin, n) in [(first.row, n_rows), (first.unit, n_units)] {
+        let end = u128::from(begin) + n as u128;
+        if end > 1 << 32 {
+            return Err(Error::TooLarge { what: Limit::Rows, actual: end, limit: 1 << 32 });
+        }
+    }
+    Ok(())
+}
+
+/// The part of a matrix of streams one dispatch makes.
+pub(crate) struct Part {
+    pub(crate) first: StreamAddress,
+    pub(crate) n_rows: usize,
+    pub(crate) n_units: usize,
+    pub(crate) cut: Cut,
+    pub(crate) stream: StreamWords,
+    /// The word of `streams` the first row begins at.
+    pub(crate) out_base: usize,
+}
+
+/// Records the encoding of a part. `list` holds unit and row of each stream where they are not a grid.
+pub(crate) fn record(
+    recorder: &mut Recorder<'_>,
+    context: &GpuContext,
+    part: &Part,
+    thresholds: BufferView<'_>,
+    streams: BufferView<'_>,
+    list: Option<BufferView<'_>>,
+) -> Result<()> {
+    let n_words = part.cut.stride as u64 * part.n_rows as u64;
+    let words = if n_words >= MANY_WORDS { 8 } else { 1 };
+    let kernel = if list.is_some() { StreamKernel::EncodeList } else { StreamKernel::Encode };
+    let pipeline = context.pipeline(kernel, &[("WORDS", words)])?;
+    let views: Vec<_> = [thresholds, streams].into_iter().chain(list).collect();
+    let bound = context.bind(&pipeline, &views)?;
+    let n_thresholds = part.n_rows * part.n_units;
+    let params = EncodeParams {
+        key: part.first.key(),
+        tag: part.first.tag(),
+        first_row: part.first.row,
+        first_unit: part.first.unit,
+        n_units: part.n_units as u32,
+        stream_words: part.stream.stored,
+        full_words: part.stream.full,
+        tail_mask: part.stream.tail_mask,
+        row_begin: part.cut.begin as u32,
+        row_words: part.cut.words as u32,
+        row_stride: part.cut.stride as u32,
+        out_base: part.out_base as u32,
+        n_words: n_words as u32,
+        n_thresholds: n_thresholds as u32,
+        padding: 0,
+    };
+    let groups = grid(n_words.div_ceil(THREADS * u64::from(words)), context.info().max_workgroups)?;
+    recorder.dispatch(&bound, &params, groups, 4 * (n_words + n_thresholds as u64))
+}
+
+/// Encodes a block of a matrix, rows of `n_units` streams, into `streams`, some rows at a time.
+pub(crate) fn encode_block(
+    context: &Arc<GpuContext>,
+    thresholds: &[Threshold],
+    n_units: usize,
+    block: &Block,
+    length: Length,
+    first: StreamAddress,
+    streams: &GpuBuffer<u32>,
+) -> Result<()> {
+    let limit = context.max_binding_bytes();
+    let row_bytes = 4 * threshold_words(n_units) as u64;
+    if row_bytes > limit {
+        return Err(Error::TooLarge { what: Limit::ThresholdBytes, actual: row_bytes.into(), limit });
+    }
+    let rows_at_once = (UPLOAD_THRESHOLDS / n_units).min((limit / row_bytes) as usize).max(1);
+    let mut packed = Vec::new();
+    for offset in (0..block.n_rows).step_by(rows_at_once) {
+        let (row, n_rows) = (block.first_row + offset, rows_at_once.min(block.n_rows - offset));
+        pack(&thresholds[row * n_units..(row + n_rows) * n_units], &mut packed);
+        let uploaded = context.upload(&packed)?;
+        let part = Part {
+            first: first.at_row(first.row + row as u32),
+            n_rows,
+            n_units,
+            cut: block.cut,
+            stream: StreamWords::of(length),
+            out_base: offset * block.cut.stride,
+        };
+        let mut recorder = context.recorder(None)?;
+        record(&mut recorder, context, &part, uploaded.view()?, streams.view()?, None)?;
+        recorder.submit()?;
+    }
+    Ok(())
+}
+
+/// The streams of a matrix of thresholds, rows of `n_units`: stream (r, u) is drawn at row `first.row + r`, unit
+/// `first.unit + u`.
+///
+/// ```no_run
+/// use aleatron_core::{Length, StreamAddress, Threshold};
+/// use aleatron_gpu::{AdapterChoice, GpuContext, encode};
+///
+/// let context = GpuContext::get(&AdapterChoice::from_env())?;
+/// let half = Threshold::from_probability(0.5)?;
+/// let streams = encode::encode(&context, &[half], 1, Length::new(128)?, StreamAddress::input(42, 0, 0))?;
+/// assert_eq!(streams.words(), [0x73b5_ad63_6315_0fac, 0xc73d_b848_145b_a3e7]);
+/// # Ok::<(), aleatron_gpu::Error>(())
+/// ```
+///
+/// # Errors
+/// [`aleatron_core::Error::Ragged`] where the thresholds are not whole rows, [`Error::TooLarge`] where a row passes
+/// what a counter or a kernel can name, or what the device reports.
+pub fn encode(
+    context: &Arc<GpuContext>,
+    thresholds: &[Threshold],
+    n_units: usize,
+    length: Length,
+    first: StreamAddress,
+) -> Result<StreamMatrix> {
+    if n_units == 0 {
+        return Err(aleatron_core::Error::Zero(Quantity::Streams).into());
+    }
+    if !thresholds.len().is_multiple_of(n_units) {
+        let (what, actual) = (Quantity::Streams, thresholds.len());
+        return Err(aleatron_core::Error::Ragged { what, actual, divisor: n_units }.into());
+    }
+    let n_rows = thresholds.len() / n_units;
+    check_address(first, n_rows, n_units)?;
+    let stream = StreamWords::of(length);
+    let row_words = n_units.saturating_mul(stream.stored as usize);
+    let mut words = StreamMatrix::zeros(thresholds.len(), length)?.into_words();
+    let packed: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
+    for block in blocks(n_rows, row_words, context)? {
+        let streams = context.buffer(block.words(), Memory::Device)?;
+        encode_block(context, thresholds, n_units, &block, length, first, &streams)?;
+        let made = streams.read()?;
+        let Cut { begin, words, stride } = block.cut;
+        let rows = packed.chunks_exact_mut(row_words).skip(block.first_row);
+        for (row, made) in rows.zip(made.chunks_exact(stride)) {
+            row[begin..begin + words].copy_from_slice(&made[..words]);
+        }
+    }
+    Ok(StreamMatrix::from_words(words, thresholds.len(), length)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_pack_with_their_flags() {
+        let mut thresholds = vec![Threshold::ZERO; 70];
+        thresholds[1] = Threshold::ONE;
+        thresholds[33] = Threshold::ONE;
+        thresholds[69] = Threshold::from_probability(0.25).unwrap();
+        let mut packed = vec![7; 3];
+        pack(&thresholds, &mut packed);
+        assert_eq!(packed.len(), threshold_words(70));
+        assert_eq!(packed[69], 1 << 30);
+        assert!(packed[..69].iter().all(|&t| t == 0));
+        assert_eq!(packed[70..], [2, 2, 0]);
+    }
+}

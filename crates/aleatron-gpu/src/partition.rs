@@ -1,0 +1,147 @@
+//! Cutting a matrix of streams into pieces a device can bind.
+//!
+//! A row (a neuron's weights, a sample's inputs) is a run of 32-bit words. Rows are cut where one would pass a binding
+//! or where its count could pass 32 bits; then as many rows as fit make a block. Cuts fall on 16-byte vectors,
+//! so that kernels read whole ones, and a row's last vector is padded with zeros, which count nothing.
+
+use aleatron_core::Length;
+
+use crate::context::GpuContext;
+use crate::error::{Error, Limit, Result};
+
+/// 32-bit words per vector.
+pub(crate) const VECTOR: usize = 4;
+
+/// Words of a row one pass may count: 2^30 bits stay far below 32-bit counts, and 256 threads need 2^15 steps for
+/// them, which is less than some software devices silently stop a loop at (65,535).
+const CUT_WORDS: usize = 1 << 25;
+
+/// How the bits of a stream lie in 32-bit words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamWords {
+    /// Words stored.
+    pub(crate) stored: u32,
+    /// Words wholly inside the length.
+    pub(crate) full: u32,
+    /// The bits of the word after those.
+    pub(crate) tail_mask: u32,
+}
+
+impl StreamWords {
+    pub(crate) fn of(length: Length) -> Self {
+        // A length is at most 2^34 bits, so its words fit.
+        let full = (length.bits() / 32) as u32;
+        let tail_mask = (1u32 << (length.bits() % 32)) - 1;
+        Self { stored: 2 * length.words() as u32, full, tail_mask }
+    }
+}
+
+/// A part of every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Its first word.
+    pub(crate) begin: usize,
+    /// Its words.
+    pub(crate) words: usize,
+    /// The words it occupies, whole vectors.
+    pub(crate) stride: usize,
+}
+
+impl Cut {
+    pub(crate) fn vectors(&self) -> u32 {
+        (self.stride / VECTOR) as u32
+    }
+}
+
+/// A part of some rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) cut: Cut,
+    pub(crate) first_row: usize,
+    pub(crate) n_rows: usize,
+}
+
+impl Block {
+    pub(crate) fn words(&self) -> usize {
+        self.cut.stride * self.n_rows
+    }
+}
+
+/// The cuts of rows of `row_words` words for bindings of `limit` bytes.
+pub(crate) fn cuts(row_words: usize, limit: u64) -> Result<Vec<Cut>> {
+    if row_words > u32::MAX as usize {
+        let actual = row_words as u128;
+        return Err(Error::TooLarge { what: Limit::RowWords, actual, limit: u32::MAX.into() });
+    }
+    let most = CUT_WORDS.min((limit / 4) as usize / VECTOR * VECTOR);
+    if most == 0 {
+        return Err(Error::TooLarge { what: Limit::BindingBytes, actual: 16, limit });
+    }
+    // Cuts of nearly one size rather than full ones and a small rest.
+    let even = row_words.div_ceil(row_words.div_ceil(most)).next_multiple_of(VECTOR);
+    Ok((0..row_words)
+        .step_by(even)
+        .map(|begin| {
+            let words = even.min(row_words - begin);
+            Cut { begin, words, stride: words.next_multiple_of(VECTOR) }
+        })
+        .collect())
+}
+
+/// The blocks of `n_rows` rows, cut by cut.
+pub(crate) fn blocks(n_rows: usize, row_words: usize, context: &GpuContext) -> Result<Vec<Block>> {
+    let limit = context.max_binding_bytes();
+    let mut blocks = Vec::new();
+    for cut in cuts(row_words, limit)? {
+        let rows = ((limit / 4) as usize / cut.stride).max(1);
+        blocks.extend((0..n_rows).step_by(rows).map(|first_row| Block {
+            cut,
+            first_row,
+            n_rows: rows.min(n_rows - first_row),
+        }));
+    }
+    Ok(blocks)
+}
+
+/// The words of a block out of packed rows: row after row, each padded to whole vectors.
+pub(crate) fn gather(words: &[u32], row_words: usize, block: &Block, out: &mut Vec<u32>) {
+    out.clear();
+    for row in words.chunks_exact(row_words).skip(block.first_row).take(block.n_rows) {
+        out.extend_from_slice(&row[block.cut.begin..block.cut.begin + block.cut.words]);
+        out.resize(out.len().next_multiple_of(VECTOR), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_cover_a_row_in_whole_vectors() {
+        for row_words in [2usize, 4, 6, 10, 62, 64, 66, 1000, 4098] {
+            for limit in [16u64, 32, 64, 100, 1 << 20] {
+                let cuts = cuts(row_words, limit).unwrap();
+                let mut next = 0;
+                for cut in &cuts {
+                    assert_eq!(cut.begin, next);
+                    assert!(cut.begin % VECTOR == 0 && cut.stride % VECTOR == 0 && cut.words > 0);
+                    assert!(cut.stride >= cut.words && cut.stride as u64 * 4 <= limit, "{cut:?} for {limit}");
+                    next += cut.words;
+                }
+                assert_eq!(next, row_words);
+            }
+        }
+        assert_eq!(cuts(1 << 26, 1 << 40).unwrap().len(), 2);
+        assert!(cuts(1 << 33, 1 << 40).is_err());
+        assert!(cuts(8, 8).is_err());
+    }
+
+    #[test]
+    fn stream_words_follow_the_length() {
+        let of = |bits| StreamWords::of(Length::new(bits).unwrap());
+        assert_eq!(of(1), StreamWords { stored: 2, full: 0, tail_mask: 1 });
+        assert_eq!(of(64), StreamWords { stored: 2, full: 2, tail_mask: 0 });
+        assert_eq!(of(65), StreamWords { stored: 4, full: 2, tail_mask: 1 });
+        assert_eq!(of(127), StreamWords { stored: 4, full: 3, tail_mask: 0x7fff_ffff });
+    }
+}

@@ -1,0 +1,79 @@
+//! What the GPU tests share: the adapter under test and random things.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::sync::Arc;
+
+use aleatron_core::philox::philox4x32;
+use aleatron_core::{Length, Threshold};
+use aleatron_gpu::{AdapterChoice, Capabilities, ContextOptions, GpuContext};
+
+/// The adapter `SC_GPU_ADAPTER` names, else Mesa's software one. No adapter is a failure: these tests must run.
+pub fn choice() -> AdapterChoice {
+    match AdapterChoice::from_env() {
+        AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
+        named => named,
+    }
+}
+
+pub fn context() -> Arc<GpuContext> {
+    GpuContext::get(&choice()).unwrap_or_else(|error| {
+        panic!("{error}\nGPU tests need an adapter: apt-get install mesa-vulkan-drivers libvulkan1")
+    })
+}
+
+pub fn own_context(options: &ContextOptions) -> Arc<GpuContext> {
+    GpuContext::open(&choice(), options).unwrap()
+}
+
+/// A device without optional abilities whose bindings hold `bytes`.
+pub fn plain_context(bytes: u64) -> Arc<GpuContext> {
+    own_context(&ContextOptions {
+        capabilities: Capabilities::NONE,
+        max_binding_bytes: Some(bytes),
+        ..ContextOptions::default()
+    })
+}
+
+/// A sequence of random words.
+pub struct Draw {
+    pub seed: u32,
+    pub next: u32,
+}
+
+impl Draw {
+    pub fn new(seed: u32) -> Self {
+        Self { seed, next: 0 }
+    }
+
+    pub fn word(&mut self) -> u32 {
+        let word = philox4x32([self.next / 4, 0, 0, 0], [self.seed, 7])[self.next as usize % 4];
+        self.next += 1;
+        word
+    }
+
+    /// Thresholds, some at the ends and some next to them.
+    pub fn thresholds(&mut self, n: usize) -> Vec<Threshold> {
+        let p = |word: u32| match word % 8 {
+            0 => f64::from(word >> 3 & 1),
+            1 => f64::from(word >> 16) / 281_474_976_710_656.0,
+            2 => 1.0 - f64::from(word >> 16) / 281_474_976_710_656.0,
+            3 => 0.5,
+            _ => f64::from(word) / 4_294_967_296.0,
+        };
+        (0..n).map(|_| Threshold::from_probability(p(self.word())).unwrap()).collect()
+    }
+
+    pub fn streams(&mut self, n: usize, length: Length) -> Vec<u64> {
+        let mut words = Vec::new();
+        for _ in 0..n {
+            words.extend((0..length.words()).map(|_| u64::from(self.word()) << 32 | u64::from(self.word())));
+            *words.last_mut().unwrap() &= length.tail_mask();
+        }
+        words
+    }
+}
+
+pub fn length(bits: usize) -> Length {
+    Length::new(bits).unwrap()
+}

@@ -1,0 +1,241 @@
+//! Dense layers on the device against the reference, for every kernel, cut and batch.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::Arc;
+
+use aleatron_core::golden::{Answer, answers, dense_input};
+use aleatron_core::{
+    DenseShape, LayerIndex, Polarity, StreamAddress, StreamMatrix, Threshold, reference, weights,
+};
+use aleatron_gpu::{Counting, Error, GpuContext, GpuDense, TileShape};
+use common::{Draw, context, length, plain_context};
+
+const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
+
+struct Case {
+    shape: DenseShape,
+    weights: Vec<u64>,
+    inputs: Vec<Threshold>,
+    first: StreamAddress,
+    counts: Vec<u64>,
+}
+
+impl Case {
+    fn new(
+        draw: &mut Draw,
+        n_inputs: usize,
+        n_neurons: usize,
+        n_samples: usize,
+        bits: usize,
+        p: Polarity,
+    ) -> Self {
+        let shape = DenseShape::new(n_inputs, n_neurons, length(bits), p).unwrap();
+        let weights = draw.streams(shape.n_weights(), shape.length());
+        let inputs = draw.thresholds(n_inputs * n_samples);
+        let layer = LayerIndex::new(3).unwrap();
+        let first = StreamAddress::input(draw.word().into(), 0, draw.word() % 100).in_layer(layer);
+        let mut streams = Vec::new();
+        for (row, inputs) in (first.row..).zip(inputs.chunks(n_inputs)) {
+            for (unit, &input) in (0..).zip(inputs) {
+                let at = first.at_row(row).at_unit(unit);
+                streams.extend(reference::encode(input, shape.length(), at).into_words());
+            }
+        }
+        let streams = StreamMatrix::from_words(streams, inputs.len(), shape.length()).unwrap();
+        let matrix = StreamMatrix::from_words(weights.clone(), shape.n_weights(), shape.length()).unwrap();
+        let counts = reference::dense_counts(&shape, &matrix, &streams);
+        Self { shape, weights, inputs, first, counts }
+    }
+
+    fn check(&self, context: &Arc<GpuContext>, max_batch: usize, counting: Counting) {
+        let layer = GpuDense::from_words(context, self.shape, max_batch, &self.weights).unwrap();
+        let layer = layer.with_counting(counting);
+        let note = format!("{:?}, batches of {max_batch}, {counting:?}", self.shape);
+        assert_eq!(layer.counts(&self.inputs, self.first).unwrap(), self.counts, "{note}");
+        assert_eq!(layer.words().unwrap(), self.weights, "{note}");
+    }
+}
+
+#[test]
+fn counts_equal_the_reference_for_odd_sizes() {
+    let mut draw = Draw::new(11);
+    let sizes = [(1, 1, 1), (2, 3, 1), (5, 4, 2), (7, 9, 3), (16, 5, 9), (33, 2, 20), (3, 70, 5), (9, 6, 40)];
+    for (n, bits) in [1, 31, 33, 63, 64, 65, 100, 1000, 1024, 4097].into_iter().enumerate() {
+        for (m, polarity) in POLARITIES.into_iter().enumerate() {
+            let (n_inputs, n_neurons, n_samples) = sizes[(2 * n + 3 * m) % sizes.len()];
+            let case = Case::new(&mut draw, n_inputs, n_neurons, n_samples, bits, polarity);
+            case.check(&context(), 64, Counting::Auto);
+            case.check(&plain_context(1 << 27), 64, Counting::Auto);
+        }
+    }
+}
+
+#[test]
+fn every_kernel_gives_the_same_counts() {
+    let mut draw = Draw::new(12);
+    let shapes = [TileShape::TALL, TileShape::TALLEST].into_iter().chain(TileShape::CANDIDATES);
+    let shapes: Vec<_> = shapes.filter(|s| s.workgroup_bytes() <= context().info().workgroup_bytes).collect();
+    assert!(shapes.len() >= 6, "{shapes:?}");
+    for polarity in POLARITIES {
+        // More than one tile of the smaller shapes in each direction, and more than one part of each row.
+        let case = Case::new(&mut draw, 21, 70, 66, 257, polarity);
+        for rows in [1, 2, 4] {
+            case.check(&context(), 100, Counting::Rows(rows));
+            case.check(&plain_context(1 << 27), 100, Counting::Rows(rows));
+        }
+        for &shape in &shapes {
+            for workgroups in [1, 64] {
+                case.check(&context(), 100, Counting::Tiles(shape, workgroups));
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_in_pieces_give_the_same_counts() {
+    let mut draw = Draw::new(13);
+    for polarity in POLARITIES {
+        let case = Case::new(&mut draw, 6, 5, 23, 130, polarity);
+        for max_batch in [1, 2, 7, 22, 23, 24, 1000] {
+            case.check(&context(), max_batch, Counting::Auto);
+        }
+    }
+}
+
+#[test]
+fn weights_past_the_binding_limit_are_split() {
+    let mut draw = Draw::new(14);
+    for polarity in POLARITIES {
+        let case = Case::new(&mut draw, 9, 11, 12, 200, polarity);
+        // A row is 9 x 8 words of 4 bytes = 288 bytes.
+        let mut blocks = Vec::new();
+        for bytes in [1 << 20, 1000, 300, 288, 160, 96] {
+            let context = plain_context(bytes);
+            let layer = GpuDense::from_words(&context, case.shape, 64, &case.weights).unwrap();
+            blocks.push(layer.n_blocks());
+            for counting in [Counting::Auto, Counting::Rows(2), Counting::Rows(4)] {
+                case.check(&context, 64, counting);
+            }
+        }
+        assert_eq!(blocks, [1, 4, 11, 11, 22, 33]);
+    }
+}
+
+#[test]
+fn streams_as_inputs_give_the_same_counts() {
+    let mut draw = Draw::new(15);
+    for polarity in POLARITIES {
+        for bytes in [1 << 27, 300] {
+            let shape = DenseShape::new(7, 5, length(100), polarity).unwrap();
+            let words = draw.streams(shape.n_weights(), shape.length());
+            let streams = draw.streams(7 * 11, shape.length());
+            let layer = GpuDense::from_words(&plain_context(bytes), shape, 4, &words).unwrap();
+            let w = StreamMatrix::from_words(words, shape.n_weights(), shape.length()).unwrap();
+            let x = StreamMatrix::from_words(streams.clone(), 77, shape.length()).unwrap();
+            assert_eq!(layer.counts_of_streams(&streams).unwrap(), reference::dense_counts(&shape, &w, &x));
+        }
+    }
+}
+
+#[test]
+fn weights_drawn_on_the_device_are_those_of_the_reference() {
+    let mut draw = Draw::new(16);
+    for bytes in [1 << 27, 100] {
+        let shape = DenseShape::new(5, 7, length(77), Polarity::Unipolar).unwrap();
+        let thresholds = draw.thresholds(35);
+        let first = StreamAddress::weight(99, 0, 4).in_layer(LayerIndex::new(2).unwrap());
+        let layer = GpuDense::from_thresholds(&plain_context(bytes), shape, 4, &thresholds, first).unwrap();
+        let mut words = Vec::new();
+        for (n, &threshold) in thresholds.iter().enumerate() {
+            let at = first.at_row(4 + (n / 5) as u32).at_unit((n % 5) as u32);
+            words.extend(reference::encode(threshold, shape.length(), at).into_words());
+        }
+        assert_eq!(layer.words().unwrap(), words);
+    }
+}
+
+#[test]
+fn set_weights_takes_effect() {
+    let mut draw = Draw::new(17);
+    let one = Case::new(&mut draw, 4, 6, 3, 90, Polarity::Unipolar);
+    let mut layer = GpuDense::from_words(&context(), one.shape, 8, &vec![0; one.weights.len()]).unwrap();
+    assert_eq!(layer.counts(&one.inputs, one.first).unwrap(), vec![0; 18]);
+    layer.set_words(&one.weights).unwrap();
+    assert_eq!(layer.counts(&one.inputs, one.first).unwrap(), one.counts);
+    layer.set_thresholds(&[Threshold::ZERO; 24], one.first).unwrap();
+    assert_eq!(layer.counts(&one.inputs, one.first).unwrap(), vec![0; 18]);
+}
+
+#[test]
+fn the_known_answers_hold() {
+    let mut seen = 0;
+    for answer in answers().unwrap() {
+        let Answer::Dense { n_inputs, n_neurons, length: bits, weight_seed, input_seed, sample, counts } =
+            answer
+        else {
+            continue;
+        };
+        let shape = DenseShape::new(n_inputs, n_neurons, length(bits), Polarity::Unipolar).unwrap();
+        let mut thresholds = Vec::new();
+        for neuron in 0..n_neurons {
+            let mut row = vec![0.0; n_inputs];
+            weights::fill_row(weight_seed, LayerIndex::ALONE, neuron as u32, Polarity::Unipolar, &mut row);
+            thresholds.extend(row.into_iter().map(|w| Threshold::from_probability(w).unwrap()));
+        }
+        let first = StreamAddress::weight(weight_seed, 0, 0);
+        let layer = GpuDense::from_thresholds(&context(), shape, 1, &thresholds, first).unwrap();
+        let inputs: Vec<_> =
+            (0..n_inputs).map(|i| Threshold::from_probability(dense_input(i)).unwrap()).collect();
+        assert_eq!(layer.counts(&inputs, StreamAddress::input(input_seed, 0, sample)).unwrap(), counts);
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+}
+
+#[test]
+fn the_second_call_creates_nothing() {
+    let context = common::own_context(&aleatron_gpu::ContextOptions::default());
+    let mut draw = Draw::new(18);
+    let case = Case::new(&mut draw, 12, 20, 40, 100, Polarity::Unipolar);
+    let layer = GpuDense::from_words(&context, case.shape, 64, &case.weights).unwrap();
+    for n_samples in [1, 5, 12, 25, 40] {
+        let inputs = &case.inputs[..12 * n_samples];
+        let counts = layer.counts(inputs, case.first).unwrap();
+        let before = context.created();
+        assert!(before.pipelines >= 2 && before.buffers >= 5 && before.bind_groups >= 2, "{before:?}");
+        for _ in 0..3 {
+            assert_eq!(layer.counts(inputs, case.first).unwrap(), counts);
+        }
+        assert_eq!(context.created(), before, "{n_samples} samples");
+    }
+}
+
+#[test]
+fn bad_requests_are_errors() {
+    let context = context();
+    let shape = DenseShape::new(3, 2, length(10), Polarity::Unipolar).unwrap();
+    let core = |error: Error| match error {
+        Error::Core(error) => error.to_string(),
+        other => panic!("{other}"),
+    };
+    let new = |max_batch, words: &[u64]| GpuDense::from_words(&context, shape, max_batch, words);
+    assert_eq!(core(new(0, &[0; 6]).unwrap_err()), "number of samples must be at least 1");
+    assert_eq!(core(new(1, &[0; 5]).unwrap_err()), "number of packed words: expected 6, got 5");
+    let dirty = new(1, &[0, 0, 0, 1 << 10, 0, 0]).unwrap_err();
+    assert_eq!(core(dirty), "stream 3 has ones past its length of 10 bits");
+    let mut layer = new(1, &[0; 6]).unwrap();
+    let first = StreamAddress::input(1, 0, 0);
+    assert_eq!(
+        core(layer.counts(&[Threshold::ONE; 4], first).unwrap_err()),
+        "number of inputs: 4 is not a multiple of 3"
+    );
+    assert!(layer.counts(&[], first).unwrap().is_empty());
+    assert!(layer.counts_of_streams(&[0; 4]).is_err());
+    assert!(layer.counts_of_streams(&[1 << 20, 0, 0]).is_err());
+    assert!(layer.set_thresholds(&[Threshold::ONE; 5], first).is_err());
+    let past = layer.counts(&[Threshold::ONE; 6], first.at_row(u32::MAX));
+    assert!(matches!(past, Err(Error::TooLarge { .. })), "{past:?}");
+    assert_eq!(layer.counts(&[Threshold::ONE; 3], first.at_row(u32::MAX)).unwrap(), [0, 0]);
+}
