@@ -13,6 +13,15 @@ pub enum Error {
     /// The CPU engine cannot be set up as asked.
     #[error(transparent)]
     Cpu(aleatron_cpu::Error),
+    /// A network or one of its files is at fault.
+    #[error(transparent)]
+    Network(#[from] crate::network::NetworkError),
+    /// A data set is at fault.
+    #[error(transparent)]
+    Data(#[from] crate::data::DataError),
+    /// An evaluation cannot be run as asked.
+    #[error(transparent)]
+    Plan(#[from] crate::eval::PlanError),
 }
 
 impl From<aleatron_cpu::Error> for Error {

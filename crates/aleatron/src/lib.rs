@@ -22,8 +22,11 @@
 //! - [`simd_tier`], [`set_num_threads`]: how it runs, which never changes what it computes.
 #![forbid(unsafe_code)]
 
+pub mod data;
 mod error;
+pub mod eval;
 pub mod layer;
+pub mod network;
 mod seed;
 
 pub use aleatron_core as core;

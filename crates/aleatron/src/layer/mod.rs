@@ -5,9 +5,11 @@
 //! count.
 
 pub mod dense;
+pub mod sequence;
 pub mod sparse;
 
 pub use dense::{DenseLayer, DenseSpec};
+pub use sequence::{Counting, SequenceLayer};
 pub use sparse::{SparseLayer, SparseSpec};
 
 use crate::{Result, SampleSeed};

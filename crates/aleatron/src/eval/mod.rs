@@ -1,0 +1,5 @@
+//! Judging networks as streams.
+
+mod error;
+
+pub use error::PlanError;
