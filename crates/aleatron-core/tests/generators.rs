@@ -344,11 +344,18 @@ fn tables_refuse_what_they_cannot_hold() {
     assert!(matches!(wide, Err(Error::TooLarge { what: Quantity::Width, actual: 13, limit: 12 })));
     let wider = PrefixCounts::new(&ramp(8), &ramp(16), length, Polarity::Unipolar);
     assert!(matches!(wider, Err(Error::TooLarge { what: Quantity::Width, actual: 16, limit: 15 })));
-    let long = Length::new(1 << 33).unwrap();
+    let long = Length::new(1 << 29).unwrap();
     assert!(matches!(
         PrefixCounts::new(&ramp(8), &ramp(8), long, Polarity::Unipolar),
         Err(Error::TooLarge { what: Quantity::Length, .. })
     ));
+    let from_values = |inputs: &[u32], weights: &[u32]| {
+        PrefixCounts::from_values(inputs, weights, [width(3), width(2)], Polarity::Unipolar).unwrap_err()
+    };
+    assert_eq!(from_values(&[], &[]), Error::Zero(Quantity::Length));
+    assert!(matches!(from_values(&[1, 2], &[1]), Error::Mismatch { expected: 2, actual: 1, .. }));
+    assert!(matches!(from_values(&[1, 8], &[1, 1]), Error::OutOfRange { index: 1, .. }));
+    assert!(matches!(from_values(&[1, 7], &[4, 1]), Error::OutOfRange { index: 0, .. }));
 }
 
 #[test]

@@ -38,31 +38,52 @@ impl PrefixCounts {
     /// The widest sequence counted this way: thresholds up to 2^W then fit 16 bits.
     pub const MAX_WIDTH: u32 = 15;
 
-    /// Prepares the pair.
+    /// The longest streams counted this way, in bits.
+    pub const MAX_LENGTH: usize = 1 << 28;
+
+    /// Prepares a pair of sequences for streams of `length`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length of 2^32 bits or more,
+    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past [`Self::MAX_LENGTH`],
     /// [`Error::Memory`] where the sequences do not fit.
     pub fn new(inputs: &Sequence, weights: &Sequence, length: Length, polarity: Polarity) -> Result<Self> {
-        for width in [inputs.width(), weights.width()] {
-            check_width(width, Self::MAX_WIDTH)?;
+        check_length(length.bits())?;
+        let collect = |sequence: &Sequence| -> Result<Vec<u32>> {
+            let mut values = with_capacity(length.bits())?;
+            values.extend(sequence.values().take(length.bits()));
+            Ok(values)
+        };
+        let widths = [inputs.width(), weights.width()];
+        Self::from_values(&collect(inputs)?, &collect(weights)?, widths, polarity)
+    }
+
+    /// Prepares a pair of sequences given by their integers, which have the given widths and are equally many.
+    ///
+    /// # Errors
+    /// As [`Self::new`], [`Error::Mismatch`] where there is not one weight integer per input integer, and
+    /// [`Error::OutOfRange`] with the index of one of `2^W` or more.
+    pub fn from_values(
+        inputs: &[u32],
+        weights: &[u32],
+        widths: [Width; 2],
+        polarity: Polarity,
+    ) -> Result<Self> {
+        let bits = Length::new(inputs.len())?.bits();
+        let length = check_length(bits)?;
+        if weights.len() != bits {
+            return Err(Error::Mismatch { what: Quantity::Length, expected: bits, actual: weights.len() });
         }
-        let bits = u32::try_from(length.bits()).map_err(|_| Error::TooLarge {
-            what: Quantity::Length,
-            actual: length.bits() as u128,
-            limit: u32::MAX.into(),
-        })?;
-        let input_ones = ones(inputs, length);
+        let (input_ones, weight_ones) = (ones(inputs, widths[0])?, ones(weights, widths[1])?);
         // A counting sort: the next free place of each input integer.
         let mut places = input_ones.clone();
-        let mut ordered = with_capacity(length.bits())?;
-        ordered.resize(length.bits(), 0);
-        for (u, w) in inputs.values().zip(weights.values()).take(length.bits()) {
+        let mut ordered = with_capacity(bits)?;
+        ordered.resize(bits, 0);
+        for (&u, &w) in inputs.iter().zip(weights) {
             let place = &mut places[u as usize];
             ordered[*place as usize] = w as u16;
             *place += 1;
         }
-        Ok(Self { length: bits, polarity, weights: ordered, input_ones, weight_ones: ones(weights, length) })
+        Ok(Self { length, polarity, weights: ordered, input_ones, weight_ones })
     }
 
     /// The number of entries of a row, one per weight threshold: `2^W + 1`.
@@ -112,19 +133,26 @@ impl CountTable {
     /// The widest sequence that gets a table; at this width one takes 64 MiB.
     pub const MAX_WIDTH: u32 = 12;
 
-    /// Counts every pair of thresholds.
+    /// Counts every pair of thresholds of two sequences.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length of 2^32 bits or more,
+    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past
+    /// [`PrefixCounts::MAX_LENGTH`],
     /// [`Error::Memory`] where it does not fit.
     pub fn new(inputs: &Sequence, weights: &Sequence, length: Length, polarity: Polarity) -> Result<Self> {
-        for width in [inputs.width(), weights.width()] {
-            check_width(width, Self::MAX_WIDTH)?;
-        }
-        let prefixes = PrefixCounts::new(inputs, weights, length, polarity)?;
-        let (row_len, n_rows) = (prefixes.row_len(), inputs.width().one() + 1);
-        let mut counts = with_capacity(row_len * n_rows as usize)?;
-        (0..n_rows).for_each(|input| prefixes.append_row(input, &mut counts));
+        check_width(inputs.width(), Self::MAX_WIDTH)?;
+        check_width(weights.width(), Self::MAX_WIDTH)?;
+        Self::from_prefixes(&PrefixCounts::new(inputs, weights, length, polarity)?)
+    }
+
+    /// All rows of prepared sequences.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where they do not fit.
+    pub fn from_prefixes(prefixes: &PrefixCounts) -> Result<Self> {
+        let (row_len, n_rows) = (prefixes.row_len(), prefixes.input_ones.len());
+        let mut counts = with_capacity(row_len * n_rows)?;
+        (0..n_rows as u64).for_each(|input| prefixes.append_row(input, &mut counts));
         Ok(Self { row_len, counts })
     }
 
@@ -146,6 +174,16 @@ impl CountTable {
     }
 }
 
+/// The length as the 32 bits of a count.
+fn check_length(bits: usize) -> Result<u32> {
+    let limit = PrefixCounts::MAX_LENGTH;
+    if bits > limit {
+        let (actual, limit) = (bits as u128, limit as u128);
+        return Err(Error::TooLarge { what: Quantity::Length, actual, limit });
+    }
+    Ok(bits as u32)
+}
+
 fn check_width(width: Width, limit: u32) -> Result<()> {
     if width.bits() > limit {
         return Err(Error::TooLarge {
@@ -157,10 +195,16 @@ fn check_width(width: Width, limit: u32) -> Result<()> {
     Ok(())
 }
 
-/// The number of ones at each threshold from 0 to `2^W`. The caller has checked that the width is small.
-fn ones(sequence: &Sequence, length: Length) -> Vec<u32> {
-    let mut ones = vec![0; sequence.width().one() as usize + 1];
-    for u in sequence.values().take(length.bits()) {
+/// The number of ones at each threshold from 0 to `2^W`.
+fn ones(values: &[u32], width: Width) -> Result<Vec<u32>> {
+    check_width(width, PrefixCounts::MAX_WIDTH)?;
+    let one = width.one() as usize;
+    let mut ones = vec![0; one + 1];
+    for (index, &u) in values.iter().enumerate() {
+        if u as usize >= one {
+            let (value, high) = (u.into(), (one - 1) as f64);
+            return Err(Error::OutOfRange { what: Quantity::Value, index, value, low: 0.0, high });
+        }
         ones[u as usize + 1] += 1;
     }
     let mut sum = 0;
@@ -168,7 +212,7 @@ fn ones(sequence: &Sequence, length: Length) -> Vec<u32> {
         sum += *entry;
         *entry = sum;
     }
-    ones
+    Ok(ones)
 }
 
 fn with_capacity<T>(len: usize) -> Result<Vec<T>> {

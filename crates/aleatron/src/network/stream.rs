@@ -6,6 +6,7 @@ use crate::layer::{DenseLayer, DenseSpec, SequenceLayer};
 use crate::{Result, SampleSeed};
 use aleatron_core::generator::{Pairing, Warning};
 use aleatron_core::{DenseShape, LayerIndex, Length, Polarity};
+use std::time::{Duration, Instant};
 
 /// Where the streams of a network come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,6 +64,8 @@ pub struct StreamOutput {
     pub scores: Vec<f64>,
     /// The errors of each layer's counts.
     pub layers: Vec<LayerError>,
+    /// The time the streams took, without that of finding the errors.
+    pub elapsed: Duration,
 }
 
 impl Network {
@@ -127,7 +130,9 @@ impl StreamNetwork<'_> {
         network.check_samples(features, network.feature_interval())?;
         let mut values: Vec<f64> = features.iter().map(|&feature| network.input.apply(feature)).collect();
         let mut errors = Vec::with_capacity(self.layers.len());
+        let mut elapsed = Duration::ZERO;
         for (k, (layer, stream)) in network.layers.iter().zip(&self.layers).enumerate() {
+            let start = Instant::now();
             // What a circuit does between layers: rescale, saturate, encode again.
             let [low, high] = layer.polarity().interval();
             let mut saturated = 0;
@@ -140,6 +145,9 @@ impl StreamNetwork<'_> {
             let counts = stream.counts(&values, first_sample).map_err(|error| network.in_layer(k, error))?;
             let (n, m) = (layer.n_inputs(), layer.n_neurons());
             let decode = |count| layer.polarity().decode(count, n, self.length);
+            let outputs = counts.iter().enumerate().map(|(k, &count)| layer.output(k % m, decode(count)));
+            let outputs = outputs.collect();
+            elapsed += start.elapsed();
             let mut tally = Tally::new(layer.polarity(), self.length);
             for (inputs, counts) in values.chunks_exact(n).zip(counts.chunks_exact(m)) {
                 for (weights, &count) in stream.encoded_weights.chunks_exact(n).zip(counts) {
@@ -148,10 +156,9 @@ impl StreamNetwork<'_> {
                 }
             }
             errors.push(LayerError { saturated, ..tally.finish() });
-            let outputs = counts.iter().enumerate().map(|(k, &count)| layer.output(k % m, decode(count)));
-            values = outputs.collect();
+            values = outputs;
         }
-        Ok(StreamOutput { scores: values, layers: errors })
+        Ok(StreamOutput { scores: values, layers: errors, elapsed })
     }
 }
 
