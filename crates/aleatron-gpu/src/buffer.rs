@@ -4,7 +4,7 @@
 //! twice allocates once. Nothing is zero-filled from the host: fresh memory is the driver's affair, and every
 //! kernel writes what it or the next one reads.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(crate) struct RawBuffer {
 /// Buffers waiting to be used again.
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
-    free: HashMap<(Memory, u64), Vec<RawBuffer>>,
+    free: HashMap<(Memory, u64), BTreeMap<u64, RawBuffer>>,
     bytes: u64,
 }
 
@@ -87,9 +87,11 @@ impl GpuContext {
         self.check()?;
         {
             let mut pool = lock(&self.pool);
-            if let Some(raw) = pool.free.get_mut(&(memory, size)).and_then(Vec::pop) {
+            // The oldest first, whatever the order of return: a program that repeats itself gets the same buffers in the
+            // same roles, and so the same bind groups.
+            if let Some(raw) = pool.free.get_mut(&(memory, size)).and_then(BTreeMap::pop_first) {
                 pool.bytes -= size;
-                return Ok(raw);
+                return Ok(raw.1);
             }
         }
         let usage = memory.usage(self);
@@ -121,7 +123,7 @@ impl GpuContext {
         let mut pool = lock(&self.pool);
         if pool.bytes + size <= KEPT_BYTES && !self.is_lost() {
             pool.bytes += size;
-            pool.free.entry((raw.memory, size)).or_default().push(raw);
+            pool.free.entry((raw.memory, size)).or_default().insert(raw.id, raw);
         } else {
             drop(pool);
             self.free(raw);
@@ -137,7 +139,7 @@ impl GpuContext {
     /// Frees every pooled buffer that is not in use.
     pub fn trim(&self) {
         let free = std::mem::take(&mut *lock(&self.pool)).free;
-        free.into_values().flatten().for_each(|raw| self.free(raw));
+        free.into_values().flatten().for_each(|(_, raw)| self.free(raw));
         // Memory is handed back to the driver when the device is next asked how far it is.
         let _ = self.finish();
     }

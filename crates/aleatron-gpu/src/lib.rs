@@ -9,7 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod batch;
 pub mod buffer;
+mod call;
+pub mod conformance;
 pub mod context;
 pub mod dense;
 pub mod encode;
@@ -17,15 +20,21 @@ pub mod error;
 pub mod kernels;
 mod partition;
 pub mod pipeline;
+pub mod pool;
 pub mod profile;
 pub mod record;
+pub mod sparse;
 
 pub use adapter::{ADAPTER_VARIABLE, AdapterChoice, AdapterInfo, AdapterKind, Capabilities, adapters};
+pub use batch::{BatchBuffer, BatchResults, GpuCommandBatch};
 pub use buffer::{BufferView, GpuBuffer, Memory};
+pub use conformance::GpuBackend;
 pub use context::{ContextOptions, Created, GpuContext, is_gpu_available};
 pub use dense::{Counting, GpuDense, TileShape};
 pub use error::{Error, Limit, Result};
 pub use kernels::StreamKernel;
 pub use pipeline::{Access, Bound, Constants, Kernel, Pipeline};
+pub use pool::{GpuDevicePool, PooledDense, Split};
 pub use profile::{Bandwidth, ProfileRow, Profiler};
 pub use record::Recorder;
+pub use sparse::GpuSparse;

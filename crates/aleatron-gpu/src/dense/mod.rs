@@ -1,10 +1,9 @@
 //! Dense layers on a device: weights stay there, thresholds go in, integer counts come out.
 //!
 //! A call is one submission: thresholds written where the kernel reads them, `encode`, then `accumulate` (few
-//! samples) or `tile` (many), counts read back. [`plan`](self) of kernels and sizes is in `plan.rs`, the buffers
+//! samples) or `tile` (many), counts read back. Which kernel and how many workgroups is in `plan.rs`, the buffers
 //! of a call in `call.rs`, the cutting of what no binding can hold in `partition.rs`.
 
-mod call;
 mod plan;
 
 use std::sync::{Arc, Mutex};
@@ -12,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use aleatron_core::stream::check_words;
 use aleatron_core::{DenseShape, Polarity, Quantity, StreamAddress, Threshold};
 
-pub(crate) use call::{Call, CallSizes};
 pub use plan::{Counting, TileShape};
 
 use crate::buffer::{GpuBuffer, Memory};
+use crate::call::{self, Call, CallSizes};
 use crate::context::{GpuContext, lock};
 use crate::encode::{self, Part, check_address, encode_block, threshold_words};
 use crate::error::{Error, Limit, Result};
@@ -255,7 +254,7 @@ impl GpuDense {
 
     /// Whether counts pass 32 bits.
     fn is_wide(&self) -> bool {
-        self.shape.n_inputs() as u128 * self.shape.length().bits() as u128 > u128::from(u32::MAX)
+        call::is_wide(self.shape.n_inputs(), self.shape.length())
     }
 
     fn count_words(&self, n_samples: usize) -> usize {
@@ -275,7 +274,7 @@ impl GpuDense {
             let n = self.piece.min(n_samples - start);
             self.submit(&mut call, inputs, start, n, profiler.as_deref_mut())?;
             call.begin_receive();
-            call.receive(self.count_words(n), |words| self.widen(words, &mut counts))?;
+            call.receive(self.count_words(n), |words| self.decode(words, &mut counts))?;
             if let Some(profiler) = profiler.as_deref_mut() {
                 profiler.collect()?;
             }
@@ -303,9 +302,8 @@ impl GpuDense {
         }
         let mut packed = Vec::new();
         let mut recorder = self.context.recorder(profiler)?;
-        let in_place = self.context.capabilities().mapped_buffers;
         let thresholds = match inputs {
-            Inputs::Thresholds(..) => Some(call.thresholds(&mut recorder, in_place)?),
+            Inputs::Thresholds(..) => Some(call.thresholds(&mut recorder)?),
             Inputs::Streams(_) => None,
         };
         let target = Target {
@@ -352,6 +350,18 @@ impl GpuDense {
         recorder.submit()
     }
 
+    /// Adds what the device counted to the layer's counts: ones of AND as they are, of XOR taken from all bits.
+    fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
+        let whole = call::widen(words, self.is_wide());
+        match self.shape.polarity() {
+            Polarity::Unipolar => counts.extend(whole),
+            Polarity::Bipolar => {
+                let all = self.shape.n_inputs() as u64 * self.shape.length().bits() as u64;
+                counts.extend(whole.map(|differing| all - differing));
+            }
+        }
+    }
+
     fn resubmit<'a>(&'a self, recorder: Recorder<'a>) -> Result<Recorder<'a>> {
         recorder.submit()?;
         self.context.recorder(None)
@@ -370,21 +380,6 @@ impl GpuDense {
             plan::record(recorder, &self.context, counting, block, weights.view()?, streams, target)?;
         }
         Ok(())
-    }
-
-    /// Counts as the device gives them, low words then high ones, as the layer's counts.
-    fn widen(&self, words: &[u32], counts: &mut Vec<u64>) {
-        let (low, high) = if self.is_wide() { words.split_at(words.len() / 2) } else { (words, &[][..]) };
-        let high = high.iter().copied().chain(std::iter::repeat(0));
-        let whole = low.iter().zip(high).map(|(&low, high)| u64::from(low) | u64::from(high) << 32);
-        match self.shape.polarity() {
-            Polarity::Unipolar => counts.extend(whole),
-            // The device counts ones of XOR.
-            Polarity::Bipolar => {
-                let all = self.shape.n_inputs() as u64 * self.shape.length().bits() as u64;
-                counts.extend(whole.map(|differing| all - differing));
-            }
-        }
     }
 }
 

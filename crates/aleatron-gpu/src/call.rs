@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use aleatron_core::Length;
+
 use crate::buffer::{BufferView, GpuBuffer, HostBuffer, Memory};
 use crate::context::GpuContext;
 use crate::error::Result;
@@ -56,9 +58,9 @@ impl Call {
     }
 
     /// Where a kernel reads the thresholds sent.
-    pub(crate) fn thresholds(&self, recorder: &mut Recorder<'_>, in_place: bool) -> Result<BufferView<'_>> {
+    pub(crate) fn thresholds(&self, recorder: &mut Recorder<'_>) -> Result<BufferView<'_>> {
         let n = self.scratch.len();
-        if in_place && n * 4 <= IN_PLACE_THRESHOLD_BYTES {
+        if self.mapped() && n * 4 <= IN_PLACE_THRESHOLD_BYTES {
             return self.upload.buffer.view();
         }
         recorder.copy(self.upload.buffer.view_of(0, n)?, self.thresholds.view_of(0, n)?)?;
@@ -78,8 +80,11 @@ impl Call {
 
     /// Whether the kernel writes counts where the host reads them: additions would cross the bus twice.
     fn counts_in_place(&self, n: usize, add: bool) -> bool {
-        let mapped = self.counts.context().capabilities().mapped_buffers;
-        mapped && !add && n * 4 <= IN_PLACE_COUNT_BYTES
+        self.mapped() && !add && n * 4 <= IN_PLACE_COUNT_BYTES
+    }
+
+    fn mapped(&self) -> bool {
+        self.counts.context().capabilities().mapped_buffers
     }
 
     /// Records the way of `n` words of counts to the host.
@@ -103,4 +108,16 @@ impl Call {
         self.readback.wait()?;
         self.readback.visit(n, |bytes| see(bytemuck::cast_slice(bytes)))
     }
+}
+
+/// Whether counts over `n` streams pass 32 bits.
+pub(crate) fn is_wide(n: usize, length: Length) -> bool {
+    n as u128 * length.bits() as u128 > u128::from(u32::MAX)
+}
+
+/// Counts as the device gives them: low words, then high ones where they are wide.
+pub(crate) fn widen(words: &[u32], wide: bool) -> impl Iterator<Item = u64> {
+    let (low, high) = words.split_at(if wide { words.len() / 2 } else { words.len() });
+    let high = high.iter().copied().chain(std::iter::repeat(0));
+    low.iter().zip(high).map(|(&low, high)| u64::from(low) | u64::from(high) << 32)
 }

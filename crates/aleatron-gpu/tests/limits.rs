@@ -1,0 +1,127 @@
+//! Past the limits of devices: bindings, workgroups, 32-bit counts, turns of a loop.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::Arc;
+
+use aleatron_core::{DenseShape, Polarity, StreamAddress, Threshold};
+use aleatron_gpu::{Counting, GpuContext, GpuDense, StreamKernel, TileShape};
+use common::{Draw, context, length};
+
+fn ones(w: &[u64], x: &[u64]) -> u64 {
+    w.iter().zip(x).map(|(w, x)| u64::from((w & x).count_ones())).sum()
+}
+
+#[test]
+fn layers_past_the_largest_binding_are_split() {
+    // 1024 inputs x 1040 neurons x 1024 bits = 130 MiB, over the 128 MiB of software adapters.
+    let context = context();
+    let shape = DenseShape::new(1024, 1040, length(1024), Polarity::Unipolar).unwrap();
+    let mut draw = Draw::new(41);
+    let row = draw.streams(1024, shape.length());
+    let mut words = Vec::with_capacity(shape.weight_words());
+    (0..1040).for_each(|neuron| words.extend(row.iter().map(|word| word.rotate_left(neuron))));
+    let layer = GpuDense::from_words(&context, shape, 2, &words).unwrap();
+    let binding = context.info().max_binding_bytes;
+    assert_eq!(layer.n_blocks() as u64, (shape.weight_bytes() as u64).div_ceil(binding / 131_072 * 131_072));
+    let streams = draw.streams(2 * 1024, shape.length());
+    let n = shape.row_words();
+    let expected: Vec<u64> = streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
+    for rows in [1, 4] {
+        let layer =
+            GpuDense::from_words(&context, shape, 2, &words).unwrap().with_counting(Counting::Rows(rows));
+        assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected);
+    }
+}
+
+#[test]
+fn more_than_65535_workgroups() {
+    let context = context();
+    let mut draw = Draw::new(42);
+    let shape = DenseShape::new(1, 70_001, length(64), Polarity::Bipolar).unwrap();
+    let words = draw.streams(70_001, shape.length());
+    let streams = draw.streams(3, shape.length());
+    let expected: Vec<u64> =
+        streams.iter().flat_map(|x| words.iter().map(move |w| u64::from((!(w ^ x)).count_ones()))).collect();
+    for counting in [Counting::Rows(1), Counting::Rows(4), Counting::Tiles(TileShape::TALLEST, 1)] {
+        let layer = GpuDense::from_words(&context, shape, 3, &words).unwrap().with_counting(counting);
+        assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected, "{counting:?}");
+    }
+}
+
+#[test]
+fn counts_past_32_bits() {
+    // 65,536 inputs x 65,536 bits, all ones: 2^32, which 32 bits do not hold. The row is cut into four bindings or
+    // more, and a thread takes as many turns as it ever does.
+    let shape = DenseShape::new(65_536, 1, length(65_536), Polarity::Unipolar).unwrap();
+    let first = StreamAddress::weight(1, 0, 0);
+    let ones = vec![Threshold::ONE; 65_536];
+    let layer = GpuDense::from_thresholds(&context(), shape, 1, &ones, first).unwrap();
+    assert!(layer.n_blocks() >= 4, "{}", layer.n_blocks());
+    for rows in [1, 4] {
+        let layer = GpuDense::from_thresholds(&context(), shape, 1, &ones, first).unwrap();
+        let layer = layer.with_counting(Counting::Rows(rows));
+        assert_eq!(layer.counts(&ones, first).unwrap(), [1 << 32]);
+    }
+    let mut some = ones.clone();
+    some[77] = Threshold::ZERO;
+    assert_eq!(layer.counts(&some, first).unwrap(), [(1 << 32) - 65_536]);
+}
+
+/// Adds what a kernel counts over streams of ones to counts that are about to pass 32 bits.
+fn carry<const N: usize>(
+    context: &Arc<GpuContext>,
+    kernel: StreamKernel,
+    constants: &[(&'static str, u32)],
+    params: [u32; N],
+    added: u32,
+) where
+    [u32; N]: bytemuck::Pod,
+{
+    let ones = context.upload(&[u32::MAX; 4]).unwrap();
+    let units = context.upload(&[0u32]).unwrap();
+    let segments = context.upload(&[[0u32, 0, 1]]).unwrap();
+    let pipeline = context.pipeline(kernel, constants).unwrap();
+    for before in [0, u32::MAX - added, u32::MAX - added + 1, u32::MAX] {
+        let counts = context.upload(&[before, 0]).unwrap();
+        let mut views = vec![ones.view().unwrap(), ones.view().unwrap()];
+        if kernel == StreamKernel::Sparse {
+            views.extend([units.view().unwrap(), segments.view().unwrap()]);
+        }
+        views.push(counts.view().unwrap());
+        let bound = context.bind(&pipeline, &views).unwrap();
+        let mut recorder = context.recorder(None).unwrap();
+        recorder.dispatch(&bound, &params, [1, 1, 1], 0).unwrap();
+        recorder.submit().unwrap();
+        let sum = u64::from(before) + u64::from(added);
+        assert_eq!(counts.read().unwrap(), [sum as u32, (sum >> 32) as u32], "{kernel:?} from {before}");
+    }
+}
+
+#[test]
+fn sums_carry_into_the_high_word() {
+    let context = context();
+    let flags = [("XOR", 0), ("ADD", 1), ("WIDE", 1)];
+    let rows: Vec<_> = flags.into_iter().chain([("ROWS", 1)]).collect();
+    carry(&context, StreamKernel::Accumulate, &rows, [1, 1, 1, 1, 0, 1, 1, 0], 128);
+    carry(&context, StreamKernel::Tile, &flags, [1, 1, 1, 4, 1, 1, 1, 0, 1, 1], 128);
+    carry(&context, StreamKernel::Sparse, &flags, [1, 1, 1, 1, 1, 1], 64);
+}
+
+#[test]
+fn tiles_take_as_many_turns_as_they_ever_do() {
+    // 2048 steps of 4 vectors for each of two parts of a row: software adapters stop at 65,535 turns of all loops.
+    let bits = 2 * 2048 * 4 * 128;
+    let mut draw = Draw::new(43);
+    let shape = DenseShape::new(1, 2, length(bits), Polarity::Unipolar).unwrap();
+    let words = draw.streams(2, shape.length());
+    let streams = draw.streams(3, shape.length());
+    let n = shape.row_words();
+    let expected: Vec<u64> = streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
+    for shape_of_tile in [TileShape::SQUARE, TileShape::TALLEST] {
+        let layer = GpuDense::from_words(&context(), shape, 3, &words).unwrap();
+        let layer = layer.with_counting(Counting::Tiles(shape_of_tile, 1));
+        assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected, "{shape_of_tile:?}");
+    }
+}
