@@ -1,0 +1,230 @@
+//! What an evaluation found, whole and summed up.
+
+use super::early::EarlyStop;
+use super::statistics::{Estimate, mean};
+use crate::network::LayerError;
+use serde::{Deserialize, Serialize};
+
+/// Everything one evaluation found. It is complete when it has all the cells of its plan, and can be resumed when not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// The version of Aleatron that made it.
+    pub version: String,
+    /// The network.
+    pub network: NetworkSummary,
+    /// The data.
+    pub data: DataSummary,
+    /// What was to be run.
+    pub plan: PlanSummary,
+    /// The accuracy in floating point.
+    pub float_accuracy: f64,
+    /// What is known to be wrong with generators, each once.
+    pub warnings: Vec<String>,
+    /// What was run: one cell per generator, length and seed.
+    pub cells: Vec<Cell>,
+}
+
+/// What a network is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetworkSummary {
+    /// Its name.
+    pub name: String,
+    /// The features, then the neurons of each layer.
+    pub sizes: Vec<usize>,
+    /// The names of the layers.
+    pub layers: Vec<String>,
+    /// The products of one sample.
+    pub products: usize,
+    /// A hash of every number in it.
+    pub fingerprint: String,
+}
+
+/// What a data set is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataSummary {
+    /// Its name.
+    pub name: String,
+    /// The samples.
+    pub samples: usize,
+    /// A hash of every number in it.
+    pub fingerprint: String,
+}
+
+/// What was to be run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanSummary {
+    /// The lengths, ascending.
+    pub lengths: Vec<usize>,
+    /// The generators.
+    pub generators: Vec<String>,
+    /// The seeds of generators that have one.
+    pub seeds: usize,
+    /// The width of shared sequences.
+    pub width: u32,
+    /// How many sequences streams share.
+    pub sharing: String,
+    /// The leads at which samples stop early.
+    pub margins: Vec<f64>,
+    /// The device.
+    pub device: String,
+    /// The cells there are when all is done.
+    pub cells: usize,
+}
+
+/// One generator, length and seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The generator.
+    pub generator: String,
+    /// The length of streams.
+    pub length: usize,
+    /// The seed.
+    pub seed: u64,
+    /// The share of samples whose top class is their label.
+    pub accuracy: f64,
+    /// The share of samples whose top class is that of floating point.
+    pub agreement: f64,
+    /// Samples by label, then by class.
+    pub confusion: Vec<Vec<u32>>,
+    /// The errors of each layer's counts.
+    pub layers: Vec<LayerError>,
+    /// Stopping early, by margin.
+    pub early: Vec<EarlyStop>,
+    /// The time the streams took.
+    pub seconds: f64,
+    /// Samples per second.
+    pub samples_per_second: f64,
+    /// Products of bits per second.
+    pub bit_macs_per_second: f64,
+}
+
+/// One generator and length, over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The generator.
+    pub generator: String,
+    /// The length of streams.
+    pub length: usize,
+    /// The accuracy.
+    pub accuracy: Estimate,
+    /// The agreement with floating point.
+    pub agreement: f64,
+    /// The mean error of each layer's counts; the worst is over all seeds.
+    pub layers: Vec<LayerError>,
+    /// Stopping early, by margin.
+    pub early: Vec<EarlyStop>,
+    /// Samples per second.
+    pub samples_per_second: f64,
+    /// Products of bits per second.
+    pub bit_macs_per_second: f64,
+    /// Samples by label, then by class, of all seeds.
+    pub confusion: Vec<Vec<u32>>,
+}
+
+impl Evaluation {
+    /// Whether every cell of the plan is there.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.cells.len() >= self.plan.cells
+    }
+
+    /// The cells summed up over seeds, by generator and then by length, in the order of the plan.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        let keys = self.plan.generators.iter().flat_map(|g| self.plan.lengths.iter().map(move |&l| (g, l)));
+        keys.filter_map(|(generator, length)| {
+            let matching =
+                self.cells.iter().filter(|cell| cell.generator == *generator && cell.length == length);
+            Row::new(&matching.collect::<Vec<_>>())
+        })
+        .collect()
+    }
+
+    /// The rows of one generator, by length.
+    #[must_use]
+    pub fn rows_of(&self, generator: &str) -> Vec<Row> {
+        self.rows().into_iter().filter(|row| row.generator == generator).collect()
+    }
+
+    /// The shortest length from which on a generator stays within `points` percentage points of floating point; `None` where
+    /// even the longest does not.
+    #[must_use]
+    pub fn shortest_within(&self, generator: &str, points: f64) -> Option<usize> {
+        // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
+        let bar = self.float_accuracy - points / 100.0 - 1e-9;
+        let rows = self.rows_of(generator);
+        let close = rows.iter().rev().take_while(|row| row.accuracy.mean >= bar);
+        close.last().map(|row| row.length)
+    }
+
+    /// The evaluation as JSON.
+    ///
+    /// # Errors
+    /// What the writer of JSON says; not for an evaluation made by [`super::evaluate`].
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+impl Row {
+    /// The margin that takes the fewest cycles among those that lose at most `points` percentage points of accuracy on these
+    /// samples; `None` where none does.
+    #[must_use]
+    pub fn early_within(&self, points: f64) -> Option<&EarlyStop> {
+        let good = self.early.iter().filter(|stop| stop.accuracy_lost <= points / 100.0 + 1e-9);
+        good.min_by(|a, b| a.mean_cycles.total_cmp(&b.mean_cycles))
+    }
+
+    /// Sums up the cells of one generator and length; `None` of none.
+    fn new(cells: &[&Cell]) -> Option<Self> {
+        let first = cells.first()?;
+        let average =
+            |value: fn(&Cell) -> f64| mean(&cells.iter().map(|cell| value(cell)).collect::<Vec<_>>());
+        let accuracies: Vec<f64> = cells.iter().map(|cell| cell.accuracy).collect();
+        let layers = (0..first.layers.len()).map(|k| {
+            let errors: Vec<&LayerError> = cells.iter().filter_map(|cell| cell.layers.get(k)).collect();
+            let average = |value: fn(&LayerError) -> f64| {
+                mean(&errors.iter().map(|error| value(error)).collect::<Vec<_>>())
+            };
+            let worst =
+                |value: fn(&LayerError) -> f64| errors.iter().map(|error| value(error)).fold(0.0, f64::max);
+            LayerError {
+                counts: errors.iter().map(|error| error.counts).sum(),
+                mean_count: average(|error| error.mean_count),
+                worst_count: worst(|error| error.worst_count),
+                mean_value: average(|error| error.mean_value),
+                worst_value: worst(|error| error.worst_value),
+                saturated: errors.iter().map(|error| error.saturated).sum(),
+            }
+        });
+        let early = (0..first.early.len()).map(|k| {
+            let stops: Vec<&EarlyStop> = cells.iter().filter_map(|cell| cell.early.get(k)).collect();
+            let average = |value: fn(&EarlyStop) -> f64| {
+                mean(&stops.iter().map(|stop| value(stop)).collect::<Vec<_>>())
+            };
+            EarlyStop {
+                margin: first.early[k].margin,
+                mean_cycles: average(|stop| stop.mean_cycles),
+                accuracy: average(|stop| stop.accuracy),
+                accuracy_lost: average(|stop| stop.accuracy_lost),
+                stopped: average(|stop| stop.stopped),
+            }
+        });
+        let mut confusion = first.confusion.clone();
+        for cell in &cells[1..] {
+            let entries = confusion.iter_mut().flatten().zip(cell.confusion.iter().flatten());
+            entries.for_each(|(sum, n)| *sum += n);
+        }
+        Some(Self {
+            generator: first.generator.clone(),
+            length: first.length,
+            accuracy: Estimate::new(&accuracies, [0.0, 1.0]),
+            agreement: average(|cell| cell.agreement),
+            layers: layers.collect(),
+            early: early.collect(),
+            samples_per_second: average(|cell| cell.samples_per_second),
+            bit_macs_per_second: average(|cell| cell.bit_macs_per_second),
+            confusion,
+        })
+    }
+}
