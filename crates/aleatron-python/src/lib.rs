@@ -1,0 +1,45 @@
+//! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and nothing else.
+//!
+//! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
+//! `compute.rs` releases the interpreter around every computation. What users call is in `dense.rs`, `sparse.rs`,
+//! `streams.rs`, `lif.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `python/tests/test_docs.py`.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::doc_lazy_continuation,
+    clippy::too_many_arguments,
+    reason = "Python's docstrings and keyword arguments keep Python's customs"
+)]
+
+mod argument;
+mod array;
+mod batch;
+mod compute;
+mod dense;
+mod engine;
+mod error;
+mod lif;
+mod sparse;
+mod streams;
+mod system;
+
+use pyo3::prelude::*;
+
+/// The compiled part of Aleatron; use the package `aleatron`.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use crate::dense::DenseLayer;
+    #[pymodule_export]
+    use crate::lif::{FixedPointLif, lif_run, lif_run_multi, lif_run_varying};
+    #[pymodule_export]
+    use crate::sparse::SparseLayer;
+    #[pymodule_export]
+    use crate::streams::{count_ones, encode, pack, unpack};
+    #[pymodule_export]
+    use crate::system::{after_fork, get_num_threads, gpus, run_program, set_num_threads, simd_tier};
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "its name in Python")]
+    const __version__: &str = aleatron::VERSION;
+}

@@ -1,0 +1,213 @@
+//! Functions on packed streams: `encode`, `pack`, `unpack` and the counting under `popcount`.
+
+use crate::argument::{length, read_polarity, seed};
+use crate::array::{Input, output, shape_text};
+use crate::compute::compute;
+use crate::error::core_exception;
+use aleatron::core::threshold::thresholds;
+use aleatron::core::{Error, Quantity};
+use aleatron::{Cpu, Length, StreamAddress};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Streams' words made before looking whether the user has pressed Ctrl-C: tens of milliseconds.
+const PIECE_WORDS: usize = 1 << 22;
+
+/// Encodes probabilities as packed streams of random bits.
+///
+/// Stream bit k is bit k % 64 of word k // 64; bits past `length` are zero. A vector's element i is drawn as input i of
+/// sample 0, a matrix's row r as sample r, so the streams are those a layer draws for the same seed. Use different seeds
+/// for streams that must be independent of each other.
+///
+/// Parameters
+/// ----------
+/// p
+///     Values in [0, 1], or in [-1, 1] for `polarity="bipolar"`; a scalar or an array of any shape.
+/// length
+///     Bits per stream, at least 1.
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     uint64 of shape (\*p.shape, ceil(length / 64)).
+///
+/// Examples
+/// --------
+/// >>> import aleatron as al
+/// >>> streams = al.encode([0.0, 0.5, 1.0], length=100)
+/// >>> streams.shape, streams.dtype
+/// ((3, 2), dtype('uint64'))
+/// >>> al.popcount(streams, axis=-1).tolist()
+/// [0, 51, 100]
+/// >>> al.encode([0.5, float("nan")], length=100)
+/// Traceback (most recent call last):
+///     ...
+/// ValueError: probability at index 1 is nan, not in [0, 1]
+#[pyfunction]
+#[pyo3(signature = (p, length, seed=44257, *, polarity="unipolar"))]
+pub(crate) fn encode<'py>(
+    p: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = length)] length: usize,
+    #[pyo3(from_py_with = seed)] seed: u64,
+    polarity: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = p.py();
+    let polarity = read_polarity(polarity)?;
+    let length = Length::new(length).map_err(|error| core_exception(error, &[]))?;
+    let p = Input::<f64>::read(p, "p")?;
+    let (shape, values) = (p.shape(), p.slice()?);
+    let per_row = shape.last().copied().unwrap_or(1).max(1);
+    let mut words = zeros(values.len(), length)?;
+    let check = polarity.check(values, Quantity::Probability);
+    check.map_err(|error| core_exception(error, shape))?;
+
+    // Whole rows at a time, or parts of a row that is too long: the address says where a piece starts.
+    let streams = (PIECE_WORDS / length.words()).max(1);
+    let whole_rows = streams / per_row * per_row;
+    let mut start = 0;
+    while start < values.len() {
+        if start > 0 {
+            py.check_signals()?;
+        }
+        let (row, unit) = (start / per_row, start % per_row);
+        let n = if whole_rows > 0 { whole_rows } else { streams.min(per_row - unit) };
+        let end = values.len().min(start + n);
+        let out = &mut words[start * length.words()..end * length.words()];
+        let piece = &values[start..end];
+        let columns = piece.len().min(per_row);
+        compute(py, shape, || {
+            let address = StreamAddress::input(seed, counter(unit)?, counter(row)?);
+            let thresholds = thresholds(piece, polarity, Quantity::Probability)?;
+            Ok(Cpu::current()?.encode_rows_into(&thresholds, columns, length, address, out)?)
+        })?;
+        start = end;
+    }
+    let shape: Vec<usize> = shape.iter().copied().chain([length.words()]).collect();
+    output(py, words, &shape)
+}
+
+/// A counter word.
+fn counter(index: usize) -> aleatron::Result<u32> {
+    u32::try_from(index).map_err(|_| {
+        Error::TooLarge { what: Quantity::Row, actual: index as u128, limit: u32::MAX.into() }.into()
+    })
+}
+
+/// The words of `n` streams, refused where they would not fit.
+fn zeros(n: usize, length: Length) -> PyResult<Vec<u64>> {
+    let bytes = n as u128 * length.words() as u128 * 8;
+    // Asking the system takes longer than a small allocation.
+    let available = if bytes < 1 << 24 { None } else { aleatron_cpu::available_memory() };
+    let refused = || core_exception(Error::Memory { what: Quantity::Streams, bytes, available }, &[]);
+    if available.is_some_and(|available| bytes > available.into()) {
+        return Err(refused());
+    }
+    let n_words = n.checked_mul(length.words()).ok_or_else(refused)?;
+    let mut words = Vec::new();
+    words.try_reserve_exact(n_words).map_err(|_| refused())?;
+    words.resize(n_words, 0);
+    Ok(words)
+}
+
+/// Packs bits along the last axis into uint64 words, least significant bit first.
+///
+/// Any value but zero is a one. The result equals `numpy.packbits(bits, axis=-1, bitorder="little")` viewed as
+/// little-endian uint64, the last word filled up with zeros.
+///
+/// Examples
+/// --------
+/// >>> import aleatron as al
+/// >>> al.pack([1, 0, 1, 1])
+/// array([13], dtype=uint64)
+/// >>> al.pack([[True] * 65, [False] * 65]).shape
+/// (2, 2)
+#[pyfunction]
+pub(crate) fn pack<'py>(bits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = bits.py();
+    let bits = Input::<u8>::read(bits, "bits")?;
+    let (shape, bytes) = (bits.shape(), bits.slice()?);
+    let Some((&length, outer)) = shape.split_last() else {
+        return Err(PyValueError::new_err("bits must have at least one axis"));
+    };
+    let n_words = length.div_ceil(64);
+    let words = compute(py, shape, || {
+        let cpu = Cpu::current()?;
+        // Streams that fill their words are one long stream.
+        if outer.is_empty() || length.is_multiple_of(64) {
+            return Ok(cpu.pack(bytes));
+        }
+        let mut words = vec![0; bytes.len() / length * n_words];
+        for (bits, words) in bytes.chunks_exact(length).zip(words.chunks_exact_mut(n_words)) {
+            cpu.pack_into(bits, words)?;
+        }
+        Ok(words)
+    })?;
+    let shape: Vec<usize> = outer.iter().copied().chain([n_words]).collect();
+    output(py, words, &shape)
+}
+
+/// Unpacks the first `length` bits of each stream of words along the last axis, to uint8 zeros and ones.
+///
+/// Examples
+/// --------
+/// >>> import aleatron as al
+/// >>> al.unpack([13], length=6)
+/// array([1, 0, 1, 1, 0, 0], dtype=uint8)
+#[pyfunction]
+pub(crate) fn unpack<'py>(
+    words: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = length)] length: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = words.py();
+    let words = Input::<u64>::read(words, "words")?;
+    let (shape, elements) = (words.shape(), words.slice()?);
+    let Some((&n_words, outer)) = shape.split_last() else {
+        return Err(PyValueError::new_err("words must have at least one axis"));
+    };
+    if length.div_ceil(64) > n_words {
+        let message =
+            format!("length is {length}, but streams of {n_words} words have {} bits", n_words * 64);
+        return Err(PyValueError::new_err(message));
+    }
+    let n_streams: usize = outer.iter().product();
+    let bits = compute(py, shape, || {
+        let cpu = Cpu::current()?;
+        if outer.is_empty() || length == n_words * 64 {
+            return Ok(cpu.unpack(elements, n_streams * length)?);
+        }
+        let mut bits = vec![0; n_streams * length];
+        if length > 0 {
+            for (words, bits) in elements.chunks_exact(n_words).zip(bits.chunks_exact_mut(length)) {
+                cpu.unpack_into(words, bits)?;
+            }
+        }
+        Ok(bits)
+    })?;
+    let shape: Vec<usize> = outer.iter().copied().chain([length]).collect();
+    output(py, bits, &shape)
+}
+
+/// The ones of all words, or of each stream along the last axis.
+#[pyfunction]
+#[pyo3(name = "_count_ones", signature = (words, per_stream))]
+pub(crate) fn count_ones<'py>(words: &Bound<'py, PyAny>, per_stream: bool) -> PyResult<Bound<'py, PyAny>> {
+    let py = words.py();
+    let words = Input::<u64>::read(words, "words")?;
+    let (shape, elements) = (words.shape(), words.slice()?);
+    if !per_stream {
+        let ones = compute(py, shape, || Ok(Cpu::current()?.popcount(elements)))?;
+        return Ok(ones.into_pyobject(py)?.into_any());
+    }
+    let Some((&n_words, outer)) = shape.split_last() else {
+        return Err(PyValueError::new_err(format!(
+            "words have shape {}, so no last axis",
+            shape_text(shape)
+        )));
+    };
+    let n_streams = outer.iter().product();
+    let ones = compute(py, shape, || match n_words {
+        0 => Ok(vec![0; n_streams]),
+        _ => Ok(Cpu::current()?.row_ones(elements, n_words)),
+    })?;
+    output(py, ones, outer)
+}

@@ -1,0 +1,67 @@
+//! How it runs, which never changes what it computes; and the program.
+
+use crate::argument::n_threads;
+use crate::compute::compute;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The threads the user has asked for; 0 for one per core.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// The name of the SIMD tier in use: the best of this machine, or the one the environment variable ALEATRON_TIER names.
+///
+/// Examples
+/// --------
+/// >>> import aleatron as al
+/// >>> al.simd_tier() in {"avx512-vpopcntdq", "avx512bw", "avx512f", "avx2", "popcnt", "neon", "portable"}
+/// True
+#[pyfunction]
+pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
+    compute(py, &[], aleatron::simd_tier)
+}
+
+/// Sets the number of threads; 0 means one per core.
+///
+/// May be called at any time, from any thread: calls under way finish on the threads they have. Results do not depend on
+/// it.
+///
+/// Examples
+/// --------
+/// >>> import aleatron as al
+/// >>> al.set_num_threads(2)
+/// >>> al.get_num_threads()
+/// 2
+/// >>> al.set_num_threads(0)
+#[pyfunction]
+#[pyo3(signature = (n))]
+pub(crate) fn set_num_threads(py: Python<'_>, #[pyo3(from_py_with = n_threads)] n: usize) -> PyResult<()> {
+    compute(py, &[], || Ok(aleatron::set_num_threads(n)?))?;
+    THREADS.store(n, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The number of threads in use, the calling one included.
+#[pyfunction]
+pub(crate) fn get_num_threads(py: Python<'_>) -> PyResult<usize> {
+    compute(py, &[], || Ok(aleatron::get_num_threads()?))
+}
+
+/// A forked child has none of its parent's threads: it starts its own, or it would wait for ever for theirs.
+#[pyfunction]
+#[pyo3(name = "_after_fork")]
+pub(crate) fn after_fork(py: Python<'_>) -> PyResult<()> {
+    compute(py, &[], || Ok(aleatron::set_num_threads(THREADS.load(Ordering::Relaxed))?))
+}
+
+/// The names of the GPUs that `device="gpu"` can use; empty where there is none.
+#[pyfunction]
+pub(crate) fn gpus() -> Vec<String> {
+    Vec::new()
+}
+
+/// Runs the `aleatron` program; `arguments` start with its name. Returns the exit code.
+#[pyfunction]
+#[pyo3(name = "_run_program")]
+pub(crate) fn run_program(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> PyResult<u8> {
+    compute(py, &[], || Ok(aleatron_cli::execute(arguments)))
+}

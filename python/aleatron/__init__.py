@@ -1,0 +1,76 @@
+"""Neural networks as streams of random bits, bit for bit the same on every processor.
+
+A number in [0, 1] is a stream whose share of ones is the number. AND multiplies two streams and counting ones adds
+products, so a layer is an AND and a count:
+
+>>> import aleatron as al
+>>> layer = al.DenseLayer(n_inputs=64, n_neurons=32, length=1024)
+>>> layer([0.5] * 64).shape
+(32,)
+
+- `DenseLayer` and `SparseLayer`: layers over given or random weights;
+- `encode`, `decode`, `pack`, `unpack`, `popcount` and the gates: streams as packed uint64 arrays;
+- `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
+- `simd_tier`, `set_num_threads`, `get_num_threads`, `gpus`: how it runs, which never changes what it computes;
+- `aleatron.compat`: the names of `sc_neurocore_engine`.
+"""
+
+import os as _os
+
+from aleatron._core import (
+    DenseLayer,
+    FixedPointLif,
+    SparseLayer,
+    __version__,
+    _after_fork,
+    encode,
+    get_num_threads,
+    gpus,
+    lif_run,
+    lif_run_multi,
+    lif_run_varying,
+    pack,
+    set_num_threads,
+    simd_tier,
+    unpack,
+)
+from aleatron._streams import (
+    and_,
+    decode,
+    hamming_distance,
+    mux,
+    not_,
+    or_,
+    popcount,
+    xnor,
+    xor,
+)
+
+__all__ = [
+    "DenseLayer",
+    "FixedPointLif",
+    "SparseLayer",
+    "__version__",
+    "and_",
+    "decode",
+    "encode",
+    "get_num_threads",
+    "gpus",
+    "hamming_distance",
+    "lif_run",
+    "lif_run_multi",
+    "lif_run_varying",
+    "mux",
+    "not_",
+    "or_",
+    "pack",
+    "popcount",
+    "set_num_threads",
+    "simd_tier",
+    "unpack",
+    "xnor",
+    "xor",
+]
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_after_fork)

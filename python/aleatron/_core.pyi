@@ -1,0 +1,183 @@
+"""The compiled part of Aleatron; use the package `aleatron`."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, SupportsIndex, final
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Self, TypeAlias
+
+_Polarity: TypeAlias = Literal["unipolar", "bipolar"]
+_Device: TypeAlias = Literal["auto", "cpu", "gpu"]
+_Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
+
+__all__: list[str]
+__version__: str
+
+@final
+class DenseLayer:
+    def __new__(
+        cls,
+        n_inputs: SupportsIndex,
+        n_neurons: SupportsIndex,
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: _Polarity = "unipolar",
+        device: _Device = "auto",
+    ) -> Self: ...
+    @classmethod
+    def from_weights(
+        cls,
+        weights: npt.ArrayLike,
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: _Polarity = "unipolar",
+        device: _Device = "auto",
+    ) -> Self: ...
+    def __call__(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]: ...
+    def counts(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.uint64]: ...
+    def forward_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def counts_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.uint64]: ...
+    @property
+    def weights(self) -> npt.NDArray[np.float64]: ...
+    @weights.setter
+    def weights(self, value: npt.ArrayLike) -> None: ...
+    @property
+    def n_inputs(self) -> int: ...
+    @property
+    def n_neurons(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def polarity(self) -> _Polarity: ...
+    @property
+    def device(self) -> Literal["cpu", "gpu"]: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, _memo: object) -> Self: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
+@final
+class SparseLayer:
+    def __new__(
+        cls,
+        mask: npt.ArrayLike,
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: _Polarity = "unipolar",
+    ) -> Self: ...
+    @classmethod
+    def from_weights(
+        cls,
+        weights: npt.ArrayLike,
+        mask: npt.ArrayLike,
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: _Polarity = "unipolar",
+    ) -> Self: ...
+    def __call__(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]: ...
+    def counts(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.uint64]: ...
+    @property
+    def weights(self) -> npt.NDArray[np.float64]: ...
+    @weights.setter
+    def weights(self, value: npt.ArrayLike) -> None: ...
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]: ...
+    @property
+    def n_connections(self) -> int: ...
+    @property
+    def n_inputs(self) -> int: ...
+    @property
+    def n_neurons(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def polarity(self) -> _Polarity: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, _memo: object) -> Self: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
+@final
+class FixedPointLif:
+    def __new__(
+        cls,
+        data_width: SupportsIndex = 16,
+        fraction: SupportsIndex = 8,
+        v_rest: SupportsIndex = 0,
+        v_reset: SupportsIndex = 0,
+        v_threshold: SupportsIndex = 256,
+        refractory_period: SupportsIndex = 2,
+    ) -> Self: ...
+    def step(
+        self,
+        leak_k: SupportsIndex,
+        gain_k: SupportsIndex,
+        current: SupportsIndex,
+        noise: SupportsIndex = 0,
+    ) -> tuple[int, int]: ...
+    def reset(self) -> None: ...
+    @property
+    def v(self) -> int: ...
+    @property
+    def refractory_counter(self) -> int: ...
+
+def encode(
+    p: npt.ArrayLike,
+    length: SupportsIndex,
+    seed: SupportsIndex = 44257,
+    *,
+    polarity: _Polarity = "unipolar",
+) -> npt.NDArray[np.uint64]: ...
+def pack(bits: npt.ArrayLike) -> npt.NDArray[np.uint64]: ...
+def unpack(words: npt.ArrayLike, length: SupportsIndex) -> npt.NDArray[np.uint8]: ...
+def lif_run(
+    n_steps: SupportsIndex,
+    leak_k: SupportsIndex,
+    gain_k: SupportsIndex,
+    current: SupportsIndex,
+    noise: SupportsIndex = 0,
+    *,
+    data_width: SupportsIndex = 16,
+    fraction: SupportsIndex = 8,
+    v_rest: SupportsIndex = 0,
+    v_reset: SupportsIndex = 0,
+    v_threshold: SupportsIndex = 256,
+    refractory_period: SupportsIndex = 2,
+) -> _Spikes: ...
+def lif_run_multi(
+    n_steps: SupportsIndex,
+    leak_k: SupportsIndex,
+    gain_k: SupportsIndex,
+    currents: npt.ArrayLike,
+    noise: SupportsIndex = 0,
+    *,
+    data_width: SupportsIndex = 16,
+    fraction: SupportsIndex = 8,
+    v_rest: SupportsIndex = 0,
+    v_reset: SupportsIndex = 0,
+    v_threshold: SupportsIndex = 256,
+    refractory_period: SupportsIndex = 2,
+) -> _Spikes: ...
+def lif_run_varying(
+    leak_k: SupportsIndex,
+    gain_k: SupportsIndex,
+    currents: npt.ArrayLike,
+    noises: npt.ArrayLike | None = None,
+    *,
+    data_width: SupportsIndex = 16,
+    fraction: SupportsIndex = 8,
+    v_rest: SupportsIndex = 0,
+    v_reset: SupportsIndex = 0,
+    v_threshold: SupportsIndex = 256,
+    refractory_period: SupportsIndex = 2,
+) -> _Spikes: ...
+def simd_tier() -> str: ...
+def set_num_threads(n: SupportsIndex) -> None: ...
+def get_num_threads() -> int: ...
+def gpus() -> list[str]: ...
+def _count_ones(words: npt.ArrayLike, per_stream: bool) -> int | npt.NDArray[np.uint64]: ...
+def _after_fork() -> None: ...
+def _run_program(arguments: Sequence[str]) -> int: ...

@@ -1,0 +1,160 @@
+"""Many threads, forks, the interpreter released, and Ctrl-C."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import aleatron as al
+
+# The bar of the project is ten seconds; ALEATRON_HAMMER_SECONDS=10 runs it so.
+SECONDS = float(os.environ.get("ALEATRON_HAMMER_SECONDS", "2"))
+
+
+@pytest.mark.usefixtures("keep_threads")
+@pytest.mark.timeout(120)
+def test_ten_threads_hammering_one_layer() -> None:
+    layer = al.DenseLayer(64, 32)
+    rng = np.random.default_rng(0)
+    samples, batch = rng.random((10, 64)), rng.random((50, 64))
+    one = [layer.counts(x, seed=i) for i, x in enumerate(samples)]
+    many = layer.counts(batch)
+    end = time.monotonic() + SECONDS
+
+    def hammer(i: int) -> int:
+        calls = 0
+        while time.monotonic() < end:
+            assert np.array_equal(layer.counts(samples[i], seed=i), one[i])
+            if calls % 10 == 0:
+                assert np.array_equal(layer.counts(batch), many)
+            if calls % 50 == i:
+                al.set_num_threads(i % 3 + 1)
+            calls += 1
+        return calls
+
+    with ThreadPoolExecutor(10) as pool:
+        assert min(pool.map(hammer, range(10))) > 10
+
+
+@pytest.mark.timeout(120)
+def test_weights_replaced_while_others_compute() -> None:
+    rng = np.random.default_rng(1)
+    layer, x = al.DenseLayer(200, 100, length=256), rng.random((20, 200))
+    versions = [rng.random((100, 200)) for _ in range(2)]
+    answers = set()
+    for weights in versions:
+        layer.weights = weights
+        answers.add(layer.counts(x).tobytes())
+    done = threading.Event()
+
+    def replace() -> None:
+        for i in range(60):
+            layer.weights = versions[i % 2]
+        done.set()
+
+    def compute() -> int:
+        calls = 0
+        while not done.is_set() or calls < 5:
+            # All of the old weights or all of the new ones.
+            assert layer.counts(x).tobytes() in answers
+            calls += 1
+        return calls
+
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(compute) for _ in range(3)] + [pool.submit(replace)]
+        assert all(future.exception() is None for future in futures)
+
+
+@pytest.mark.usefixtures("keep_threads")
+def test_results_do_not_depend_on_threads() -> None:
+    layer, x = al.DenseLayer(300, 200), np.random.default_rng(2).random((10, 300))
+    expected = layer.counts(x)
+    for n in [1, 2, 3, 7]:
+        al.set_num_threads(n)
+        assert al.get_num_threads() == n
+        assert np.array_equal(layer.counts(x), expected)
+    al.set_num_threads(0)
+    assert al.get_num_threads() == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.usefixtures("keep_threads")
+def test_other_threads_run_meanwhile() -> None:
+    al.set_num_threads(1)
+    layer, x = al.DenseLayer(1000, 500), np.random.default_rng(3).random((100, 1000))
+    ticks, stop = 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not stop.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        start, before = time.monotonic(), ticks
+        layer(x)
+        elapsed, during = time.monotonic() - start, ticks - before
+    finally:
+        stop.set()
+        thread.join()
+    # Held, the interpreter would let no tick through but those between pieces; on a busy machine expect a tenth.
+    assert elapsed > 0.02
+    assert during > elapsed * 1000 / 10
+
+
+def child_counts(x: np.ndarray) -> list[int]:  # type: ignore[type-arg]
+    return al.DenseLayer(300, 200).counts(x).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.usefixtures("keep_threads")
+@pytest.mark.timeout(60)
+def test_forked_children_compute() -> None:
+    al.set_num_threads(2)
+    x = np.random.default_rng(4).random((40, 300))
+    expected = child_counts(x)
+    with warnings.catch_warnings():
+        # Newer Pythons warn of forks beside threads; that it works here is what this tests.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.map_async(child_counts, [x] * 4).get(timeout=50) == [expected] * 4
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_ends_a_long_call() -> None:
+    program = """
+import aleatron as al, numpy as np, sys, time
+layer = al.DenseLayer(1000, 500)
+x = np.full((100_000, 1000), 0.5)
+print("ready", flush=True)
+try:
+    layer.counts(x)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        start = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        # The whole batch takes minutes.
+        assert time.monotonic() - start < 5
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
