@@ -3,14 +3,15 @@
 //! Weight streams lie one after the other, connection by connection, cut into blocks a binding can hold. A block's
 //! connections are cut into segments of one neuron each, and a workgroup counts one segment for one sample.
 
-use std::sync::{Arc, Mutex};
+use std::ops::Range;
+use std::sync::Arc;
 
 use aleatron_core::stream::check_words;
 use aleatron_core::{Connections, Length, Polarity, Quantity, StreamAddress, Threshold};
 
-use crate::buffer::{GpuBuffer, Memory};
-use crate::call::{self, Call, CallSizes};
-use crate::context::{GpuContext, lock};
+use crate::buffer::{BufferView, GpuBuffer, Memory};
+use crate::call::{self, Call, CallSizes, Calls, Inputs, Run, piece_of};
+use crate::context::GpuContext;
 use crate::encode::{self, Part, check_address, threshold_words};
 use crate::error::{Error, Limit, Result};
 use crate::kernels::{SparseParams, StreamKernel};
@@ -43,13 +44,7 @@ pub struct GpuSparse {
     piece: usize,
     cut: Cut,
     blocks: Vec<WeightBlock>,
-    calls: Mutex<Vec<Call>>,
-}
-
-#[derive(Clone, Copy)]
-enum Inputs<'a> {
-    Thresholds(&'a [Threshold], StreamAddress),
-    Streams(&'a [u64]),
+    calls: Calls,
 }
 
 impl GpuSparse {
@@ -109,13 +104,12 @@ impl GpuSparse {
         }
         let words = row_words as usize;
         let cut = Cut { begin: 0, words, stride: words.next_multiple_of(VECTOR) };
-        let piece = ((u128::from(limit) / largest) as usize).min(max_batch);
+        let piece = ((u128::from(limit) / largest) as usize).min(piece_of(max_batch));
         let blocks = weight_blocks(context, &connections, length)?;
         let context = Arc::clone(context);
         let layer =
-            Self { context, connections, length, polarity, piece, cut, blocks, calls: Mutex::default() };
-        let call = layer.new_call()?;
-        lock(&layer.calls).push(call);
+            Self { context, connections, length, polarity, piece, cut, blocks, calls: Calls::default() };
+        layer.calls.keep(layer.new_call()?);
         Ok(layer)
     }
 
@@ -144,7 +138,7 @@ impl GpuSparse {
 
     /// The samples of one submission; larger batches run in pieces of this size, with the same counts.
     #[must_use]
-    pub fn max_batch(&self) -> usize {
+    pub fn piece(&self) -> usize {
         self.piece
     }
 
@@ -267,68 +261,26 @@ impl GpuSparse {
         n_samples * self.connections.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
-    fn run(
-        &self,
-        inputs: Inputs<'_>,
+    fn run<'a>(
+        &'a self,
+        inputs: Inputs<'a>,
         n_samples: usize,
-        mut profiler: Option<&mut Profiler>,
+        profiler: Option<&'a mut Profiler>,
     ) -> Result<Vec<u64>> {
-        let mut counts = Vec::with_capacity(n_samples * self.connections.n_neurons());
-        let idle = lock(&self.calls).pop();
-        let mut call = idle.map_or_else(|| self.new_call(), Ok)?;
-        for start in (0..n_samples).step_by(self.piece) {
-            let n = self.piece.min(n_samples - start);
-            self.submit(&mut call, inputs, start, n, profiler.as_deref_mut())?;
-            call.begin_receive();
-            call.receive(self.count_words(n), |words| self.decode(words, &mut counts))?;
-            if let Some(profiler) = profiler.as_deref_mut() {
-                profiler.collect()?;
-            }
-        }
-        lock(&self.calls).push(call);
-        Ok(counts)
+        let ahead = if profiler.is_some() { 0 } else { 1 };
+        let counts = Vec::with_capacity(n_samples.saturating_mul(self.connections.n_neurons()));
+        let mut run = SparseRun { layer: self, inputs, profiler, counts };
+        self.calls.run(n_samples, self.piece, ahead, || self.new_call(), &mut run)?;
+        Ok(run.counts)
     }
 
-    fn submit(
+    fn record_counts(
         &self,
-        call: &mut Call,
-        inputs: Inputs<'_>,
-        start: usize,
-        n: usize,
-        profiler: Option<&mut Profiler>,
+        recorder: &mut Recorder<'_>,
+        call: &Call,
+        counts: BufferView<'_>,
+        n_samples: usize,
     ) -> Result<()> {
-        let n_inputs = self.connections.n_inputs();
-        match inputs {
-            Inputs::Thresholds(thresholds, _) => {
-                encode::pack(&thresholds[start * n_inputs..(start + n) * n_inputs], &mut call.scratch);
-                call.send()?;
-            }
-            Inputs::Streams(words) => {
-                let block = Block { cut: self.cut, first_row: start, n_rows: n };
-                gather(bytemuck::cast_slice(words), self.cut.words, &block, &mut call.scratch);
-                call.streams.write(0, &call.scratch)?;
-            }
-        }
-        let mut recorder = self.context.recorder(profiler)?;
-        if let Inputs::Thresholds(_, first) = inputs {
-            let part = Part {
-                first: first.at_row(first.row + start as u32),
-                n_rows: n,
-                n_units: n_inputs,
-                cut: self.cut,
-                stream: StreamWords::of(self.length),
-                out_base: 0,
-            };
-            let thresholds = call.thresholds(&mut recorder)?;
-            encode::record(&mut recorder, &self.context, &part, thresholds, call.streams.view()?, None)?;
-        }
-        self.record_counts(&mut recorder, call, n)?;
-        call.fetch(&mut recorder, self.count_words(n), true)?;
-        recorder.submit()
-    }
-
-    fn record_counts(&self, recorder: &mut Recorder<'_>, call: &Call, n_samples: usize) -> Result<()> {
-        let counts = call.counts(recorder, self.count_words(n_samples), true)?;
         let constants = [
             ("XOR", u32::from(self.polarity == Polarity::Bipolar)),
             ("ADD", 1),
@@ -374,6 +326,45 @@ impl GpuSparse {
                 counts.extend(whole.zip(all.cycle()).map(|(differing, all)| all - differing));
             }
         }
+    }
+}
+
+/// A call under way.
+struct SparseRun<'a> {
+    layer: &'a GpuSparse,
+    inputs: Inputs<'a>,
+    profiler: Option<&'a mut Profiler>,
+    counts: Vec<u64>,
+}
+
+impl Run for SparseRun<'_> {
+    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<()> {
+        let GpuSparse { context, connections, length, cut, .. } = self.layer;
+        let (n_rows, n_units) = (samples.len(), connections.n_inputs());
+        self.inputs.send(call, samples.clone(), n_units)?;
+        if let Inputs::Streams(words) = self.inputs {
+            let block = Block { cut: *cut, first_row: samples.start, n_rows };
+            let mut packed = Vec::new();
+            gather(bytemuck::cast_slice(words), cut.words, &block, &mut packed);
+            call.streams.write(0, &packed)?;
+        }
+        let mut recorder = context.recorder(self.profiler.as_deref_mut())?;
+        let counts = call.counts(&mut recorder, self.layer.count_words(n_rows), true)?;
+        if let Some(first) = self.inputs.first(samples.start) {
+            let part =
+                Part { first, n_rows, n_units, cut: *cut, stream: StreamWords::of(*length), out_base: 0 };
+            let thresholds = call.thresholds(&mut recorder)?;
+            encode::record(&mut recorder, context, &part, thresholds, call.streams.view()?, None)?;
+        }
+        self.layer.record_counts(&mut recorder, call, counts, n_rows)?;
+        call.fetch(&mut recorder, self.layer.count_words(n_rows), true)?;
+        recorder.submit()
+    }
+
+    fn receive(&mut self, call: &mut Call, n_samples: usize) -> Result<()> {
+        let (layer, counts) = (self.layer, &mut self.counts);
+        call.receive(layer.count_words(n_samples), |words| layer.decode(words, counts))?;
+        self.profiler.as_deref_mut().map_or(Ok(()), Profiler::collect)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
-    DenseShape, LayerIndex, Polarity, StreamAddress, StreamMatrix, Threshold, reference, weights,
+    DenseShape, LayerIndex, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold, reference, weights,
 };
 use aleatron_gpu::{Counting, Error, GpuContext, GpuDense, TileShape};
 use common::{Draw, context, length, plain_context};
@@ -100,6 +100,12 @@ fn batches_in_pieces_give_the_same_counts() {
         let case = Case::new(&mut draw, 6, 5, 23, 130, polarity);
         for max_batch in [1, 2, 7, 22, 23, 24, 1000] {
             case.check(&context(), max_batch, Counting::Auto);
+            let layer = GpuDense::from_words(&context(), case.shape, max_batch, &case.weights).unwrap();
+            let counts = layer.counts_filled(23, case.first, |samples, out| {
+                out.extend(&case.inputs[samples.start * 6..samples.end * 6]);
+                Ok(())
+            });
+            assert_eq!(counts.unwrap(), case.counts, "filled, batches of {max_batch}");
         }
     }
 }
@@ -235,6 +241,13 @@ fn bad_requests_are_errors() {
     assert!(layer.counts_of_streams(&[0; 4]).is_err());
     assert!(layer.counts_of_streams(&[1 << 20, 0, 0]).is_err());
     assert!(layer.set_thresholds(&[Threshold::ONE; 5], first).is_err());
+    let refuse = |_, _: &mut Vec<Threshold>| Err(aleatron_core::Error::Zero(Quantity::Inputs).into());
+    assert_eq!(
+        core(layer.counts_filled(2, first, refuse).unwrap_err()),
+        "number of inputs must be at least 1"
+    );
+    let lazy = layer.counts_filled(2, first, |_, _| Ok(())).unwrap_err();
+    assert_eq!(core(lazy), "number of inputs: expected 3, got 0");
     let past = layer.counts(&[Threshold::ONE; 6], first.at_row(u32::MAX));
     assert!(matches!(past, Err(Error::TooLarge { .. })), "{past:?}");
     assert_eq!(layer.counts(&[Threshold::ONE; 3], first.at_row(u32::MAX)).unwrap(), [0, 0]);

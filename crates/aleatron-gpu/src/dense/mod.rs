@@ -6,7 +6,8 @@
 
 mod plan;
 
-use std::sync::{Arc, Mutex};
+use std::ops::Range;
+use std::sync::Arc;
 
 use aleatron_core::stream::check_words;
 use aleatron_core::{DenseShape, Polarity, Quantity, StreamAddress, Threshold};
@@ -14,8 +15,8 @@ use aleatron_core::{DenseShape, Polarity, Quantity, StreamAddress, Threshold};
 pub use plan::{Counting, TileShape};
 
 use crate::buffer::{GpuBuffer, Memory};
-use crate::call::{self, Call, CallSizes};
-use crate::context::{GpuContext, lock};
+use crate::call::{self, Call, CallSizes, Calls, Inputs, Run, piece_of};
+use crate::context::GpuContext;
 use crate::encode::{self, Part, check_address, encode_block, threshold_words};
 use crate::error::{Error, Limit, Result};
 use crate::partition::{Block, Cut, StreamWords, blocks, cuts, gather};
@@ -43,19 +44,12 @@ pub struct GpuDense {
     context: Arc<GpuContext>,
     shape: DenseShape,
     counting: Counting,
+    max_batch: usize,
     /// Samples per submission.
     piece: usize,
     cuts: Vec<Cut>,
     weights: Vec<(Block, GpuBuffer<u32>)>,
-    /// Buffers of calls not under way; as many as have ever been under way at a time.
-    calls: Mutex<Vec<Call>>,
-}
-
-/// What a call counts over.
-#[derive(Clone, Copy)]
-enum Inputs<'a> {
-    Thresholds(&'a [Threshold], StreamAddress),
-    Streams(&'a [u64]),
+    calls: Calls,
 }
 
 impl GpuDense {
@@ -98,16 +92,15 @@ impl GpuDense {
         let row_words = 2 * shape.row_words();
         let limit = context.max_binding_bytes();
         let cuts = cuts(row_words, limit)?;
-        let piece = piece(&shape, &cuts, limit)?.min(max_batch);
+        let piece = piece(&shape, &cuts, limit)?.min(piece_of(max_batch));
         let mut weights = Vec::new();
         for block in blocks(shape.n_neurons(), row_words, context)? {
             weights.push((block, context.buffer(block.words(), Memory::Device)?));
         }
         let context = Arc::clone(context);
-        let calls = Mutex::default();
-        let layer = Self { context, shape, counting: Counting::Auto, piece, cuts, weights, calls };
-        let call = layer.new_call()?;
-        lock(&layer.calls).push(call);
+        let calls = Calls::default();
+        let layer = Self { context, shape, counting: Counting::Auto, max_batch, piece, cuts, weights, calls };
+        layer.calls.keep(layer.new_call()?);
         Ok(layer)
     }
 
@@ -142,9 +135,15 @@ impl GpuDense {
         &self.context
     }
 
-    /// The samples of one submission; larger batches run in pieces of this size, with the same counts.
+    /// The largest batch buffers are kept for; larger ones run in more pieces, with the same counts.
     #[must_use]
     pub fn max_batch(&self) -> usize {
+        self.max_batch
+    }
+
+    /// The samples of one submission.
+    #[must_use]
+    pub fn piece(&self) -> usize {
         self.piece
     }
 
@@ -236,6 +235,21 @@ impl GpuDense {
         self.run(Inputs::Thresholds(inputs, first), n_samples, profiler)
     }
 
+    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some samples at a time
+    /// and in order, while the device counts those before.
+    ///
+    /// # Errors
+    /// As [`Self::counts`], and what `fill` reports.
+    pub fn counts_filled(
+        &self,
+        n_samples: usize,
+        first: StreamAddress,
+        mut fill: impl FnMut(Range<usize>, &mut Vec<Threshold>) -> Result<()>,
+    ) -> Result<Vec<u64>> {
+        check_address(first, n_samples, self.shape.n_inputs())?;
+        self.run(Inputs::Filled(&mut fill, first), n_samples, None)
+    }
+
     /// The counts of a batch of packed input streams, `[sample][input][word]`.
     ///
     /// # Errors
@@ -261,93 +275,18 @@ impl GpuDense {
         n_samples * self.shape.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
-    fn run(
-        &self,
-        inputs: Inputs<'_>,
+    fn run<'a>(
+        &'a self,
+        inputs: Inputs<'a>,
         n_samples: usize,
-        mut profiler: Option<&mut Profiler>,
+        profiler: Option<&'a mut Profiler>,
     ) -> Result<Vec<u64>> {
-        let mut counts = Vec::with_capacity(n_samples * self.shape.n_neurons());
-        let idle = lock(&self.calls).pop();
-        let mut call = idle.map_or_else(|| self.new_call(), Ok)?;
-        for start in (0..n_samples).step_by(self.piece) {
-            let n = self.piece.min(n_samples - start);
-            self.submit(&mut call, inputs, start, n, profiler.as_deref_mut())?;
-            call.begin_receive();
-            call.receive(self.count_words(n), |words| self.decode(words, &mut counts))?;
-            if let Some(profiler) = profiler.as_deref_mut() {
-                profiler.collect()?;
-            }
-        }
-        // A call that failed is not kept: its buffers may still be on their way.
-        lock(&self.calls).push(call);
-        Ok(counts)
-    }
-
-    /// Submits `n` samples from `start` on.
-    fn submit(
-        &self,
-        call: &mut Call,
-        inputs: Inputs<'_>,
-        start: usize,
-        n: usize,
-        profiler: Option<&mut Profiler>,
-    ) -> Result<()> {
-        let counting = self.counting.resolve(self.shape.n_neurons(), n);
-        let add = counting.adds(self.cuts.len());
-        let n_inputs = self.shape.n_inputs();
-        if let Inputs::Thresholds(thresholds, _) = inputs {
-            encode::pack(&thresholds[start * n_inputs..(start + n) * n_inputs], &mut call.scratch);
-            call.send()?;
-        }
-        let mut packed = Vec::new();
-        let mut recorder = self.context.recorder(profiler)?;
-        let thresholds = match inputs {
-            Inputs::Thresholds(..) => Some(call.thresholds(&mut recorder)?),
-            Inputs::Streams(_) => None,
-        };
-        let target = Target {
-            counts: call.counts(&mut recorder, self.count_words(n), add)?,
-            n_neurons: self.shape.n_neurons(),
-            n_samples: n,
-            polarity: self.shape.polarity(),
-            wide: self.is_wide(),
-            add,
-        };
-        for &cut in &self.cuts {
-            match (inputs, thresholds) {
-                (Inputs::Thresholds(_, first), Some(thresholds)) => {
-                    let part = Part {
-                        first: first.at_row(first.row + start as u32),
-                        n_rows: n,
-                        n_units: n_inputs,
-                        cut,
-                        stream: StreamWords::of(self.shape.length()),
-                        out_base: 0,
-                    };
-                    encode::record(
-                        &mut recorder,
-                        &self.context,
-                        &part,
-                        thresholds,
-                        call.streams.view()?,
-                        None,
-                    )?;
-                }
-                (Inputs::Streams(words), _) => {
-                    let words: &[u32] = bytemuck::cast_slice(words);
-                    let block = Block { cut, first_row: start, n_rows: n };
-                    gather(words, 2 * self.shape.row_words(), &block, &mut packed);
-                    // A write to a buffer comes before all commands of the next submission: one per cut.
-                    recorder = self.resubmit(recorder)?;
-                    call.streams.write(0, &packed)?;
-                }
-                (Inputs::Thresholds(..), None) => {}
-            }
-            self.record_counts(&mut recorder, counting, cut, call, &target)?;
-        }
-        call.fetch(&mut recorder, self.count_words(n), add)?;
-        recorder.submit()
+        // Times are collected piece by piece.
+        let ahead = if profiler.is_some() { 0 } else { 1 };
+        let counts = Vec::with_capacity(n_samples.saturating_mul(self.shape.n_neurons()));
+        let mut run = DenseRun { layer: self, inputs, profiler, counts };
+        self.calls.run(n_samples, self.piece, ahead, || self.new_call(), &mut run)?;
+        Ok(run.counts)
     }
 
     /// Adds what the device counted to the layer's counts: ones of AND as they are, of XOR taken from all bits.
@@ -360,11 +299,6 @@ impl GpuDense {
                 counts.extend(whole.map(|differing| all - differing));
             }
         }
-    }
-
-    fn resubmit<'a>(&'a self, recorder: Recorder<'a>) -> Result<Recorder<'a>> {
-        recorder.submit()?;
-        self.context.recorder(None)
     }
 
     fn record_counts(
@@ -380,6 +314,61 @@ impl GpuDense {
             plan::record(recorder, &self.context, counting, block, weights.view()?, streams, target)?;
         }
         Ok(())
+    }
+}
+
+/// A call under way.
+struct DenseRun<'a> {
+    layer: &'a GpuDense,
+    inputs: Inputs<'a>,
+    profiler: Option<&'a mut Profiler>,
+    counts: Vec<u64>,
+}
+
+impl Run for DenseRun<'_> {
+    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<()> {
+        let GpuDense { context, shape, cuts, .. } = self.layer;
+        let n = samples.len();
+        let counting = self.layer.counting.resolve(shape.n_neurons(), n);
+        let add = counting.adds(cuts.len());
+        self.inputs.send(call, samples.clone(), shape.n_inputs())?;
+        let mut recorder = context.recorder(self.profiler.as_deref_mut())?;
+        let n_words = self.layer.count_words(n);
+        let target = Target {
+            counts: call.counts(&mut recorder, n_words, add)?,
+            n_neurons: shape.n_neurons(),
+            n_samples: n,
+            polarity: shape.polarity(),
+            wide: self.layer.is_wide(),
+            add,
+        };
+        let (n_rows, n_units, stream) = (n, shape.n_inputs(), StreamWords::of(shape.length()));
+        let first = self.inputs.first(samples.start);
+        let thresholds = first.map(|_| call.thresholds(&mut recorder)).transpose()?;
+        for &cut in cuts {
+            if let (Some(first), Some(thresholds)) = (first, thresholds) {
+                let part = Part { first, n_rows, n_units, cut, stream, out_base: 0 };
+                encode::record(&mut recorder, context, &part, thresholds, call.streams.view()?, None)?;
+            }
+            if let Inputs::Streams(words) = self.inputs {
+                // A write to a buffer comes before all commands of the next submission: one submission per cut.
+                recorder.submit()?;
+                let block = Block { cut, first_row: samples.start, n_rows };
+                let mut packed = Vec::new();
+                gather(bytemuck::cast_slice(words), 2 * shape.row_words(), &block, &mut packed);
+                call.streams.write(0, &packed)?;
+                recorder = context.recorder(None)?;
+            }
+            self.layer.record_counts(&mut recorder, counting, cut, call, &target)?;
+        }
+        call.fetch(&mut recorder, n_words, add)?;
+        recorder.submit()
+    }
+
+    fn receive(&mut self, call: &mut Call, n_samples: usize) -> Result<()> {
+        let (layer, counts) = (self.layer, &mut self.counts);
+        call.receive(layer.count_words(n_samples), |words| layer.decode(words, counts))?;
+        self.profiler.as_deref_mut().map_or(Ok(()), Profiler::collect)
     }
 }
 

@@ -1,0 +1,559 @@
+//! How fast the GPU engine is, beside what the same device can do at best in the same run.
+//!
+//! ```text
+//! cargo bench -p aleatron-gpu --bench gpu_bench -- [--case NAME]... [--sweep] [--quick] [--json]
+//! ```
+//! Each case first compares counts with the host, then measures. `SC_GPU_ADAPTER` or `--adapter` names the adapter; the
+//! figures of a software adapter are no performance. `--sweep` compares kernel shapes, `--quick` shrinks layers.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark stops at the first error"
+)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aleatron_core::philox::philox4x32;
+use aleatron_core::threshold::thresholds;
+use aleatron_core::{
+    DenseShape, LayerIndex, Length, Polarity, Quantity, StreamAddress, Threshold, reference, weights,
+};
+use aleatron_gpu::pipeline::grid;
+use aleatron_gpu::{
+    AdapterChoice, AdapterKind, Bandwidth, Capabilities, ContextOptions, Counting, GpuContext, GpuDense,
+    Memory, Profiler, StreamKernel, TileShape,
+};
+
+const CASES: [&str; 6] = ["ceilings", "single", "large", "batch", "encode", "transfer"];
+
+struct Options {
+    cases: Vec<String>,
+    adapter: AdapterChoice,
+    sweep: bool,
+    quick: bool,
+    json: bool,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options {
+        cases: Vec::new(),
+        adapter: AdapterChoice::from_env(),
+        sweep: false,
+        quick: false,
+        json: false,
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--case" => options.cases.push(args.next().ok_or("--case needs a name")?),
+            "--adapter" => {
+                options.adapter = AdapterChoice::named(args.next().ok_or("--adapter needs a name")?)
+            }
+            "--sweep" => options.sweep = true,
+            "--quick" => options.quick = true,
+            "--json" => options.json = true,
+            // What `cargo bench` adds.
+            "--bench" => {}
+            other => return Err(format!("unknown argument {other}; cases are {}", CASES.join(", "))),
+        }
+    }
+    match options.cases.iter().find(|case| !CASES.contains(&case.as_str())) {
+        Some(case) => Err(format!("unknown case {case}; cases are {}", CASES.join(", "))),
+        None => Ok(options),
+    }
+}
+
+/// One figure.
+struct Row {
+    case: &'static str,
+    what: String,
+    value: f64,
+    unit: &'static str,
+    /// What it is held to: a ceiling measured in this run, or a goal.
+    beside: Option<(String, f64)>,
+}
+
+struct Bench {
+    options: Options,
+    context: Arc<GpuContext>,
+    bandwidth: Bandwidth,
+    rows: Vec<Row>,
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let context = match GpuContext::get(&options.adapter) {
+        Ok(context) => context,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let bytes = if options.quick { 16 << 20 } else { 2 << 30 };
+    let bandwidth = Bandwidth::measure(&context, bytes).unwrap();
+    context.trim();
+    let mut bench = Bench { options, context, bandwidth, rows: Vec::new() };
+    if !bench.options.json {
+        println!("{}", bench.context.info());
+        if bench.context.info().kind == AdapterKind::Software {
+            println!("A software adapter: these figures are no performance.");
+        }
+    }
+    let run = |bench: &Bench, case: &str| {
+        bench.options.cases.is_empty() || bench.options.cases.iter().any(|c| c == case)
+    };
+    for case in CASES.into_iter().filter(|case| run(&bench, case)).collect::<Vec<_>>() {
+        match case {
+            "ceilings" => bench.ceilings(),
+            "single" => bench.single(),
+            "large" => bench.large(),
+            "batch" => bench.batch(),
+            "encode" => bench.encode(),
+            _ => bench.transfer(),
+        }
+    }
+    bench.report();
+    ExitCode::SUCCESS
+}
+
+/// A layer with random weights, and a batch of random inputs.
+struct Layer {
+    layer: GpuDense,
+    weights: Vec<Threshold>,
+    values: Vec<f64>,
+}
+
+const WEIGHT_SEED: u64 = 0x5eed;
+const INPUTS: StreamAddress = StreamAddress::input(0xace1, 0, 0);
+
+impl Layer {
+    fn new(context: &Arc<GpuContext>, n_inputs: usize, n_neurons: usize, n_samples: usize) -> Self {
+        let shape =
+            DenseShape::new(n_inputs, n_neurons, Length::new(1024).unwrap(), Polarity::Unipolar).unwrap();
+        let mut row = vec![0.0; n_inputs];
+        let mut drawn = Vec::with_capacity(shape.n_weights());
+        for neuron in 0..n_neurons {
+            weights::fill_row(WEIGHT_SEED, LayerIndex::ALONE, neuron as u32, Polarity::Unipolar, &mut row);
+            drawn.extend(thresholds(&row, Polarity::Unipolar, Quantity::Weight).unwrap());
+        }
+        let first = StreamAddress::weight(WEIGHT_SEED, 0, 0);
+        let layer = GpuDense::from_thresholds(context, shape, n_samples, &drawn, first).unwrap();
+        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let values = (0..n_inputs * n_samples).map(draw).collect();
+        Self { layer, weights: drawn, values }
+    }
+
+    /// The samples `0..n` of the batch, as thresholds.
+    fn inputs(&self, n: usize) -> Vec<Threshold> {
+        let values = &self.values[..n * self.layer.shape().n_inputs()];
+        thresholds(values, Polarity::Unipolar, Quantity::Value).unwrap()
+    }
+
+    /// Stops where a count differs from the host's; some neurons of some samples.
+    fn check(&self, n_samples: usize) {
+        let shape = *self.layer.shape();
+        let (n, n_neurons) = (shape.n_inputs(), shape.n_neurons());
+        let inputs = self.inputs(n_samples);
+        let counts = self.layer.counts(&inputs, INPUTS).unwrap();
+        assert_eq!(counts.len(), n_samples * n_neurons);
+        let some = |of: usize| [0, of / 3, of - 1];
+        for sample in some(n_samples) {
+            let x = encode_row(&inputs[sample * n..][..n], INPUTS.at_row(sample as u32));
+            for neuron in some(n_neurons) {
+                let first = StreamAddress::weight(WEIGHT_SEED, 0, neuron as u32);
+                let w = encode_row(&self.weights[neuron * n..][..n], first);
+                let count: u64 = w.iter().zip(&x).map(|(w, x)| u64::from((w & x).count_ones())).sum();
+                assert_eq!(counts[sample * n_neurons + neuron], count, "sample {sample}, neuron {neuron}");
+            }
+        }
+    }
+}
+
+/// Streams of 1024 bits, plane by plane; `main` compares it with the reference.
+fn encode_row(thresholds: &[Threshold], first: StreamAddress) -> Vec<u32> {
+    let mut words = Vec::with_capacity(32 * thresholds.len());
+    for (unit, threshold) in (0..).zip(thresholds) {
+        for word in 0..32 {
+            let (mut ones, mut undecided) = (0u32, u32::MAX);
+            if *threshold == Threshold::ONE {
+                (ones, undecided) = (u32::MAX, 0);
+            }
+            for plane in 0..32 {
+                if undecided == 0 {
+                    break;
+                }
+                let draw = philox4x32(first.at_unit(unit).counter(word, plane / 4), first.key());
+                let u = draw[plane as usize % 4];
+                if threshold.get() >> (31 - plane) & 1 == 1 {
+                    ones |= undecided & !u;
+                    undecided &= u;
+                } else {
+                    undecided &= !u;
+                }
+            }
+            words.push(ones);
+        }
+    }
+    words
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn time(repeat: usize, mut run: impl FnMut()) -> Duration {
+    for _ in 0..repeat.div_ceil(5).max(2) {
+        run();
+    }
+    let one = |run: &mut dyn FnMut()| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    median((0..repeat).map(|_| one(&mut run)).collect())
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+impl Bench {
+    fn row(&mut self, case: &'static str, what: impl Into<String>, value: f64, unit: &'static str) {
+        self.push(case, what, value, unit, None);
+    }
+
+    fn push(
+        &mut self,
+        case: &'static str,
+        what: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        beside: Option<(&str, f64)>,
+    ) {
+        let beside = beside.map(|(name, value)| (name.to_owned(), value));
+        let row = Row { case, what: what.into(), value, unit, beside };
+        if !self.options.json {
+            print_row(&row);
+        }
+        self.rows.push(row);
+    }
+
+    fn repeat(&self, n: usize) -> usize {
+        if self.options.quick { n.div_ceil(50).max(3) } else { n }
+    }
+
+    fn report(&self) {
+        if self.options.json {
+            let rows: Vec<_> = self
+                .rows
+                .iter()
+                .map(|row| {
+                    serde_json::json!({
+                        "case": row.case, "what": row.what, "value": row.value, "unit": row.unit,
+                        "beside": row.beside.as_ref().map(|(name, value)| {
+                            serde_json::json!({"name": name, "value": value, "ratio": row.value / value})
+                        }),
+                    })
+                })
+                .collect();
+            let adapter = self.context.info().to_string();
+            println!("{}", serde_json::json!({"adapter": adapter, "rows": rows}));
+        }
+    }
+
+    /// What the device does at best.
+    fn ceilings(&mut self) {
+        let half = Threshold::from_probability(0.3).unwrap();
+        let first = StreamAddress::input(7, 0, 3);
+        let host = encode_row(&[half], first);
+        let stream = reference::encode(half, Length::new(1024).unwrap(), first);
+        let words = stream.words().iter().flat_map(|word| [*word as u32, (word >> 32) as u32]);
+        assert!(words.eq(host), "the host encoder of this benchmark is wrong");
+
+        for megabytes in [16u64, 64, 256, 2047] {
+            if self.options.quick && megabytes > 16 {
+                continue;
+            }
+            let measured = Bandwidth::measure(&self.context, megabytes << 20).unwrap();
+            self.row("ceilings", format!("read {megabytes} MiB"), measured.read / 1e9, "GB/s");
+            self.row("ceilings", format!("copy {megabytes} MiB"), measured.copy / 1e9, "GB/s");
+        }
+        let context = Arc::clone(&self.context);
+        let n = self.repeat(300);
+        let empty = time(n, || {
+            context.recorder(None).unwrap().submit().unwrap();
+            context.finish().unwrap();
+        });
+        self.row("ceilings", "empty submission and wait", micros(empty), "us");
+        context.trim();
+    }
+
+    /// One sample, probabilities in, counts out.
+    fn single(&mut self) {
+        for (n_inputs, n_neurons, goal) in [(64, 32, None), (512, 256, Some(65.0)), (1000, 500, Some(80.0))] {
+            let layer = Layer::new(&self.context, n_inputs, n_neurons, 1);
+            layer.check(1);
+            let name = format!("{n_inputs}x{n_neurons}");
+            let micro = micros(self.end_to_end(&layer, 1, 500));
+            self.push("single", format!("{name} end to end"), micro, "us", goal.map(|goal| ("goal", goal)));
+            self.kernels("single", &name, &layer, 1);
+            if self.options.sweep {
+                let mut layer = layer;
+                for rows in [1, 2, 4] {
+                    layer.layer = layer.layer.with_counting(Counting::Rows(rows));
+                    self.kernels("single", &format!("{name} rows {rows}"), &layer, 1);
+                }
+                self.single_variants(n_inputs, n_neurons, &name);
+            }
+        }
+    }
+
+    /// The same without mapped buffers, without subgroups, and sleeping at once.
+    fn single_variants(&mut self, n_inputs: usize, n_neurons: usize, name: &str) {
+        let all = Capabilities::ALL;
+        let variants = [
+            (
+                "staged",
+                ContextOptions {
+                    capabilities: Capabilities { mapped_buffers: false, ..all },
+                    ..ContextOptions::default()
+                },
+            ),
+            (
+                "without subgroups",
+                ContextOptions {
+                    capabilities: Capabilities { subgroups: false, ..all },
+                    ..ContextOptions::default()
+                },
+            ),
+            ("sleeping", ContextOptions { spin: Some(Duration::ZERO), ..ContextOptions::default() }),
+        ];
+        for (variant, options) in variants {
+            let context = GpuContext::open(&self.options.adapter, &options).unwrap();
+            let layer = Layer::new(&context, n_inputs, n_neurons, 1);
+            let micro = micros(self.end_to_end(&layer, 1, 500));
+            self.row("single", format!("{name} end to end, {variant}"), micro, "us");
+        }
+    }
+
+    /// Values in, counts out, values converted as the pieces of the batch want them.
+    fn end_to_end(&self, layer: &Layer, n_samples: usize, repeat: usize) -> Duration {
+        let n = layer.layer.shape().n_inputs();
+        time(self.repeat(repeat), || {
+            let counts = layer.layer.counts_filled(n_samples, INPUTS, |samples, out| {
+                let values = &layer.values[samples.start * n..samples.end * n];
+                out.extend(thresholds(values, Polarity::Unipolar, Quantity::Value)?);
+                Ok(())
+            });
+            std::hint::black_box(counts.unwrap());
+        })
+    }
+
+    /// The median time of each kernel of a call, in order.
+    fn kernel_times(
+        &self,
+        layer: &Layer,
+        n_samples: usize,
+        repeat: usize,
+    ) -> Vec<(&'static str, Duration, u64)> {
+        let inputs = layer.inputs(n_samples);
+        let mut profiler = Profiler::new(&self.context).unwrap();
+        let mut runs: Vec<Vec<(&'static str, Duration, u64)>> = Vec::new();
+        for _ in 0..self.repeat(repeat) + 2 {
+            profiler.reset();
+            layer.layer.counts_profiled(&inputs, INPUTS, Some(&mut profiler)).unwrap();
+            runs.push(profiler.rows().iter().map(|row| (row.kernel, row.time, row.bytes)).collect());
+        }
+        runs.drain(..2);
+        (0..runs[0].len())
+            .map(|k| (runs[0][k].0, median(runs.iter().map(|run| run[k].1).collect()), runs[0][k].2))
+            .collect()
+    }
+
+    fn kernels(&mut self, case: &'static str, name: &str, layer: &Layer, n_samples: usize) {
+        for (kernel, time, bytes) in self.kernel_times(layer, n_samples, 100) {
+            let rate = bytes as f64 / time.as_secs_f64() / 1e9;
+            let read = self.bandwidth.read / 1e9;
+            self.row(case, format!("{name} {kernel}"), micros(time), "us");
+            self.push(case, format!("{name} {kernel}, memory"), rate, "GB/s", Some(("read", read)));
+        }
+    }
+
+    /// One sample of a layer far larger than any cache.
+    fn large(&mut self) {
+        let n = if self.options.quick { 256 } else { 4096 };
+        let mut layer = Layer::new(&self.context, n, n, 1);
+        layer.check(1);
+        let rows: &[u32] = if self.options.sweep { &[1, 2, 4] } else { &[4] };
+        for &rows in rows {
+            layer.layer = layer.layer.with_counting(Counting::Rows(rows));
+            let times = self.kernel_times(&layer, 1, 30);
+            let time = times.iter().find(|(kernel, ..)| *kernel == "accumulate").unwrap().1;
+            // Weights alone: what must be read.
+            let rate = layer.layer.shape().weight_bytes() as f64 / time.as_secs_f64() / 1e9;
+            let read = self.bandwidth.read / 1e9;
+            let what = format!("{n}x{n} accumulate, {rows} rows");
+            self.push("large", what, rate, "GB/s", Some(("read", read)));
+        }
+        let micro = micros(self.end_to_end(&layer, 1, 30));
+        self.row("large", format!("{n}x{n} end to end"), micro, "us");
+        drop(layer);
+        self.context.trim();
+    }
+
+    /// Many samples: bit products per second, on the kernel and end to end.
+    fn batch(&mut self) {
+        let cases = if self.options.quick {
+            [(100, 70, 40, 100.0), (128, 130, 70, 150.0)]
+        } else {
+            [(1000, 500, 256, 100.0), (2048, 2048, 1024, 150.0)]
+        };
+        for (n_inputs, n_neurons, n_samples, goal) in cases {
+            let mut layer = Layer::new(&self.context, n_inputs, n_neurons, n_samples);
+            let products = n_inputs as f64 * n_neurons as f64 * n_samples as f64 * 1024.0;
+            let name = format!("{n_inputs}x{n_neurons} x {n_samples}");
+            if self.options.sweep {
+                for shape in TileShape::CANDIDATES {
+                    if shape.workgroup_bytes() > self.context.info().workgroup_bytes {
+                        continue;
+                    }
+                    for workgroups in [512, 1024, 2048, 4096] {
+                        layer.layer = layer.layer.with_counting(Counting::Tiles(shape, workgroups));
+                        layer.check(n_samples);
+                        let time = self.tile_time(&layer, n_samples, 5);
+                        let TileShape { threads_x, threads_y, row_fours, column_fours, depth } = shape;
+                        let shape = format!(
+                            "{threads_y}x{threads_x} threads of {}x{}",
+                            4 * row_fours,
+                            4 * column_fours
+                        );
+                        let what = format!("{name} {shape}, depth {depth}, {workgroups}");
+                        self.push(
+                            "batch",
+                            what,
+                            products / time.as_secs_f64() / 1e12,
+                            "Tbit-MAC/s",
+                            Some(("goal", goal)),
+                        );
+                    }
+                }
+                layer.layer = layer.layer.with_counting(Counting::Auto);
+            }
+            layer.check(n_samples);
+            let time = self.tile_time(&layer, n_samples, 20);
+            let rate = products / time.as_secs_f64() / 1e12;
+            self.push("batch", format!("{name} tile"), rate, "Tbit-MAC/s", Some(("goal", goal)));
+            let kernels: Duration =
+                self.kernel_times(&layer, n_samples, 20).iter().map(|(_, time, _)| *time).sum();
+            self.row("batch", format!("{name} all kernels"), micros(kernels), "us");
+            let micro = micros(self.end_to_end(&layer, n_samples, 20));
+            self.push("batch", format!("{name} end to end"), micro, "us", Some(("kernels", micros(kernels))));
+            drop(layer);
+            self.context.trim();
+        }
+    }
+
+    fn tile_time(&self, layer: &Layer, n_samples: usize, repeat: usize) -> Duration {
+        let times = self.kernel_times(layer, n_samples, repeat);
+        times.iter().find(|(kernel, ..)| *kernel == "tile").unwrap().1
+    }
+
+    /// 256 samples of 1000 streams of 1024 bits.
+    fn encode(&mut self) {
+        let (n_rows, n_units) = if self.options.quick { (8, 100) } else { (256, 1000) };
+        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let values: Vec<f64> = (0..n_rows * n_units).map(draw).collect();
+        let thresholds = thresholds(&values, Polarity::Unipolar, Quantity::Value).unwrap();
+        let int32 = ContextOptions {
+            capabilities: Capabilities { int64: false, ..Capabilities::ALL },
+            ..ContextOptions::default()
+        };
+        let other = GpuContext::open(&self.options.adapter, &int32).unwrap();
+        let words: &[u32] = if self.options.sweep { &[1, 2, 4, 8, 16] } else { &[8] };
+        for (name, context) in [("int64", Arc::clone(&self.context)), ("int32", other)] {
+            for &words in words {
+                let time = encode_time(&context, &thresholds, n_units, words, self.repeat(50));
+                let what = format!("{n_rows}x{n_units}x1024 bits, {name}, {words} words");
+                self.push("encode", what, micros(time), "us", Some(("goal", 250.0)));
+            }
+        }
+    }
+
+    /// Where the host's time goes: conversion of values, and counts back.
+    fn transfer(&mut self) {
+        let n = if self.options.quick { 10_000 } else { 256_000 };
+        let values: Vec<f64> = (0..n).map(|i| i as f64 / n as f64).collect();
+        let time = time(self.repeat(50), || {
+            std::hint::black_box(thresholds(&values, Polarity::Unipolar, Quantity::Value).unwrap());
+        });
+        self.row("transfer", format!("{n} values to thresholds"), micros(time), "us");
+        let context = Arc::clone(&self.context);
+        let buffer = context.buffer::<u32>(n, Memory::Device).unwrap();
+        let data = vec![1u32; n];
+        let write = self::time(self.repeat(50), || {
+            buffer.write(0, &data).unwrap();
+            context.queue().submit([]);
+            context.finish().unwrap();
+        });
+        self.row("transfer", format!("write {} kB", 4 * n / 1000), micros(write), "us");
+        let read = self::time(self.repeat(50), || drop(std::hint::black_box(buffer.read().unwrap())));
+        self.row("transfer", format!("read {} kB", 4 * n / 1000), micros(read), "us");
+    }
+}
+
+/// The time of the encoding kernel with `words` per thread; compares some streams with the host first.
+fn encode_time(
+    context: &Arc<GpuContext>,
+    thresholds: &[Threshold],
+    n_units: usize,
+    words: u32,
+    repeat: usize,
+) -> Duration {
+    let n = thresholds.len();
+    let mut packed: Vec<u32> = thresholds.iter().map(|t| t.get() as u32).collect();
+    packed.resize(n + n.div_ceil(32), 0);
+    let uploaded = context.upload(&packed).unwrap();
+    let streams = context.buffer::<u32>(n * 32, Memory::Device).unwrap();
+    let pipeline = context.pipeline(StreamKernel::Encode, &[("WORDS", words)]).unwrap();
+    let bound = context.bind(&pipeline, &[uploaded.view().unwrap(), streams.view().unwrap()]).unwrap();
+    let [k0, k1] = INPUTS.key();
+    let (units, row, all) = (n_units as u32, n_units as u32 * 32, n as u32 * 32);
+    let params = [k0, k1, INPUTS.tag(), 0, 0, units, 32, 32, 0, 0, row, row, 0, all, n as u32, 0];
+    let groups =
+        grid(u64::from(all).div_ceil(u64::from(256 * words)), context.info().max_workgroups).unwrap();
+    let mut profiler = Profiler::new(context).unwrap();
+    let mut times = Vec::new();
+    for _ in 0..repeat + 2 {
+        profiler.reset();
+        let mut recorder = context.recorder(Some(&mut profiler)).unwrap();
+        recorder.dispatch(&bound, &params, groups, u64::from(all) * 4).unwrap();
+        recorder.submit().unwrap();
+        profiler.collect().unwrap();
+        times.push(profiler.time_of("encode"));
+    }
+    let made = streams.read().unwrap();
+    for at in [0, n / 3 / n_units * n_units, n - n_units] {
+        let expected = encode_row(&thresholds[at..at + n_units], INPUTS.at_row((at / n_units) as u32));
+        assert_eq!(made[at * 32..(at + n_units) * 32], expected, "row {}", at / n_units);
+    }
+    median(times.split_off(2))
+}
+
+fn print_row(row: &Row) {
+    let beside = row
+        .beside
+        .as_ref()
+        .map_or_else(String::new, |(name, value)| format!("{:>8.3} of {name} {value:.1}", row.value / value));
+    println!("{:<10}{:<58}{:>12.2} {:<11}{beside}", row.case, row.what, row.value, row.unit);
+}
