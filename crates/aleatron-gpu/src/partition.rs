@@ -12,6 +12,9 @@ use crate::error::{Error, Limit, Result};
 /// 32-bit words per vector.
 pub(crate) const VECTOR: usize = 4;
 
+/// Rows most tiles have.
+const TILE_ROWS: usize = 64;
+
 /// Words of a row one pass may count: 2^30 bits stay far below 32-bit counts, and 256 threads need 2^15 steps for
 /// them, which is less than some software devices silently stop a loop at (65,535).
 const CUT_WORDS: usize = 1 << 25;
@@ -93,7 +96,7 @@ pub(crate) fn blocks(n_rows: usize, row_words: usize, context: &GpuContext) -> R
     let limit = context.max_binding_bytes();
     let mut blocks = Vec::new();
     for cut in cuts(row_words, limit)? {
-        let rows = ((limit / 4) as usize / cut.stride).max(1);
+        let rows = even_rows(n_rows, ((limit / 4) as usize / cut.stride).max(1));
         blocks.extend((0..n_rows).step_by(rows).map(|first_row| Block {
             cut,
             first_row,
@@ -101,6 +104,13 @@ pub(crate) fn blocks(n_rows: usize, row_words: usize, context: &GpuContext) -> R
         }));
     }
     Ok(blocks)
+}
+
+/// Rows per block: as few blocks as `most` allows, of nearly one size, since a block of a few rows leaves a device idle;
+/// whole tiles where that makes no more blocks.
+fn even_rows(n_rows: usize, most: usize) -> usize {
+    let even = n_rows.div_ceil(n_rows.div_ceil(most).max(1)).max(1);
+    even.next_multiple_of(TILE_ROWS).min(most)
 }
 
 /// The words of a block out of packed rows: row after row, each padded to whole vectors.
@@ -134,6 +144,21 @@ mod tests {
         assert_eq!(cuts(1 << 26, 1 << 40).unwrap().len(), 2);
         assert!(cuts(1 << 33, 1 << 40).is_err());
         assert!(cuts(8, 8).is_err());
+    }
+
+    #[test]
+    fn rows_are_spread_evenly() {
+        assert_eq!(even_rows(4096, 4095), 2048);
+        assert_eq!(even_rows(4096, 10_000), 4096);
+        assert_eq!(even_rows(11, 3), 3);
+        assert_eq!(even_rows(1, 1), 1);
+        for (n_rows, most) in [(1000, 7), (1040, 1023), (5, 5), (300, 299), (130, 65)] {
+            let rows = even_rows(n_rows, most);
+            assert!(
+                rows <= most && n_rows.div_ceil(rows) == n_rows.div_ceil(most),
+                "{n_rows} {most}: {rows}"
+            );
+        }
     }
 
     #[test]
