@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod interrupt;
 mod output;
 
 use clap::{Parser, Subcommand};
@@ -21,8 +22,12 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Judge a network as bit streams: accuracy against length and generator.
+    Eval(commands::eval::Arguments),
     /// Show version, SIMD tiers, threads and processors.
     Info(commands::info::Arguments),
+    /// Tabulate how wrong products of two generators are.
+    Tables(commands::tables::Arguments),
     /// Compare every backend of this machine with the plain reference, bit for bit.
     Verify(commands::verify::Arguments),
 }
@@ -56,7 +61,9 @@ pub fn execute(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>)
         }
     };
     let result = match arguments.command {
+        Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments),
+        Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     };
     match result {

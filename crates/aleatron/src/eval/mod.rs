@@ -26,6 +26,7 @@ pub mod report;
 mod result;
 mod run;
 mod statistics;
+mod text;
 
 pub use early::EarlyStop;
 pub use error::PlanError;

@@ -168,10 +168,12 @@ impl Evaluation {
 
 impl Row {
     /// The margin that takes the fewest cycles among those that lose at most `points` percentage points of accuracy on these
-    /// samples; `None` where none does.
+    /// samples; `None` where none of them takes fewer than the full run.
     #[must_use]
     pub fn early_within(&self, points: f64) -> Option<&EarlyStop> {
-        let good = self.early.iter().filter(|stop| stop.accuracy_lost <= points / 100.0 + 1e-9);
+        let good = self.early.iter().filter(|stop| {
+            stop.accuracy_lost <= points / 100.0 + 1e-9 && stop.mean_cycles < self.length as f64
+        });
         good.min_by(|a, b| a.mean_cycles.total_cmp(&b.mean_cycles))
     }
 
