@@ -75,10 +75,10 @@ READABLE = {
 
 @pytest.mark.parametrize("kind", READABLE)
 def test_real_numbers(kind: str) -> None:
-    assert np.array_equal(LAYER.counts(READABLE[kind]), EXPECTED)  # type: ignore[arg-type]
-    layer = al.DenseLayer.from_weights(READABLE[kind], length=64)  # type: ignore[arg-type]
+    assert np.array_equal(LAYER.counts(READABLE[kind]), EXPECTED)
+    layer = al.DenseLayer.from_weights(READABLE[kind], length=64)
     assert np.array_equal(layer.weights, FRACTIONS)
-    assert np.array_equal(al.encode(READABLE[kind], 100), al.encode(FRACTIONS, 100))  # type: ignore[arg-type]
+    assert np.array_equal(al.encode(READABLE[kind], 100), al.encode(FRACTIONS, 100))
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", ">i4"])
@@ -151,7 +151,7 @@ def test_what_holds_no_words() -> None:
     with pytest.raises(ValueError, match="bits at index 1 is nan"):
         al.pack([0.0, float("nan")])
     with pytest.raises(ValueError, match="inhomogeneous"):
-        LAYER([[0.5], [0.5, 0.5]])  # type: ignore[list-item]
+        LAYER([[0.5], [0.5, 0.5]])
 
 
 def test_nothing_is_copied_that_need_not_be() -> None:

@@ -90,7 +90,7 @@ def test_error_falls_with_length(polarity: str) -> None:
     weights, x = rng.uniform(low, 1, (16, 64)), rng.uniform(low, 1, 64)
 
     def rms(length: int) -> float:
-        layer = al.DenseLayer.from_weights(weights, length, polarity=polarity)  # type: ignore[arg-type]
+        layer = al.DenseLayer.from_weights(weights, length, polarity=polarity)
         errors = [layer(x, seed=seed) - weights @ x for seed in range(8)]
         return float(np.sqrt(np.mean(np.square(errors))))
 

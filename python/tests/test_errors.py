@@ -24,8 +24,8 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: LAYER([]), ValueError, "x has shape (0,); expected (3,)"),
     (lambda: LAYER([0, 0, 0], seed=-1), ValueError, "seed is -1, not in [0, 2**64)"),
     (lambda: LAYER([0, 0, 0], seed=2**64), ValueError, "seed is 18446744073709551616, not in [0, 2**64)"),
-    (lambda: LAYER([0, 0, 0], seed=1.5), TypeError, "'float' object"),  # type: ignore[arg-type]
-    (lambda: LAYER([0, 0, 0], seed=None), TypeError, "'NoneType' object"),  # type: ignore[arg-type]
+    (lambda: LAYER([0, 0, 0], seed=1.5), TypeError, "'float' object"),
+    (lambda: LAYER([0, 0, 0], seed=None), TypeError, "'NoneType' object"),
     (lambda: al.DenseLayer(0, 2), ValueError, "number of inputs must be at least 1"),
     (lambda: al.DenseLayer(2, 0), ValueError, "number of neurons must be at least 1"),
     (lambda: al.DenseLayer(2, 2, length=0), ValueError, "stream length must be at least 1"),
@@ -34,9 +34,9 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: al.DenseLayer(2**70, 2), ValueError, "n_inputs is 1180591620717411303424"),
     (lambda: al.DenseLayer(2**31, 2**31), MemoryError, "weights would take"),
     (lambda: al.DenseLayer(10**6, 10**6, length=1), MemoryError, "weights would take 8000000000000 bytes"),
-    (lambda: al.DenseLayer(2.0, 2), TypeError, "'float' object"),  # type: ignore[arg-type]
-    (lambda: al.DenseLayer(2, 2, polarity="x"), ValueError, 'polarity is "x", not "unipolar" or "bipolar"'),  # type: ignore[arg-type]
-    (lambda: al.DenseLayer(2, 2, device="x"), ValueError, 'device is "x", not "auto", "cpu" or "gpu"'),  # type: ignore[arg-type]
+    (lambda: al.DenseLayer(2.0, 2), TypeError, "'float' object"),
+    (lambda: al.DenseLayer(2, 2, polarity="x"), ValueError, 'polarity is "x", not "unipolar" or "bipolar"'),
+    (lambda: al.DenseLayer(2, 2, device="x"), ValueError, 'device is "x", not "auto", "cpu" or "gpu"'),
     (lambda: al.DenseLayer.from_weights([0.5]), ValueError, "weights have shape (1,), not (n_neurons, n_inputs)"),
     (lambda: al.DenseLayer.from_weights(np.zeros((0, 3))), ValueError, "number of neurons must be at least 1"),
     (lambda: al.DenseLayer.from_weights([[NAN]]), ValueError, "weight at index (0, 0) is nan, not in [0, 1]"),

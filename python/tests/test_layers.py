@@ -67,7 +67,7 @@ def test_attributes() -> None:
     )
     assert layer.weights.min() < 0 < layer.weights.max()
     with pytest.raises(AttributeError):
-        layer.length = 5  # type: ignore[misc]
+        layer.length = 5
     default = al.DenseLayer(2, 3)
     assert (default.length, default.seed, default.polarity) == (1024, 24301, "unipolar")
     assert al.DenseLayer(2, 3, device="auto").device in {"cpu", "gpu"}

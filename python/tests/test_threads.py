@@ -113,8 +113,8 @@ def test_other_threads_run_meanwhile() -> None:
     assert during > elapsed * 1000 / 10
 
 
-def child_counts(x: np.ndarray) -> list[int]:  # type: ignore[type-arg]
-    return al.DenseLayer(300, 200).counts(x).tolist()  # type: ignore[no-any-return]
+def child_counts(x: np.ndarray) -> list[int]:
+    return al.DenseLayer(300, 200).counts(x).tolist()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
