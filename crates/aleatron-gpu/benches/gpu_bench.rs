@@ -25,7 +25,7 @@ use aleatron_core::{
 use aleatron_gpu::pipeline::grid;
 use aleatron_gpu::{
     AdapterChoice, AdapterKind, Bandwidth, Capabilities, ContextOptions, Counting, GpuContext, GpuDense,
-    Memory, Profiler, StreamKernel, TileShape,
+    Memory, Profiler, RowGroup, StreamKernel, TileShape,
 };
 
 const CASES: [&str; 6] = ["ceilings", "single", "large", "batch", "encode", "transfer"];
@@ -310,9 +310,9 @@ impl Bench {
             self.kernels("single", &name, &layer, 1);
             if self.options.sweep {
                 let mut layer = layer;
-                for rows in [1, 2, 4] {
+                for rows in RowGroup::ALL {
                     layer.layer = layer.layer.with_counting(Counting::Rows(rows));
-                    self.kernels("single", &format!("{name} rows {rows}"), &layer, 1);
+                    self.kernels("single", &format!("{name} rows {}", rows as u32), &layer, 1);
                 }
                 self.single_variants(n_inputs, n_neurons, &name);
             }
@@ -395,7 +395,7 @@ impl Bench {
         let n = if self.options.quick { 256 } else { 4096 };
         let mut layer = Layer::new(&self.context, n, n, 1);
         layer.check(1);
-        let rows: &[u32] = if self.options.sweep { &[1, 2, 4] } else { &[4] };
+        let rows: &[RowGroup] = if self.options.sweep { &RowGroup::ALL } else { &[RowGroup::Four] };
         for &rows in rows {
             layer.layer = layer.layer.with_counting(Counting::Rows(rows));
             let times = self.kernel_times(&layer, 1, 30);
@@ -403,7 +403,7 @@ impl Bench {
             // Weights alone: what must be read.
             let rate = layer.layer.shape().weight_bytes() as f64 / time.as_secs_f64() / 1e9;
             let read = self.bandwidth.read / 1e9;
-            let what = format!("{n}x{n} accumulate, {rows} rows");
+            let what = format!("{n}x{n} accumulate, {} rows", rows as u32);
             self.push("large", what, rate, "GB/s", Some(("read", read)));
         }
         let micro = micros(self.end_to_end(&layer, 1, 30));
@@ -432,13 +432,7 @@ impl Bench {
                         layer.layer = layer.layer.with_counting(Counting::Tiles(shape, workgroups));
                         layer.check(n_samples);
                         let time = self.tile_time(&layer, n_samples, 5);
-                        let TileShape { threads_x, threads_y, row_fours, column_fours, depth } = shape;
-                        let shape = format!(
-                            "{threads_y}x{threads_x} threads of {}x{}",
-                            4 * row_fours,
-                            4 * column_fours
-                        );
-                        let what = format!("{name} {shape}, depth {depth}, {workgroups}");
+                        let what = format!("{name} {shape}, {workgroups}");
                         self.push(
                             "batch",
                             what,

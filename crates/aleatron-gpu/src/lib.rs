@@ -30,7 +30,7 @@ pub use batch::{BatchBuffer, BatchResults, GpuCommandBatch};
 pub use buffer::{BufferView, GpuBuffer, Memory};
 pub use conformance::GpuBackend;
 pub use context::{ContextOptions, Created, GpuContext, is_gpu_available};
-pub use dense::{Counting, GpuDense, TileShape};
+pub use dense::{Counting, GpuDense, RowGroup, TileShape};
 pub use error::{Error, Limit, Result};
 pub use kernels::StreamKernel;
 pub use pipeline::{Access, Bound, Constants, Kernel, Pipeline};

@@ -9,7 +9,7 @@ use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
     DenseShape, LayerIndex, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold, reference, weights,
 };
-use aleatron_gpu::{Counting, Error, GpuContext, GpuDense, TileShape};
+use aleatron_gpu::{Counting, Error, GpuContext, GpuDense, RowGroup, TileShape};
 use common::{Draw, context, length, plain_context};
 
 const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
@@ -81,7 +81,7 @@ fn every_kernel_gives_the_same_counts() {
     for polarity in POLARITIES {
         // More than one tile of the smaller shapes in each direction, and more than one part of each row.
         let case = Case::new(&mut draw, 21, 70, 66, 257, polarity);
-        for rows in [1, 2, 4] {
+        for rows in RowGroup::ALL {
             case.check(&context(), 100, Counting::Rows(rows));
             case.check(&plain_context(1 << 27), 100, Counting::Rows(rows));
         }
@@ -121,7 +121,7 @@ fn weights_past_the_binding_limit_are_split() {
             let context = plain_context(bytes);
             let layer = GpuDense::from_words(&context, case.shape, 64, &case.weights).unwrap();
             blocks.push(layer.n_blocks());
-            for counting in [Counting::Auto, Counting::Rows(2), Counting::Rows(4)] {
+            for counting in [Counting::Auto, Counting::Rows(RowGroup::Two), Counting::Rows(RowGroup::Four)] {
                 case.check(&context, 64, counting);
             }
         }
@@ -251,4 +251,20 @@ fn bad_requests_are_errors() {
     let past = layer.counts(&[Threshold::ONE; 6], first.at_row(u32::MAX));
     assert!(matches!(past, Err(Error::TooLarge { .. })), "{past:?}");
     assert_eq!(layer.counts(&[Threshold::ONE; 3], first.at_row(u32::MAX)).unwrap(), [0, 0]);
+}
+
+#[test]
+fn several_threads_share_a_layer() {
+    let mut draw = Draw::new(19);
+    let case = Case::new(&mut draw, 9, 8, 20, 100, Polarity::Unipolar);
+    let layer = GpuDense::from_words(&context(), case.shape, 8, &case.weights).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    assert_eq!(layer.counts(&case.inputs, case.first).unwrap(), case.counts);
+                }
+            });
+        }
+    });
 }

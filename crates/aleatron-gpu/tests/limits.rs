@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use aleatron_core::{DenseShape, Polarity, StreamAddress, Threshold};
-use aleatron_gpu::{Counting, GpuContext, GpuDense, StreamKernel, TileShape};
+use aleatron_gpu::{Counting, GpuContext, GpuDense, RowGroup, StreamKernel, TileShape};
 use common::{Draw, context, length};
 
 fn ones(w: &[u64], x: &[u64]) -> u64 {
@@ -28,7 +28,7 @@ fn layers_past_the_largest_binding_are_split() {
     let streams = draw.streams(2 * 1024, shape.length());
     let n = shape.row_words();
     let expected: Vec<u64> = streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
-    for rows in [1, 4] {
+    for rows in [RowGroup::One, RowGroup::Four] {
         let layer =
             GpuDense::from_words(&context, shape, 2, &words).unwrap().with_counting(Counting::Rows(rows));
         assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected);
@@ -44,7 +44,11 @@ fn more_than_65535_workgroups() {
     let streams = draw.streams(3, shape.length());
     let expected: Vec<u64> =
         streams.iter().flat_map(|x| words.iter().map(move |w| u64::from((!(w ^ x)).count_ones()))).collect();
-    for counting in [Counting::Rows(1), Counting::Rows(4), Counting::Tiles(TileShape::TALLEST, 1)] {
+    for counting in [
+        Counting::Rows(RowGroup::One),
+        Counting::Rows(RowGroup::Four),
+        Counting::Tiles(TileShape::TALLEST, 1),
+    ] {
         let layer = GpuDense::from_words(&context, shape, 3, &words).unwrap().with_counting(counting);
         assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected, "{counting:?}");
     }
@@ -59,7 +63,7 @@ fn counts_past_32_bits() {
     let ones = vec![Threshold::ONE; 65_536];
     let layer = GpuDense::from_thresholds(&context(), shape, 1, &ones, first).unwrap();
     assert!(layer.n_blocks() >= 4, "{}", layer.n_blocks());
-    for rows in [1, 4] {
+    for rows in [RowGroup::One, RowGroup::Four] {
         let layer = GpuDense::from_thresholds(&context(), shape, 1, &ones, first).unwrap();
         let layer = layer.with_counting(Counting::Rows(rows));
         assert_eq!(layer.counts(&ones, first).unwrap(), [1 << 32]);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use aleatron_core::stream::check_words;
 use aleatron_core::{DenseShape, Polarity, Quantity, StreamAddress, Threshold};
 
-pub use plan::{Counting, TileShape};
+pub use plan::{Counting, RowGroup, TileShape};
 
 use crate::buffer::{GpuBuffer, Memory};
 use crate::call::{self, Call, CallSizes, Calls, Inputs, Run, piece_of};

@@ -1,5 +1,7 @@
 //! Which kernel counts, and how its work is cut into workgroups.
 
+use std::fmt;
+
 use aleatron_core::Polarity;
 
 use crate::buffer::BufferView;
@@ -10,19 +12,23 @@ use crate::partition::{Block, VECTOR};
 use crate::pipeline::grid;
 use crate::record::Recorder;
 
-/// The shape of `tile.wgsl`: threads, what each counts, and the vectors staged at a time.
+/// The shape of `tile.wgsl`: threads along samples and neurons, fours of neurons and samples each counts, and the 16-byte
+/// vectors staged at a time. Only shapes the kernel can have exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileShape {
-    /// Threads along samples.
-    pub threads_x: u32,
-    /// Threads along neurons.
-    pub threads_y: u32,
-    /// Fours of neurons per thread, 1 or 2.
-    pub row_fours: u32,
-    /// Fours of samples per thread, 1 or 2.
-    pub column_fours: u32,
-    /// 16-byte vectors along a row staged at a time.
-    pub depth: u32,
+    threads_x: u32,
+    threads_y: u32,
+    row_fours: u32,
+    column_fours: u32,
+    depth: u32,
+}
+
+impl fmt::Display for TileShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { threads_x, threads_y, row_fours, column_fours, depth } = *self;
+        let (rows, columns) = (4 * row_fours, 4 * column_fours);
+        write!(f, "{threads_y}x{threads_x} threads of {rows}x{columns}, depth {depth}")
+    }
 }
 
 impl TileShape {
@@ -66,14 +72,30 @@ impl TileShape {
     }
 }
 
+/// The neurons one workgroup counts for a sample: they share each load of its inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowGroup {
+    /// One: a small layer needs all its neurons to fill a device.
+    One = 1,
+    /// Two.
+    Two = 2,
+    /// Four.
+    Four = 4,
+}
+
+impl RowGroup {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::One, Self::Two, Self::Four];
+}
+
 /// Which kernel counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Counting {
     /// As fits the batch.
     #[default]
     Auto,
-    /// One sample at a time, this many neurons (1, 2 or 4) per workgroup.
-    Rows(u32),
+    /// One sample at a time, some neurons per workgroup.
+    Rows(RowGroup),
     /// Tiles of neurons by samples, with enough parts of rows to make this many workgroups.
     Tiles(TileShape, u32),
 }
@@ -102,11 +124,10 @@ impl Counting {
                 };
                 Self::Tiles(shape, WORKGROUPS)
             }
-            // Several neurons share each load of the inputs; a small layer needs all its neurons to fill the device.
             Self::Auto => Self::Rows(match n_neurons * n_samples {
-                0..1024 => 1,
-                1024..2048 => 2,
-                _ => 4,
+                0..1024 => RowGroup::One,
+                1024..2048 => RowGroup::Two,
+                _ => RowGroup::Four,
             }),
             chosen => chosen,
         }
@@ -157,7 +178,7 @@ pub(crate) fn record(
     let count_bytes = 4 * u64::from(n_rows) * u64::from(n_samples);
     match counting {
         Counting::Auto | Counting::Rows(_) => {
-            let rows = if let Counting::Rows(rows) = counting { rows } else { 1 };
+            let rows = if let Counting::Rows(group) = counting { group as u32 } else { 1 };
             let constants: Vec<_> = flags.into_iter().chain([("ROWS", rows)]).collect();
             let bound = context.bind(&context.pipeline(StreamKernel::Accumulate, &constants)?, &views)?;
             let n_groups = n_rows.div_ceil(rows);
