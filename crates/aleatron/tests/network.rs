@@ -113,6 +113,21 @@ fn sharing_changes_bits_but_not_the_way_of_counting() {
 }
 
 #[test]
+fn layers_can_have_generators_of_their_own() {
+    let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
+    let length = Length::new(16).unwrap();
+    let scores = |generators: &[Generator]| {
+        let streams = network.to_streams_by_layer(length, generators)?;
+        Ok::<_, Error>(streams.forward(&data.features()[..640], 0)?.scores)
+    };
+    let (sobol, bernoulli) = (sobol_pair(), Generator::Bernoulli { seed: 3 });
+    let mixed = scores(&[sobol, bernoulli]).unwrap();
+    assert_ne!(mixed, scores(&[sobol, sobol]).unwrap());
+    assert_ne!(mixed, scores(&[bernoulli, bernoulli]).unwrap());
+    assert_eq!(scores(&[sobol]).unwrap_err().to_string(), "1 generators for 2 layers");
+}
+
+#[test]
 fn bad_pairs_warn_through_the_network() {
     let lfsr = |seed| Sequence::Lfsr(Lfsr::new(Width::EIGHT, seed).unwrap());
     let network = Network::digits_noise_aware().unwrap();

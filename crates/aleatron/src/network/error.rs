@@ -43,6 +43,14 @@ pub enum NetworkError {
         /// The inputs of the layer.
         actual: usize,
     },
+    /// There is not one generator per layer.
+    #[error("{actual} generators for {expected} layers")]
+    Generators {
+        /// The layers.
+        expected: usize,
+        /// The generators.
+        actual: usize,
+    },
     /// Two layers have one name, so their tensors cannot be told apart.
     #[error("layers {first} and {second} are both called \"{name}\"")]
     RepeatedName {

@@ -8,7 +8,7 @@ use aleatron_core::generator::{Pairing, Warning};
 use aleatron_core::{DenseShape, LayerIndex, Length, Polarity};
 use std::time::{Duration, Instant};
 
-/// Where the streams of a network come from.
+/// Where the streams of a layer come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Generator {
     /// Every stream has random bits of its own, drawn for its layer, sample or neuron, and input.
@@ -16,7 +16,7 @@ pub enum Generator {
         /// The seed of all layers' weights and inputs; layers and domains never share a draw.
         seed: u64,
     },
-    /// All layers use these sequences.
+    /// Streams share these sequences.
     Sequences(Pairing),
 }
 
@@ -69,12 +69,24 @@ pub struct StreamOutput {
 }
 
 impl Network {
-    /// Prepares the network to run as streams of `length` bits from `generator`.
+    /// Prepares the network to run as streams of `length` bits, all of them from `generator`.
     ///
     /// # Errors
     /// [`NetworkError::Layer`] with the layer that cannot be prepared and why: too few sequences, too little memory.
     pub fn to_streams(&self, length: Length, generator: &Generator) -> Result<StreamNetwork<'_>> {
-        let prepare = |k: usize| -> Result<StreamLayer> {
+        self.to_streams_by_layer(length, &vec![*generator; self.layers.len()])
+    }
+
+    /// Like [`Self::to_streams`], with a generator for each layer.
+    ///
+    /// # Errors
+    /// As [`Self::to_streams`], and [`NetworkError::Generators`] where there is not one generator per layer.
+    pub fn to_streams_by_layer(&self, length: Length, generators: &[Generator]) -> Result<StreamNetwork<'_>> {
+        let (expected, actual) = (self.layers.len(), generators.len());
+        if expected != actual {
+            return Err(NetworkError::Generators { expected, actual }.into());
+        }
+        let prepare = |k: usize, generator: &Generator| -> Result<StreamLayer> {
             let layer = &self.layers[k];
             let shape = DenseShape::new(layer.n_inputs(), layer.n_neurons(), length, layer.polarity())?;
             let encoded_weights = layer.encoded_weights();
@@ -89,7 +101,10 @@ impl Network {
             };
             Ok(StreamLayer { encoded_weights, kind })
         };
-        let layers = (0..self.layers.len()).map(|k| prepare(k).map_err(|error| self.in_layer(k, error)));
+        let layers = generators
+            .iter()
+            .enumerate()
+            .map(|(k, generator)| prepare(k, generator).map_err(|error| self.in_layer(k, error)));
         Ok(StreamNetwork { network: self, length, layers: layers.collect::<Result<_>>()? })
     }
 

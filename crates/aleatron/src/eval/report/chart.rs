@@ -35,10 +35,9 @@ impl Frame {
         LEFT + 12.0 + share * (SIZE[0] - LEFT - RIGHT - 24.0)
     }
 
-    /// Limited to the frame, so that a close-up cuts curves off at its edge.
     fn y(&self, value: f64) -> f64 {
         let [low, high] = self.range;
-        let share = ((value - low) / (high - low)).clamp(0.0, 1.0);
+        let share = (value - low) / (high - low);
         SIZE[1] - BOTTOM - share * (SIZE[1] - TOP - BOTTOM)
     }
 }
@@ -64,7 +63,7 @@ pub(super) fn curves(curves: &[Curve], level: f64, range: [f64; 2], label: &str)
     let frame = Frame { lengths: [(first as f64).log2(), (last as f64).log2()], range };
     let [width, height] = SIZE;
     let mut out = format!(
-        "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{}\">\n",
+        "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{}\">\n",
         escape(label)
     );
     for value in ticks(range) {
@@ -99,10 +98,13 @@ pub(super) fn curves(curves: &[Curve], level: f64, range: [f64; 2], label: &str)
         "<line class=\"float\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n",
         width - RIGHT
     ));
+    // In a close-up, curves leave the frame: a nested drawing cuts them off at its edge.
+    let inner = height - BOTTOM + 6.0;
+    out.push_str(&format!("<svg width=\"{width}\" height=\"{inner}\" viewBox=\"0 0 {width} {inner}\">\n"));
     for (k, curve) in curves.iter().enumerate() {
         out.push_str(&draw(curve, &frame, k % COLOURS));
     }
-    out.push_str("</svg>\n");
+    out.push_str("</svg>\n</svg>\n");
     out
 }
 

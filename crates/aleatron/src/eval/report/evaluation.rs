@@ -196,7 +196,7 @@ fn confusion(evaluation: &Evaluation) -> String {
             rows: &names,
             columns: &names,
             cells: &cells,
-            size: [30.0, 26.0],
+            size: [24.0, 22.0],
             x_label: "best score",
             y_label: "class",
         };

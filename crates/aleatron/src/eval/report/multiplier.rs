@@ -36,7 +36,7 @@ pub fn multiplier(errors: &[MultiplierError]) -> String {
     );
     for error in errors {
         body.push_str(&format!(
-            "<div class=\"panel\"><h3>{}, {}, {} bits: up to {:.4}</h3>\n{}</div>\n",
+            "<div class=\"panel\"><h3>{}, {}<small>{} bits, up to {:.4}</small></h3>\n{}</div>\n",
             escape(&error.x),
             escape(&error.y),
             error.length,
@@ -56,5 +56,5 @@ fn greatest(error: &MultiplierError) -> f64 {
 #[must_use]
 pub fn heat_map(error: &MultiplierError) -> String {
     let axis = [format!("Y ({})", error.y), format!("X ({})", error.x)];
-    heat::map(&error.map, MAP_SIDE, greatest(error), 256.0, [&axis[0], &axis[1]])
+    heat::map(&error.map, MAP_SIDE, greatest(error), 248.0, [&axis[0], &axis[1]])
 }
