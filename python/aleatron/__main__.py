@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import signal
 import sys
+
+import numpy as np
 
 from aleatron import _core
 
@@ -12,7 +15,8 @@ def main() -> int:
     """Runs the program with the arguments of this process and returns its exit code."""
     # The program runs outside the interpreter, which could not act on Ctrl-C before it has ended.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return _core._run_program(["aleatron", *sys.argv[1:]])
+    versions = {"Python": platform.python_version(), "NumPy": np.__version__}
+    return _core._run_program(["aleatron", *sys.argv[1:]], versions)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,25 @@ _Polarity: TypeAlias = Literal["unipolar", "bipolar"]
 _Device: TypeAlias = Literal["auto", "cpu", "gpu"]
 _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
 
-__all__: list[str]
+__all__ = [
+    "DenseLayer",
+    "FixedPointLif",
+    "SparseLayer",
+    "__version__",
+    "_after_fork",
+    "_count_ones",
+    "_run_program",
+    "encode",
+    "get_num_threads",
+    "gpus",
+    "lif_run",
+    "lif_run_multi",
+    "lif_run_varying",
+    "pack",
+    "set_num_threads",
+    "simd_tier",
+    "unpack",
+]
 __version__: str
 
 @final
@@ -180,4 +198,4 @@ def get_num_threads() -> int: ...
 def gpus() -> list[str]: ...
 def _count_ones(words: npt.ArrayLike, per_stream: bool) -> int | npt.NDArray[np.uint64]: ...
 def _after_fork() -> None: ...
-def _run_program(arguments: Sequence[str]) -> int: ...
+def _run_program(arguments: Sequence[str], host: dict[str, str]) -> int: ...

@@ -274,7 +274,7 @@ class GpuDenseLayer:
         n, expected = operator.index(n_samples), operator.index(n_samples) * self.n_inputs
         if flat.shape != (expected,):
             raise ValueError(f"inputs_flat has shape {flat.shape}; expected ({expected},) for {n} samples")
-        return cast("list[float]", self._layer(flat.reshape(n, self.n_inputs), seed).ravel().tolist())
+        return self._layer(flat.reshape(n, self.n_inputs), seed).ravel().tolist()
 
 
 def batch_encode(

@@ -9,6 +9,7 @@ mod interrupt;
 mod output;
 
 use clap::{Parser, Subcommand};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -49,8 +50,16 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
     }
 }
 
+/// The versions of the software a program runs inside, by name: an interpreter's and its libraries'.
+pub type Host = BTreeMap<String, String>;
+
 /// Like [`run`], with the exit code as a number.
 pub fn execute(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    execute_within(&Host::new(), arguments)
+}
+
+/// Like [`execute`], inside another program, of which `info` tells.
+pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -62,7 +71,7 @@ pub fn execute(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>)
     };
     let result = match arguments.command {
         Command::Eval(arguments) => commands::eval::run(&arguments),
-        Command::Info(arguments) => commands::info::run(&arguments),
+        Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     };

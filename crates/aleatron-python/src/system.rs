@@ -3,6 +3,8 @@
 use crate::argument::n_threads;
 use crate::compute::compute;
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The threads the user has asked for; 0 for one per core.
@@ -59,9 +61,14 @@ pub(crate) fn gpus() -> Vec<String> {
     Vec::new()
 }
 
-/// Runs the `aleatron` program; `arguments` start with its name. Returns the exit code.
+/// Runs the `aleatron` program; `arguments` start with its name, `host` holds the versions it runs with. Returns the
+/// exit code.
 #[pyfunction]
 #[pyo3(name = "_run_program")]
-pub(crate) fn run_program(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> PyResult<u8> {
-    compute(py, &[], || Ok(aleatron_cli::execute(arguments)))
+pub(crate) fn run_program(
+    py: Python<'_>,
+    arguments: Vec<OsString>,
+    host: BTreeMap<String, String>,
+) -> PyResult<u8> {
+    compute(py, &[], || Ok(aleatron_cli::execute_within(&host, arguments)))
 }

@@ -1,7 +1,7 @@
 //! `aleatron info`: what this is and what it runs on.
 
 use super::Outcome;
-use crate::{Verdict, output};
+use crate::{Host, Verdict, output};
 use aleatron::{Tier, VERSION, get_num_threads, simd_tier};
 use serde::Serialize;
 
@@ -13,21 +13,24 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Serialize)]
-struct Info {
+struct Info<'a> {
     version: &'static str,
     processor: String,
     tier: &'static str,
     tiers: Vec<&'static str>,
     threads: usize,
+    #[serde(skip_serializing_if = "Host::is_empty")]
+    host: &'a Host,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
     let info = Info {
         version: VERSION,
         processor: processor(),
         tier: simd_tier()?,
         tiers: Tier::available().into_iter().map(Tier::name).collect(),
         threads: get_num_threads()?,
+        host,
     };
     if arguments.json {
         output::json(&info)?;
@@ -37,6 +40,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     output::line(format!("Processor: {}", info.processor))?;
     output::line(format!("SIMD tier: {} (available: {})", info.tier, info.tiers.join(", ")))?;
     output::line(format!("Threads:   {}", info.threads))?;
+    for (name, version) in host {
+        output::line(format!("{:<10} {version}", format!("{name}:")))?;
+    }
     Ok(Verdict::Good)
 }
 
