@@ -1,7 +1,12 @@
 //! Packing, unpacking and counting whole buffers.
 
+use crate::cost::Costs;
 use crate::{Cpu, dispatch};
 use aleatron_core::{Error, Quantity, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words a thread counts at a time.
+const GRAIN: usize = 1 << 15;
 
 impl Cpu {
     /// The words of `bits`, one byte each, any but 0 being a 1.
@@ -54,7 +59,14 @@ impl Cpu {
     /// The ones of `words`.
     #[must_use]
     pub fn popcount(&self, words: &[u64]) -> u64 {
-        dispatch::ones(self.tier, words)
+        if words.len() <= GRAIN {
+            return dispatch::ones(self.tier, words);
+        }
+        let total = AtomicU64::new(0);
+        self.pool.for_each(words.chunks(GRAIN), Costs::of(self.tier).count(words.len()), |words| {
+            total.fetch_add(dispatch::ones(self.tier, words), Ordering::Relaxed);
+        });
+        total.into_inner()
     }
 
     /// The ones two buffers of one length share.

@@ -97,10 +97,36 @@ pub(crate) fn lif_lanes(
     spikes: &mut [u8],
     voltages: &mut [i16],
 ) {
-    dispatch!(tier, portable::lif::run_lanes,
+    dispatch!(tier, portable::lif::run_lanes::<portable::transpose::Elements>,
         Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::lif::run_lanes,
         Avx2 => avx2::lif::run_lanes,
         => (params, drive, currents, n_steps, spikes, voltages))
+}
+
+/// Some number that depends on all words, read as fast as can be.
+pub(crate) fn read(tier: Tier, words: &[u64]) -> u64 {
+    dispatch!(tier, portable::ceiling::read,
+        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::ceiling::read,
+        Avx2 => avx2::ceiling::read,
+        => (words))
+}
+
+/// ANDs and counts `words` pairs of words that cost nothing to load.
+pub(crate) fn count_nothing(tier: Tier, words: usize) -> u64 {
+    dispatch!(tier, portable::ceiling::count,
+        Avx512Vpopcntdq => vpopcntdq::ceiling::count,
+        Avx512bw => avx512bw::ceiling::count,
+        Avx512f | Avx2 => avx2::ceiling::count,
+        Popcnt => popcnt::ceiling::count,
+        => (words))
+}
+
+/// Makes `draws` Philox draws and throws them away.
+pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
+    dispatch!(tier, portable::ceiling::philox,
+        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::ceiling::philox,
+        Avx2 => avx2::ceiling::philox,
+        => (draws))
 }
 
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};

@@ -21,6 +21,7 @@
 
 mod arch;
 mod bits;
+pub mod ceiling;
 mod conformance;
 mod cost;
 mod dense;

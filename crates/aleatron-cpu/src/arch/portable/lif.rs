@@ -4,13 +4,14 @@
 //! low `w` bits of `product >> f` depend on the low `f + w` bits of the product alone, so 32-bit wrapping products are exact
 //! wherever `f + w <= 32`; [`Narrow`] and [`Wide`] are the two arithmetics.
 
+use super::transpose::Transpose;
 use aleatron_core::lif::{LifDrive, LifParams};
 
 /// Neurons stepped together.
 pub(crate) const LANES: usize = 32;
 
-/// Steps between transposing lanes to rows: the block of results stays in the first-level cache.
-const BLOCK: usize = 64;
+/// Steps between transposing lanes to rows.
+const BLOCK: usize = 16;
 
 /// How products are shifted.
 trait Arithmetic {
@@ -90,7 +91,7 @@ fn constants(params: &LifParams) -> (i32, i32, i32) {
 /// Up to [`LANES`] neurons from rest, each with a constant current, for `n_steps`; `spikes` and `voltages` hold a row of
 /// steps per neuron.
 #[inline(always)]
-pub(crate) fn run_lanes(
+pub(crate) fn run_lanes<T: Transpose>(
     params: &LifParams,
     drive: LifDrive,
     currents: &[i16],
@@ -99,57 +100,86 @@ pub(crate) fn run_lanes(
     voltages: &mut [i16],
 ) {
     if is_narrow(params) {
-        run_lanes_with::<Narrow>(params, drive, currents, n_steps, spikes, voltages);
+        Lanes::new::<Narrow>(params, drive, currents).run::<Narrow, T>(n_steps, spikes, voltages);
     } else {
-        run_lanes_with::<Wide>(params, drive, currents, n_steps, spikes, voltages);
+        Lanes::new::<Wide>(params, drive, currents).run::<Wide, T>(n_steps, spikes, voltages);
     }
 }
 
-#[inline(always)]
-fn run_lanes_with<A: Arithmetic>(
-    params: &LifParams,
-    drive: LifDrive,
-    currents: &[i16],
-    n_steps: usize,
-    spikes: &mut [u8],
-    voltages: &mut [i16],
-) {
-    let (rest, reset, threshold) = constants(params);
-    let unused = 32 - params.data_width();
-    let (fraction, period) = (params.fraction(), params.refractory_period());
-    let mut inputs = [0; LANES];
-    for (input, &current) in inputs.iter_mut().zip(currents) {
-        *input = A::scaled(current.into(), drive.gain_k.into(), fraction).wrapping_add(drive.noise.into());
+/// Neurons side by side.
+struct Lanes<'a> {
+    params: &'a LifParams,
+    leak_k: i32,
+    inputs: [i32; LANES],
+    v: [i32; LANES],
+    counters: [u32; LANES],
+}
+
+impl<'a> Lanes<'a> {
+    #[inline(always)]
+    fn new<A: Arithmetic>(params: &'a LifParams, drive: LifDrive, currents: &[i16]) -> Self {
+        let mut inputs = [0; LANES];
+        for (input, &current) in inputs.iter_mut().zip(currents) {
+            let scaled = A::scaled(current.into(), drive.gain_k.into(), params.fraction());
+            *input = scaled.wrapping_add(drive.noise.into());
+        }
+        let (v, counters) = ([params.v_rest().into(); LANES], [0; LANES]);
+        Self { params, leak_k: drive.leak_k.into(), inputs, v, counters }
     }
-    let leak_k = i32::from(drive.leak_k);
-    let mut v = [rest; LANES];
-    let mut counters = [0u32; LANES];
-    let mut block_spikes = [[0u8; LANES]; BLOCK];
-    let mut block_v = [[0i16; LANES]; BLOCK];
-    for first in (0..n_steps).step_by(BLOCK) {
-        let steps = BLOCK.min(n_steps - first);
-        for (out_spikes, out_v) in block_spikes.iter_mut().zip(&mut block_v).take(steps) {
-            for lane in 0..LANES {
-                let silent = counters[lane] > 0;
-                let leak = A::scaled(rest - v[lane], leak_k, fraction);
-                let sum = v[lane].wrapping_add(leak).wrapping_add(inputs[lane]) << unused >> unused;
-                let spike = !silent & (sum >= threshold);
-                let next = if spike { reset } else { sum };
-                v[lane] = if silent { rest } else { next };
-                let running = counters[lane].saturating_sub(1);
-                counters[lane] = if spike { period } else { running };
-                out_spikes[lane] = spike.into();
-                out_v[lane] = v[lane] as i16;
+
+    /// Steps in blocks, lanes by steps, and turns each block into pieces of rows.
+    #[inline(always)]
+    fn run<A: Arithmetic, T: Transpose>(&mut self, n_steps: usize, spikes: &mut [u8], voltages: &mut [i16]) {
+        for first in (0..n_steps).step_by(BLOCK) {
+            let mut block_spikes = [[0; LANES]; BLOCK];
+            let mut block_v = [[0; LANES]; BLOCK];
+            let steps = BLOCK.min(n_steps - first);
+            for (spikes, v) in block_spikes.iter_mut().zip(&mut block_v).take(steps) {
+                self.step::<A>(spikes, v);
+            }
+            for group in 0..LANES / 16 {
+                T::bytes(&block_spikes, group, |i, column| {
+                    copy(column, spikes, 16 * group + i, n_steps, first);
+                });
+            }
+            for group in 0..LANES / 8 {
+                for (octet, block) in block_v.as_chunks::<8>().0.iter().enumerate() {
+                    T::words(block, group, |i, column| {
+                        copy(column, voltages, 8 * group + i, n_steps, first + 8 * octet);
+                    });
+                }
             }
         }
-        for lane in 0..currents.len() {
-            let row = lane * n_steps + first;
-            let spikes = &mut spikes[row..row + steps];
-            let voltages = &mut voltages[row..row + steps];
-            for (step, (spike, voltage)) in spikes.iter_mut().zip(voltages).enumerate() {
-                *spike = block_spikes[step][lane];
-                *voltage = block_v[step][lane];
-            }
+    }
+
+    /// One step of every lane.
+    #[inline(always)]
+    fn step<A: Arithmetic>(&mut self, spikes: &mut [u8; LANES], voltages: &mut [i16; LANES]) {
+        let (rest, reset, threshold) = constants(self.params);
+        let unused = 32 - self.params.data_width();
+        let (fraction, period) = (self.params.fraction(), self.params.refractory_period());
+        for lane in 0..LANES {
+            let silent = self.counters[lane] > 0;
+            let leak = A::scaled(rest - self.v[lane], self.leak_k, fraction);
+            let sum = self.v[lane].wrapping_add(leak).wrapping_add(self.inputs[lane]) << unused >> unused;
+            let spike = !silent & (sum >= threshold);
+            let next = if spike { reset } else { sum };
+            self.v[lane] = if silent { rest } else { next };
+            let running = self.counters[lane].saturating_sub(1);
+            self.counters[lane] = if spike { period } else { running };
+            spikes[lane] = spike.into();
+            voltages[lane] = self.v[lane] as i16;
         }
+    }
+}
+
+/// Copies what there is room for of `from` to row `row` of `to`, from `start` on. Whole pieces, nearly all, are copied as
+/// arrays: a call to copy sixteen bytes would cost more than computing them.
+#[inline(always)]
+fn copy<E: Copy, const N: usize>(from: [E; N], to: &mut [E], row: usize, row_len: usize, start: usize) {
+    let Some(to) = to.get_mut(row * row_len + start..(row + 1) * row_len) else { return };
+    match to.first_chunk_mut::<N>() {
+        Some(whole) => *whole = from,
+        None => to.copy_from_slice(&from[..to.len()]),
     }
 }

@@ -1,6 +1,8 @@
 //! Kernels in plain Rust, for every processor.
 
 pub(crate) mod bits;
+pub(crate) mod ceiling;
 pub(crate) mod count;
 pub(crate) mod encode;
 pub(crate) mod lif;
+pub(crate) mod transpose;

@@ -7,4 +7,5 @@ mod harley_seal;
 mod memory;
 pub(crate) mod popcnt;
 mod slots;
+pub(crate) mod sse2;
 pub(crate) mod vpopcntdq;

@@ -5,6 +5,7 @@
 //! those are put on a list and, `N` of them at a time from anywhere, drawn further, so a few slow bits never hold up a
 //! whole register.
 
+use aleatron_core::philox::{KEY_INCREMENTS, ROUNDS};
 use aleatron_core::{Length, StreamAddress, Threshold};
 
 /// Draws that every slot gets before the undecided ones are set aside.
@@ -19,6 +20,7 @@ pub(super) enum Slots<const N: usize> {
 }
 
 /// The place of the next slot.
+#[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     thresholds: &'a [Threshold],
     slots_per_stream: u32,
@@ -37,34 +39,46 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(super) fn next<const N: usize>(&mut self) -> Slots<N> {
         if self.word + N as u32 <= self.slots_per_stream {
-            let slots = Slots::OneStream { word: self.word, unit: self.unit(), threshold: self.threshold() };
+            let (word, unit, threshold) = self.here();
             self.advance(N as u32);
-            return slots;
+            return Slots::OneStream { word, unit, threshold };
         }
         let (mut words, mut units, mut thresholds) = ([0; N], [0; N], [0; N]);
         for i in 0..N {
-            (words[i], units[i], thresholds[i]) = (self.word, self.unit(), self.threshold());
+            (words[i], units[i], thresholds[i]) = self.here();
             self.advance(1);
         }
         Slots::Mixed { words, units, thresholds }
     }
 
-    fn advance(&mut self, slots: u32) {
-        self.word += slots;
-        if self.word == self.slots_per_stream {
-            self.word = 0;
-            self.stream += 1;
-        }
+    /// Word, unit and threshold of the slot it is at.
+    #[inline]
+    pub(super) fn here(&self) -> (u32, u32, u32) {
+        (self.word, self.first_unit.wrapping_add(self.stream as u32), self.threshold())
     }
 
-    fn unit(&self) -> u32 {
-        self.first_unit.wrapping_add(self.stream as u32)
+    /// Goes `slots` further.
+    #[inline]
+    pub(super) fn advance(&mut self, slots: u32) {
+        self.word += slots;
+        while self.word >= self.slots_per_stream {
+            self.word -= self.slots_per_stream;
+            self.stream += 1;
+        }
     }
 
     /// The threshold modulo 2^32. That of a stream of ones becomes 0, which [`finish`] puts right.
     fn threshold(&self) -> u32 {
         self.thresholds.get(self.stream).map_or(0, |threshold| threshold.get() as u32)
     }
+}
+
+/// The key words of every round, one per 64-bit lane.
+pub(super) fn round_keys(address: StreamAddress) -> [[u64; 2]; ROUNDS] {
+    let key = address.key();
+    std::array::from_fn(|round| {
+        [0, 1].map(|i| key[i].wrapping_add(KEY_INCREMENTS[i].wrapping_mul(round as u32)).into())
+    })
 }
 
 /// Puts the bits of a slot into its word.
@@ -78,6 +92,9 @@ pub(super) fn add_bits(out: &mut [u64], slot: u32, bits: u32) {
 /// Streams of ones, and clean tails.
 pub(super) fn finish(thresholds: &[Threshold], length: Length, out: &mut [u64]) {
     let mask = length.tail_mask();
+    if mask == u64::MAX && !thresholds.contains(&Threshold::ONE) {
+        return;
+    }
     for (stream, &threshold) in out.chunks_exact_mut(length.words()).zip(thresholds) {
         if threshold == Threshold::ONE {
             stream.fill(u64::MAX);

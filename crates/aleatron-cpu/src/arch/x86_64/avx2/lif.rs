@@ -1,6 +1,7 @@
 //! Many neurons side by side: the portable lanes, compiled for wider registers.
 
 use crate::arch::portable::lif as portable;
+use crate::arch::x86_64::sse2::transpose::Registers;
 use aleatron_core::lif::{LifDrive, LifParams};
 
 /// See [`portable::run_lanes`].
@@ -13,5 +14,5 @@ pub(crate) fn run_lanes(
     spikes: &mut [u8],
     voltages: &mut [i16],
 ) {
-    portable::run_lanes(params, drive, currents, n_steps, spikes, voltages);
+    portable::run_lanes::<Registers>(params, drive, currents, n_steps, spikes, voltages);
 }

@@ -1,6 +1,7 @@
 //! 256-bit integer instructions.
 
 pub(crate) mod bits;
+pub(crate) mod ceiling;
 pub(crate) mod count;
 pub(crate) mod encode;
 pub(crate) mod lif;

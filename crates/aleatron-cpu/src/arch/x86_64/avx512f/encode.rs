@@ -1,77 +1,102 @@
 //! Bernoulli encoding, sixteen 32-bit stream words at a time. See [`slots`](crate::arch::x86_64::slots).
 
 use crate::arch::x86_64::memory::{load512, store512};
-use crate::arch::x86_64::slots::{Cursor, FIRST_DRAWS, Slots, add_bits, finish};
+use crate::arch::x86_64::slots::{Cursor, FIRST_DRAWS, Slots, add_bits, finish, round_keys};
 use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
-use aleatron_core::philox::{KEY_INCREMENTS, MULTIPLIERS, ROUNDS};
+use aleatron_core::philox::{MULTIPLIERS, ROUNDS};
 use aleatron_core::{Length, StreamAddress, Threshold};
 use std::arch::x86_64::{
-    __m512i, _mm_cvtsi32_si128, _mm512_add_epi32, _mm512_mask_shuffle_epi32, _mm512_maskz_compress_epi32,
-    _mm512_maskz_mov_epi32, _mm512_mul_epu32, _mm512_or_si512, _mm512_set1_epi32, _mm512_set1_epi64,
+    __m512i, _mm_cvtsi32_si128, _mm512_add_epi32, _mm512_add_epi64, _mm512_mask_shuffle_epi32,
+    _mm512_maskz_compress_epi32, _mm512_mul_epu32, _mm512_or_si512, _mm512_set1_epi32, _mm512_set1_epi64,
     _mm512_setr_epi32, _mm512_setzero_si512, _mm512_sll_epi32, _mm512_slli_epi32, _mm512_srai_epi32,
-    _mm512_srli_epi64, _mm512_ternarylogic_epi32, _mm512_test_epi32_mask,
+    _mm512_srli_epi64, _mm512_ternarylogic_epi32, _mm512_test_epi32_mask, _mm512_xor_si512,
 };
 
 /// Slots per register.
 const LANES: usize = 16;
 
+/// Words per register.
+const WORDS: usize = LANES / 2;
+
 /// Words filled between lists being emptied: slots inside must be indexed by `u32`.
 const CHUNK: usize = 1 << 20;
+
+/// Undecided slots collected before they are settled: enough that several registers of them are in flight at once.
+const ROOM: usize = 256;
 
 /// Encodes the streams of `thresholds` at consecutive units from `address` on; `out` holds their words.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn encode(thresholds: &[Threshold], length: Length, address: StreamAddress, out: &mut [u64]) {
     let mut cursor = Cursor::new(thresholds, length, address);
+    let philox = Philox::new(address);
     for chunk in out.chunks_mut(CHUNK) {
         let mut undecided = Undecided::new();
-        let mut first_slot = 0;
-        for start in (0..chunk.len()).step_by(LANES / 2) {
-            let end = chunk.len().min(start + LANES / 2);
-            let lanes = Lanes::at(&mut cursor);
-            let (below, open) = lanes.first_planes(address);
-            let mut block = [0u64; LANES / 2];
-            store512(&mut block, below);
-            chunk[start..end].copy_from_slice(&block[..end - start]);
-            let filled = ((1u32 << (2 * (end - start))) - 1) as u16;
-            undecided.push(&lanes, open, filled, first_slot);
-            if undecided.len >= LANES {
-                undecided.settle(address, chunk);
+        let mut slot = 0;
+        for start in (0..chunk.len()).step_by(WORDS) {
+            let (lanes, draws) = match cursor.next::<LANES>() {
+                Slots::OneStream { word, unit, threshold } => {
+                    let lanes = Lanes::of_stream(word, unit, threshold);
+                    let draws = philox.draw_stream(&lanes, unit);
+                    (lanes, draws)
+                }
+                Slots::Mixed { words, units, thresholds } => {
+                    let lanes = Lanes::of_slots(&words, &units, &thresholds);
+                    let draws = philox.draw(&lanes, 0);
+                    (lanes, draws)
+                }
+            };
+            let (below, equal) = lanes.first_planes(&draws);
+            match chunk[start..].first_chunk_mut::<WORDS>() {
+                Some(block) => {
+                    store512(block, below);
+                    undecided.push(&lanes, equal, u16::MAX, slot);
+                }
+                None => {
+                    let rest = &mut chunk[start..];
+                    let mut block = [0; WORDS];
+                    store512(&mut block, below);
+                    rest.copy_from_slice(&block[..rest.len()]);
+                    undecided.push(&lanes, equal, (1 << (2 * rest.len())) - 1, slot);
+                }
             }
-            first_slot += LANES as u32;
+            if undecided.len > ROOM - LANES {
+                undecided.settle(&philox, chunk);
+            }
+            slot += LANES as u32;
         }
-        undecided.settle(address, chunk);
+        undecided.settle(&philox, chunk);
     }
     finish(thresholds, length, out);
 }
 
 /// What sixteen slots draw and compare with, one per 32-bit lane.
-struct Lanes {
-    words: __m512i,
-    units: __m512i,
-    thresholds: __m512i,
+pub(super) struct Lanes {
+    pub(super) words: __m512i,
+    pub(super) units: __m512i,
+    pub(super) thresholds: __m512i,
 }
 
 impl Lanes {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn at(cursor: &mut Cursor<'_>) -> Self {
-        match cursor.next::<LANES>() {
-            Slots::OneStream { word, unit, threshold } => Self {
-                words: _mm512_add_epi32(_mm512_set1_epi32(word as i32), iota()),
-                units: _mm512_set1_epi32(unit as i32),
-                thresholds: _mm512_set1_epi32(threshold as i32),
-            },
-            Slots::Mixed { words, units, thresholds } => {
-                Self { words: load512(&words), units: load512(&units), thresholds: load512(&thresholds) }
-            }
+    fn of_stream(word: u32, unit: u32, threshold: u32) -> Self {
+        Self {
+            words: _mm512_add_epi32(_mm512_set1_epi32(word as i32), iota()),
+            units: _mm512_set1_epi32(unit as i32),
+            thresholds: _mm512_set1_epi32(threshold as i32),
         }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn of_slots(words: &[u32; LANES], units: &[u32; LANES], thresholds: &[u32; LANES]) -> Self {
+        Self { words: load512(words), units: load512(units), thresholds: load512(thresholds) }
     }
 
     /// The bits after the first eight planes: those below their threshold, and those that equal it so far.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn first_planes(&self, address: StreamAddress) -> (__m512i, __m512i) {
-        let draws = self.draw::<FIRST_DRAWS>(0, address);
+    fn first_planes(&self, draws: &[[__m512i; 4]; FIRST_DRAWS]) -> (__m512i, __m512i) {
         let (mut below, mut equal) = (_mm512_setzero_si512(), _mm512_set1_epi32(-1));
         // From the last plane up: a bit is below if this plane says so, or it is equal here and below further down.
         macro_rules! planes {
@@ -86,55 +111,137 @@ impl Lanes {
         (below, equal)
     }
 
-    /// Draws `first`, `first + 1`, … of every slot: four planes each.
+    /// The bits among `equal`, those that equal their threshold in the first eight planes, that are below it further down.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn draw<const N: usize>(&self, first: u32, address: StreamAddress) -> [[__m512i; 4]; N] {
-        // A multiplication takes the low halves of 64-bit lanes: the even slots as they lie, the odd ones shifted down.
-        let mut counters = [[[_mm512_setzero_si512(); 4]; 2]; N];
-        let (row, tag) = (_mm512_set1_epi64(address.row.into()), _mm512_set1_epi64(address.tag().into()));
-        for (counters, draw) in counters.iter_mut().zip(first..) {
-            let c0 = _mm512_or_si512(_mm512_slli_epi32::<3>(self.words), _mm512_set1_epi32(draw as i32));
-            counters[0] = [c0, self.units, row, tag];
-            counters[1] = [_mm512_srli_epi64::<32>(c0), _mm512_srli_epi64::<32>(self.units), row, tag];
-        }
-        let [mut k0, mut k1] = address.key();
-        let (m0, m1) = (splat(MULTIPLIERS[0]), splat(MULTIPLIERS[1]));
-        for _ in 0..ROUNDS {
-            let key = [splat(k0), splat(k1)];
-            for [c0, c1, c2, c3] in counters.as_flattened_mut() {
-                let (p0, p1) = (_mm512_mul_epu32(*c0, m0), _mm512_mul_epu32(*c2, m1));
-                *c0 = _mm512_ternarylogic_epi32::<XOR>(_mm512_srli_epi64::<32>(p1), *c1, key[0]);
-                *c2 = _mm512_ternarylogic_epi32::<XOR>(_mm512_srli_epi64::<32>(p0), *c3, key[1]);
-                // The high halves of these products are left in place: nothing reads them.
-                (*c1, *c3) = (p1, p0);
+    fn further_planes(&self, mut equal: __m512i, philox: &Philox) -> __m512i {
+        let mut below = _mm512_setzero_si512();
+        for first in (FIRST_DRAWS as u32..DRAWS).step_by(2) {
+            let draws = philox.draw::<2>(self, first);
+            for (&plane, m) in draws.as_flattened().iter().zip(PLANES_PER_DRAW * first..) {
+                let digit = _mm512_sll_epi32(self.thresholds, _mm_cvtsi32_si128(m as i32));
+                let digit = _mm512_srai_epi32::<31>(digit);
+                let less = _mm512_ternarylogic_epi32::<A_AND_NOT_B_AND_C>(equal, plane, digit);
+                below = _mm512_or_si512(below, less);
+                equal = _mm512_ternarylogic_epi32::<A_AND_B_XNOR_C>(equal, plane, digit);
             }
-            k0 = k0.wrapping_add(KEY_INCREMENTS[0]);
-            k1 = k1.wrapping_add(KEY_INCREMENTS[1]);
-        }
-        let mut draws = [[_mm512_setzero_si512(); 4]; N];
-        for (planes, [even, odd]) in draws.iter_mut().zip(&counters) {
-            for i in 0..4 {
-                planes[i] = _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even[i], 0xaaaa, odd[i]);
+            if _mm512_test_epi32_mask(equal, equal) == 0 {
+                break;
             }
         }
-        draws
+        below
     }
 }
 
-/// Slots with bits still equal to their threshold, waiting to fill a register.
+/// What all draws of a call share.
+pub(super) struct Philox {
+    row: u32,
+    tag: u32,
+    keys: [[u64; 2]; ROUNDS],
+}
+
+impl Philox {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn new(address: StreamAddress) -> Self {
+        Self { row: address.row, tag: address.tag(), keys: round_keys(address) }
+    }
+
+    /// Draws `first`, `first + 1`, … of every slot: four planes each.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn draw<const N: usize>(&self, lanes: &Lanes, first: u32) -> [[__m512i; 4]; N] {
+        // A multiplication takes the low halves of 64-bit lanes: the even slots as they lie, the odd ones shifted down.
+        let mut counters = [[[_mm512_setzero_si512(); 4]; 2]; N];
+        let odd_units = _mm512_srli_epi64::<32>(lanes.units);
+        let (row, tag) = (splat(self.row.into()), splat(self.tag.into()));
+        for (counters, draw) in counters.iter_mut().zip(first..) {
+            let c0 = _mm512_or_si512(_mm512_slli_epi32::<3>(lanes.words), _mm512_set1_epi32(draw as i32));
+            counters[0] = [c0, lanes.units, row, tag];
+            counters[1] = [_mm512_srli_epi64::<32>(c0), odd_units, row, tag];
+        }
+        self.rounds::<0>(counters.as_flattened_mut());
+        merged(&counters)
+    }
+
+    /// The first two draws of slots of one stream. Counter words 1 to 3 are the same in all lanes, so half of the first
+    /// two rounds is made once, in scalar registers, and the second draw's first product is the first one's plus the
+    /// multiplier.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn draw_stream(&self, lanes: &Lanes, unit: u32) -> [[__m512i; 4]; FIRST_DRAWS] {
+        let [m0, m1] = MULTIPLIERS.map(u64::from);
+        let [[k0, k1], [l0, l1]] = [self.keys[0], self.keys[1]];
+        let row = u64::from(self.row) * m1;
+        let c0 = row >> 32 ^ u64::from(unit) ^ k0;
+        let c0 = (c0 & 0xffff_ffff) * m0;
+        let (tag, low) = (splat(u64::from(self.tag) ^ k1), splat(row ^ l0));
+        let (high, c3) = (splat(c0 >> 32 ^ l1), splat(c0));
+        let even = _mm512_mul_epu32(_mm512_slli_epi32::<3>(lanes.words), splat(m0));
+        let odd = _mm512_mul_epu32(_mm512_srli_epi64::<29>(lanes.words), splat(m0));
+        let mut counters = [[[_mm512_setzero_si512(); 4]; 2]; FIRST_DRAWS];
+        let mut first = [even, odd];
+        for counters in &mut counters {
+            for (counter, first) in counters.iter_mut().zip(&mut first) {
+                let c2 = _mm512_xor_si512(_mm512_srli_epi64::<32>(*first), tag);
+                let p1 = _mm512_mul_epu32(c2, splat(m1));
+                let c0 = _mm512_xor_si512(_mm512_srli_epi64::<32>(p1), low);
+                *counter = [c0, p1, _mm512_xor_si512(*first, high), c3];
+                *first = _mm512_add_epi64(*first, splat(m0));
+            }
+        }
+        self.rounds::<2>(counters.as_flattened_mut());
+        merged(&counters)
+    }
+
+    /// Rounds `FIRST` and on.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn rounds<const FIRST: usize>(&self, counters: &mut [[__m512i; 4]]) {
+        let multipliers = MULTIPLIERS.map(|m| splat(m.into()));
+        macro_rules! rounds {
+            ($($round:literal)*) => {$(if $round >= FIRST {
+                let key = [splat(self.keys[$round][0]), splat(self.keys[$round][1])];
+                for [c0, c1, c2, c3] in counters.iter_mut() {
+                    let p0 = _mm512_mul_epu32(*c0, multipliers[0]);
+                    let p1 = _mm512_mul_epu32(*c2, multipliers[1]);
+                    *c0 = _mm512_ternarylogic_epi32::<XOR>(_mm512_srli_epi64::<32>(p1), *c1, key[0]);
+                    *c2 = _mm512_ternarylogic_epi32::<XOR>(_mm512_srli_epi64::<32>(p0), *c3, key[1]);
+                    // The high halves of these products are left in place: nothing reads them.
+                    (*c1, *c3) = (p1, p0);
+                }
+            })*};
+        }
+        rounds!(0 1 2 3 4 5 6 7 8 9);
+    }
+}
+
+/// Even and odd slots in one register again.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn merged<const N: usize>(counters: &[[[__m512i; 4]; 2]; N]) -> [[__m512i; 4]; N] {
+    let mut draws = [[_mm512_setzero_si512(); 4]; N];
+    for (planes, [even, odd]) in draws.iter_mut().zip(counters) {
+        for i in 0..4 {
+            planes[i] = _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even[i], 0xaaaa, odd[i]);
+        }
+    }
+    draws
+}
+
+/// Slots with bits still equal to their threshold, waiting to fill registers.
 struct Undecided {
     len: usize,
-    slots: [u32; 2 * LANES],
-    words: [u32; 2 * LANES],
-    units: [u32; 2 * LANES],
-    thresholds: [u32; 2 * LANES],
-    equal: [u32; 2 * LANES],
+    slots: [u32; ROOM],
+    words: [u32; ROOM],
+    units: [u32; ROOM],
+    thresholds: [u32; ROOM],
+    equal: [u32; ROOM],
 }
 
 impl Undecided {
     fn new() -> Self {
-        let none = [0; 2 * LANES];
+        let none = [0; ROOM];
         Self { len: 0, slots: none, words: none, units: none, thresholds: none, equal: none }
     }
 
@@ -145,6 +252,7 @@ impl Undecided {
         let rest = _mm512_slli_epi32::<{ FIRST_DRAWS as u32 * PLANES_PER_DRAW }>(lanes.thresholds);
         let open = _mm512_test_epi32_mask(equal, equal) & _mm512_test_epi32_mask(rest, rest) & filled;
         let slots = _mm512_add_epi32(_mm512_set1_epi32(first_slot as i32), iota());
+        let at = self.len.min(ROOM - LANES);
         for (list, values) in [
             (&mut self.slots, slots),
             (&mut self.words, lanes.words),
@@ -152,51 +260,30 @@ impl Undecided {
             (&mut self.thresholds, lanes.thresholds),
             (&mut self.equal, equal),
         ] {
-            if let Some(block) = list[self.len..].first_chunk_mut::<LANES>() {
+            if let Some(block) = list[at..].first_chunk_mut::<LANES>() {
                 store512(block, _mm512_maskz_compress_epi32(open, values));
             }
         }
-        self.len += open.count_ones() as usize;
+        self.len = at + open.count_ones() as usize;
     }
 
-    /// Decides up to sixteen slots from the end of the list.
-    #[inline]
+    /// Decides all slots on the list, sixteen at a time.
+    #[inline(never)]
     #[target_feature(enable = "avx512f")]
-    fn settle(&mut self, address: StreamAddress, out: &mut [u64]) {
-        let start = self.len.saturating_sub(LANES);
-        let count = self.len - start;
-        self.len = start;
-        let at = |list: &[u32; 2 * LANES]| match list[start..].first_chunk::<LANES>() {
-            Some(block) => load512(block),
-            None => _mm512_setzero_si512(),
-        };
-        let lanes =
-            Lanes { words: at(&self.words), units: at(&self.units), thresholds: at(&self.thresholds) };
-        // Lanes past the end of the list hold what was there before.
-        let listed = ((1u32 << count) - 1) as u16;
-        let mut equal = _mm512_maskz_mov_epi32(listed, at(&self.equal));
-        let mut below = _mm512_setzero_si512();
-        for draw in FIRST_DRAWS as u32..DRAWS {
-            if _mm512_test_epi32_mask(equal, equal) == 0 {
-                break;
+    fn settle(&mut self, philox: &Philox, out: &mut [u64]) {
+        // Lanes past the end of the list hold what was there before: nothing is open in them.
+        self.equal[self.len..self.len.next_multiple_of(LANES)].fill(0);
+        let columns = [&self.slots, &self.words, &self.units, &self.thresholds, &self.equal];
+        let [slots, words, units, thresholds, equal] = columns.map(|list| list.as_chunks::<LANES>().0);
+        for i in 0..self.len.div_ceil(LANES) {
+            let lanes = Lanes::of_slots(&words[i], &units[i], &thresholds[i]);
+            let mut bits = [0u32; LANES];
+            store512(&mut bits, lanes.further_planes(load512(&equal[i]), philox));
+            for (&slot, bits) in slots[i].iter().zip(bits) {
+                add_bits(out, slot, bits);
             }
-            let [planes] = lanes.draw::<1>(draw, address);
-            for (plane, m) in planes.into_iter().zip(PLANES_PER_DRAW * draw..) {
-                let digit = _mm512_srai_epi32::<31>(shifted(lanes.thresholds, m));
-                below = _mm512_or_si512(
-                    below,
-                    _mm512_ternarylogic_epi32::<A_AND_NOT_B_AND_C>(equal, plane, digit),
-                );
-                equal = _mm512_ternarylogic_epi32::<A_AND_B_XNOR_C>(equal, plane, digit);
-            }
-            let rest = shifted(lanes.thresholds, PLANES_PER_DRAW * (draw + 1));
-            equal = _mm512_maskz_mov_epi32(_mm512_test_epi32_mask(rest, rest), equal);
         }
-        let mut bits = [0u32; LANES];
-        store512(&mut bits, below);
-        for (&slot, bits) in self.slots[start..].iter().zip(bits).take(count) {
-            add_bits(out, slot, bits);
-        }
+        self.len = 0;
     }
 }
 
@@ -214,13 +301,6 @@ fn iota() -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn splat(word: u32) -> __m512i {
-    _mm512_set1_epi64(word.into())
-}
-
-/// `v << n` per lane; all zeros for 32.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn shifted(v: __m512i, n: u32) -> __m512i {
-    _mm512_sll_epi32(v, _mm_cvtsi32_si128(n as i32))
+fn splat(word: u64) -> __m512i {
+    _mm512_set1_epi64(word as i64)
 }

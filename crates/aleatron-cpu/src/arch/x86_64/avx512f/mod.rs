@@ -1,4 +1,5 @@
 //! The AVX-512 foundation: 512-bit lanes of 32 and 64 bits, no bytes.
 
+pub(crate) mod ceiling;
 pub(crate) mod encode;
 pub(crate) mod lif;

@@ -1,3 +1,4 @@
 //! The `popcnt` instruction.
 
+pub(crate) mod ceiling;
 pub(crate) mod count;

@@ -1,0 +1,10 @@
+//! The most 512-bit registers can count without a popcount of their own.
+
+use super::count;
+use crate::arch::portable::ceiling as portable;
+
+/// Counts pairs of words that never leave the first-level cache.
+#[target_feature(enable = "avx512f,avx512bw,popcnt")]
+pub(crate) fn count(words: usize) -> u64 {
+    portable::count_nothing(words, |a, b| count::and_ones(a, b))
+}

@@ -1,0 +1,3 @@
+//! What every x86-64 processor has.
+
+pub(crate) mod transpose;

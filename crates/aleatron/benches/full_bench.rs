@@ -1,0 +1,120 @@
+//! Dense layers: single samples against the memory they stream, batches against the registers' counting rate.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod support;
+
+use aleatron::core::{Quantity, threshold};
+use aleatron::{Cpu, DenseLayer, Length, Polarity, Pool, Tier, core::reference, layer, set_num_threads};
+use aleatron_core::StreamMatrix;
+use std::sync::Arc;
+use support::{Ceiling, Table, ceiling, keep, rate};
+
+const LENGTH: usize = 1024;
+const SEED: u64 = 44257;
+
+fn main() {
+    let mut table = Table::from_arguments();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    for threads in [1, cores] {
+        set_num_threads(threads).unwrap();
+        let cpu = Cpu::new(Tier::current().unwrap(), Arc::new(Pool::new(threads).unwrap()));
+        for (n_inputs, n_neurons) in [(64, 32), (512, 256), (1000, 500)] {
+            single(&mut table, &cpu, n_inputs, n_neurons);
+        }
+        for (n_inputs, n_neurons, n_samples) in [(64, 32, 100), (512, 256, 64), (1000, 500, 64)] {
+            batch(&mut table, &cpu, n_inputs, n_neurons, n_samples);
+        }
+        if cores == 1 {
+            break;
+        }
+    }
+    construct(&mut table);
+    table.print(&format!("Dense layers, L = {LENGTH}, on {}", Tier::current().unwrap()));
+}
+
+/// One sample, probabilities in, counts out; the ceiling reads the weights and does nothing with them.
+fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
+    let name = format!("{n_inputs}->{n_neurons}, one sample, {}", threads(cpu));
+    if !table.wants(&name) {
+        return;
+    }
+    let layer = DenseLayer::new(n_inputs, n_neurons, LENGTH, 1).unwrap();
+    let x = values(n_inputs);
+    check(&layer, &x);
+    let bytes = layer.shape().weight_bytes() as f64;
+    table.case(
+        &name,
+        rate(bytes, "B/s"),
+        || keep(layer.counts(&x, SEED).unwrap()),
+        ceiling("reading the weights", &mut || keep(cpu.ceiling_read(layer.weight_streams()))),
+    );
+}
+
+/// A batch; the ceiling ANDs, counts and adds registers that are never loaded.
+fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samples: usize) {
+    let name = format!("{n_inputs}->{n_neurons} x {n_samples}, {}", threads(cpu));
+    if !table.wants(&name) {
+        return;
+    }
+    let layer = DenseLayer::new(n_inputs, n_neurons, LENGTH, 1).unwrap();
+    let x = values(n_inputs * n_samples);
+    check(&layer, &x[..n_inputs]);
+    assert_eq!(
+        layer.counts_batch(&x, SEED).unwrap()[..n_neurons],
+        layer.counts(&x[..n_inputs], SEED).unwrap()
+    );
+    let pairs = layer.shape().weight_words() * n_samples;
+    let ceiling_words = pairs / 16;
+    let streams =
+        layer::encode_inputs(&x, n_inputs, Length::new(LENGTH).unwrap(), Polarity::Unipolar, SEED).unwrap();
+    let scale = pairs as f64 / (ceiling_words * cpu.threads()) as f64;
+    let mut work = || keep(cpu.ceiling_count(ceiling_words));
+    table.case(
+        &format!("{name}, encoded"),
+        rate(64.0 * pairs as f64, "bit-MAC/s"),
+        || keep(layer.counts_encoded(&streams).unwrap()),
+        Some(Ceiling { name: "counting registers", work: &mut work, scale }),
+    );
+    table.case(
+        &name,
+        rate(64.0 * pairs as f64, "bit-MAC/s"),
+        || keep(layer.counts_batch(&x, SEED).unwrap()),
+        Some(Ceiling { name: "counting registers", work: &mut work, scale }),
+    );
+}
+
+fn construct(table: &mut Table) {
+    let name = "construct 1000->500";
+    if table.wants(name) {
+        table.case(
+            name,
+            rate(1000.0 * 500.0 * LENGTH as f64, "bit/s"),
+            || keep(DenseLayer::new(1000, 500, LENGTH, 1).unwrap()),
+            None,
+        );
+    }
+}
+
+fn threads(cpu: &Cpu) -> String {
+    match cpu.threads() {
+        1 => "1 thread".to_owned(),
+        n => format!("{n} threads"),
+    }
+}
+
+fn values(n: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * 7919) % 1009) as f64 / 1009.0).collect()
+}
+
+/// The first neuron by the plain reference.
+fn check(layer: &DenseLayer, x: &[f64]) {
+    let shape = *layer.shape();
+    let first = layer.weight_streams()[..shape.row_words()].to_vec();
+    let weights = StreamMatrix::from_words(first, shape.n_inputs(), shape.length()).unwrap();
+    let one = aleatron::DenseShape::new(shape.n_inputs(), 1, shape.length(), Polarity::Unipolar).unwrap();
+    let inputs = layer::encode_inputs(x, shape.n_inputs(), shape.length(), Polarity::Unipolar, SEED).unwrap();
+    let thresholds = threshold::thresholds(x, Polarity::Unipolar, Quantity::Value).unwrap();
+    let address = aleatron::StreamAddress::input(SEED, 0, 0);
+    assert_eq!(inputs.stream(0).unwrap(), reference::encode(thresholds[0], shape.length(), address));
+    assert_eq!(layer.counts(x, SEED).unwrap()[..1], reference::dense_counts(&one, &weights, &inputs));
+}
