@@ -13,6 +13,19 @@ pub enum Error {
     /// The CPU engine cannot be set up as asked.
     #[error(transparent)]
     Cpu(aleatron_cpu::Error),
+    /// The GPU, its driver or the lack of one.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Gpu(aleatron_gpu::Error),
+    /// This build has no GPU support.
+    #[error("this build of aleatron has no GPU support: build it with the cargo feature `gpu`")]
+    NotBuilt,
+    /// No device has this name.
+    #[error("there is no device \"{name}\"; the devices are auto, cpu, gpu")]
+    UnknownDevice {
+        /// The name asked for.
+        name: String,
+    },
     /// A network or one of its files is at fault.
     #[error(transparent)]
     Network(#[from] crate::network::NetworkError),

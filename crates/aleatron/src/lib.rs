@@ -17,12 +17,14 @@
 //! ```
 //!
 //! - [`DenseLayer`] and [`SparseLayer`]: layers over given or random weights;
+//! - [`DeviceLayer`]: a dense layer on the CPU, a GPU (feature `gpu`), or wherever it was measured to be faster;
 //! - [`Cpu`]: the operations underneath, on packed words;
 //! - [`core`]: what every bit means, streams, gates and neurons, with a plain reference of each;
 //! - [`simd_tier`], [`set_num_threads`]: how it runs, which never changes what it computes.
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod device;
 mod error;
 pub mod eval;
 pub mod layer;
@@ -36,6 +38,11 @@ pub use aleatron_core::{
     gates,
 };
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_num_threads};
+#[cfg(feature = "gpu")]
+pub use aleatron_gpu as gpu;
+#[cfg(feature = "gpu")]
+pub use device::GpuDenseLayer;
+pub use device::{Device, DeviceLayer};
 pub use error::{Error, Result};
 pub use layer::{DenseLayer, SparseLayer};
 pub use seed::{DEFAULT_INPUT_SEED, DEFAULT_WEIGHT_SEED, SampleSeed};
