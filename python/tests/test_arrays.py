@@ -81,6 +81,16 @@ def test_real_numbers(kind: str) -> None:
     assert np.array_equal(al.encode(READABLE[kind], 100), al.encode(FRACTIONS, 100))
 
 
+def test_lists_of_any_numbers() -> None:
+    expected = LAYER.counts(FRACTIONS[0])
+    half = FRACTIONS[0].tolist()
+    for numbers in [half, [np.float32(v) for v in half], [np.float64(v) for v in half], tuple(half)]:
+        assert np.array_equal(LAYER.counts(numbers), expected)
+    assert np.array_equal(LAYER.counts([0, 1.0, True, 0.0, 1, False]), LAYER.counts([0.0, 1.0, 1.0, 0.0, 1.0, 0.0]))
+    assert al.pack([256, -1, 0, 2]).tolist() == al.pack([[256, -1, 0, 2]])[0].tolist() == [11]
+    assert al.pack([]).shape == (0,)
+
+
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", ">i4"])
 def test_integers_and_booleans(dtype: str) -> None:
     assert np.array_equal(LAYER.counts(X.astype(dtype)), LAYER.counts(X))

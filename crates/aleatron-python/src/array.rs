@@ -1,21 +1,31 @@
 //! Arrays in and out.
 //!
-//! An exact `ndarray` of the right type in C order is borrowed as it is. Everything else goes through
-//! `aleatron._arrays`, which knows NumPy's rules for lists, strides, other types, the buffer protocol and DLPack.
+//! An exact `ndarray` of the right type in C order is borrowed as it is, and a list of floats read here. Everything else
+//! goes through `aleatron._arrays`, which knows NumPy's rules for strides, other types, the buffer protocol and DLPack.
 
 use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyList};
 
 /// An element type that arguments are read as.
 pub(crate) trait Readable: Element {
     /// The function of `aleatron._arrays` that makes a C-contiguous array of it.
     const READER: &str;
+
+    /// The elements of a plain list that hold it exactly; `None` leaves the list to the reader.
+    fn from_list(_list: &Bound<'_, PyList>) -> Option<Vec<Self>> {
+        None
+    }
 }
 
 impl Readable for f64 {
     const READER: &str = "as_float64";
+
+    fn from_list(list: &Bound<'_, PyList>) -> Option<Vec<Self>> {
+        list.iter().map(|item| item.cast_exact::<PyFloat>().ok().map(|float| float.value())).collect()
+    }
 }
 
 impl Readable for u64 {
@@ -34,8 +44,13 @@ impl Readable for bool {
     const READER: &str = "as_mask";
 }
 
-/// An array argument, borrowed for the call.
-pub(crate) struct Input<'py, T: Element>(PyReadonlyArrayDyn<'py, T>);
+/// An array argument, for the time of a call.
+pub(crate) enum Input<'py, T: Element> {
+    /// An array that is borrowed.
+    Array(PyReadonlyArrayDyn<'py, T>),
+    /// A list that was read, and its shape.
+    List(Vec<T>, [usize; 1]),
+}
 
 impl<'py, T: Readable> Input<'py, T> {
     /// Reads the argument called `name`.
@@ -44,24 +59,36 @@ impl<'py, T: Readable> Input<'py, T> {
             && array.is_c_contiguous()
             && array.is_aligned()
         {
-            return Ok(Self(array.try_readonly()?));
+            return Ok(Self::Array(array.try_readonly()?));
+        }
+        if let Ok(list) = value.cast_exact::<PyList>()
+            && let Some(elements) = T::from_list(list)
+        {
+            let n = elements.len();
+            return Ok(Self::List(elements, [n]));
         }
         let converted = value.py().import("aleatron._arrays")?.call_method1(T::READER, (value, name))?;
-        Ok(Self(converted.cast::<PyArrayDyn<T>>()?.try_readonly()?))
+        Ok(Self::Array(converted.cast::<PyArrayDyn<T>>()?.try_readonly()?))
     }
 
     /// Its elements in C order.
     pub(crate) fn slice(&self) -> PyResult<&[T]> {
-        // `as_slice` takes Fortran order too, in which the elements would be in the wrong order.
-        if !self.0.is_c_contiguous() {
-            return Err(PyRuntimeError::new_err("the array's memory order changed during the call"));
+        match self {
+            // `as_slice` takes Fortran order too, in which the elements would be in the wrong order.
+            Self::Array(array) if !array.is_c_contiguous() => {
+                Err(PyRuntimeError::new_err("the array's memory order changed during the call"))
+            }
+            Self::Array(array) => Ok(array.as_slice()?),
+            Self::List(elements, _) => Ok(elements),
         }
-        Ok(self.0.as_slice()?)
     }
 
     /// Its shape.
     pub(crate) fn shape(&self) -> &[usize] {
-        self.0.shape()
+        match self {
+            Self::Array(array) => array.shape(),
+            Self::List(_, shape) => shape,
+        }
     }
 }
 
