@@ -3,7 +3,7 @@
 //! The device layer is general: [`adapter`] lists and chooses, [`context`] opens a device and turns its failures
 //! into [`Error`]s, [`buffer`] holds typed memory, [`pipeline`] compiles [`Kernel`]s once, [`record`] and
 //! [`batch`] send many commands at once, [`profile`] times them. On it stand the stream operations: [`encode`],
-//! [`dense`], [`sparse`], and [`pool`], which spreads a layer over several devices.
+//! [`dense`], [`sparse`], [`table`] for shared sequences, and [`pool`], which spreads a layer over several devices.
 //!
 //! Start with [`GpuContext`], then [`GpuDense`].
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod pool;
 pub mod profile;
 pub mod record;
 pub mod sparse;
+pub mod table;
 
 pub use adapter::{ADAPTER_VARIABLE, AdapterChoice, AdapterInfo, AdapterKind, Capabilities, adapters};
 pub use batch::{BatchBuffer, BatchResults, GpuCommandBatch};
@@ -38,3 +39,4 @@ pub use pool::{GpuDevicePool, PooledDense, Split};
 pub use profile::{Bandwidth, ProfileRow, Profiler};
 pub use record::Recorder;
 pub use sparse::GpuSparse;
+pub use table::GpuTabled;
