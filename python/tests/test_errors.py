@@ -33,7 +33,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: al.DenseLayer(-1, 2), ValueError, "n_inputs is -1, not in [0, 2**63)"),
     (lambda: al.DenseLayer(2**70, 2), ValueError, "n_inputs is 1180591620717411303424"),
     (lambda: al.DenseLayer(2**31, 2**31), MemoryError, "weights would take"),
-    (lambda: al.DenseLayer(10**6, 10**6, length=1), MemoryError, "weights would take 8000000000000 bytes"),
+    (lambda: al.DenseLayer(10**6, 10**6, length=1), MemoryError, "weights would take 16000000000000 bytes"),
     (lambda: al.DenseLayer(2.0, 2), TypeError, "'float' object"),
     (lambda: al.DenseLayer(2, 2, polarity="x"), ValueError, 'polarity is "x", not "unipolar" or "bipolar"'),
     (lambda: al.DenseLayer(2, 2, device="x"), ValueError, 'device is "x", not "auto", "cpu" or "gpu"'),

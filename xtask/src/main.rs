@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask test` is the one command that says whether a tree is good.
 #![forbid(unsafe_code)]
 
+mod python;
 mod step;
 mod system;
 
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
 
 fn test() -> Result<(), String> {
     system::install_software_vulkan()?;
-    let steps = [
+    let mut steps = vec![
         Step::new("format", cargo(&["fmt", "--all", "--check"])),
         Step::new(
             "lints",
@@ -55,6 +56,7 @@ fn test() -> Result<(), String> {
         Step::new("aleatron verify", cargo(&["run", "--release", "--", "verify"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
+    steps.extend(python::steps()?);
     step::run_all(&steps)
 }
 

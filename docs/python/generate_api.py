@@ -1,0 +1,128 @@
+"""Writes docs/python/api.md from the docstrings of the installed package.
+
+    python docs/python/generate_api.py            writes it
+    python docs/python/generate_api.py --check    fails where it is not current
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import aleatron as al
+from aleatron import compat
+
+PAGE = pathlib.Path(__file__).with_name("api.md")
+
+HEAD = """\
+# API reference
+
+Made from the docstrings by `docs/python/generate_api.py`; change those, not this page. Every example on it is tested.
+
+Arrays may be anything that holds numbers: NumPy arrays of any type, memory order and strides, lists, objects with
+`__array__`, the buffer protocol or `__dlpack__`. Results are NumPy arrays. Wrong values raise `ValueError` with index and
+value, wrong types `TypeError`, what does not fit `MemoryError`, missing devices `RuntimeError`.
+"""
+
+
+def signature(name: str, thing: Any) -> str:
+    """The signature without annotations, `self` and `cls`."""
+    parameters = inspect.signature(thing).parameters.values()
+    kept = [p.replace(annotation=p.empty) for p in parameters if p.name not in {"self", "cls"}]
+    return f"{name}{inspect.Signature(kept)}"
+
+
+def markdown(docstring: str) -> str:
+    """A NumPy docstring as Markdown."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    out: list[str] = []
+    section, i = "", 0
+    while i < len(lines):
+        line = lines[i]
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        if following and set(following) == {"-"}:
+            section = line
+            out += [f"**{line}**", ""]
+            i += 2
+        elif line.startswith(">>> "):
+            out.append("```python")
+            while i < len(lines) and lines[i].strip():
+                out.append(lines[i])
+                i += 1
+            out.append("```")
+        elif line.startswith("    ") and not out[-1:] == ["```"] and out and not out[-1]:
+            out.append("```text")
+            while i < len(lines) and lines[i].startswith("    "):
+                out.append(lines[i][4:])
+                i += 1
+            out.append("```")
+        elif section in {"Parameters", "Returns", "Raises"} and line and not line.startswith(" "):
+            names = ", ".join(f"`{name.strip()}`" for name in line.split(","))
+            text = []
+            while i + 1 < len(lines) and lines[i + 1].startswith("    "):
+                text.append(lines[i + 1].strip())
+                i += 1
+            out.append(f"- {names}: {' '.join(text)}")
+            i += 1
+        else:
+            out.append(line)
+            i += 1
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip()
+
+
+def members(cls: type) -> Iterator[str]:
+    """The public members of a class: the call, the methods, the attributes."""
+    if "__call__" in vars(cls):
+        # A type slot carries neither the docstring nor the signature it was given.
+        text = "Computes outputs for one sample of shape (n_inputs,) or a batch of shape (N, n_inputs)."
+        yield f"### `{cls.__name__}.__call__(x, seed=44257)`\n\n{text}\n"
+    public = {name: member for name, member in sorted(vars(cls).items()) if not name.startswith("_")}
+    methods = [name for name in public if callable(getattr(cls, name))]
+    for name in methods:
+        method = getattr(cls, name)
+        yield f"### `{cls.__name__}.{signature(name, method)}`\n\n{markdown(method.__doc__)}\n"
+    for name, member in public.items():
+        if name not in methods and inspect.isdatadescriptor(member):
+            yield f"### `{cls.__name__}.{name}`\n\n{markdown(member.__doc__ or '')}\n"
+
+
+def entries(module: Any) -> Iterator[str]:
+    """The documentation of every public name of a module."""
+    names = [name for name in module.__all__ if not name.startswith("__")]
+    for name in sorted(names, key=lambda name: (not inspect.isclass(getattr(module, name)), name)):
+        thing = getattr(module, name)
+        if getattr(al, name, None) is thing and module is not al:
+            yield f"## `{signature(name, thing)}`\n\nAs `aleatron.{name}`.\n"
+            continue
+        yield f"## `{signature(name, thing)}`\n\n{markdown(thing.__doc__)}\n"
+        if inspect.isclass(thing):
+            yield from members(thing)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD, "# `aleatron`\n", markdown(al.__doc__ or "") + "\n", *entries(al)]
+    parts += ["# `aleatron.compat`\n", markdown(compat.__doc__ or "") + "\n", *entries(compat)]
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """Writes or checks the page."""
+    parser = argparse.ArgumentParser(description="Writes docs/python/api.md.")
+    parser.add_argument("--check", action="store_true", help="only say whether the page is current")
+    text = page()
+    if parser.parse_args().check:
+        current = PAGE.exists() and PAGE.read_text() == text
+        print(f"{PAGE.name} is {'current' if current else 'not current: run docs/python/generate_api.py'}")
+        return 0 if current else 1
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

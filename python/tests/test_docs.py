@@ -1,0 +1,96 @@
+"""What is written is true: docstrings, pages and the notebook are run."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import nbclient
+import nbformat
+import pytest
+
+import aleatron as al
+from aleatron import _arrays, _streams, compat
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs" / "python").glob("*.md"))
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    for module in [al, compat, _arrays, _streams]:
+        yield module.__name__, module.__doc__ or ""
+        for name in getattr(module, "__all__", []):
+            thing = getattr(module, name)
+            if isinstance(thing, str):
+                continue
+            yield f"{module.__name__}.{name}", thing.__doc__ or ""
+            if inspect.isclass(thing):
+                for member in vars(thing):
+                    if not member.startswith("_") and not isinstance(getattr(thing, member), (int, str, type(None))):
+                        yield f"{module.__name__}.{name}.{member}", getattr(thing, member).__doc__ or ""
+
+
+def examples(text: str, name: str) -> int:
+    """Runs the examples of a text; returns how many there were."""
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    report: list[str] = []
+    runner = doctest.DocTestRunner()
+    runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+    return len(test.examples)
+
+
+def test_docstrings() -> None:
+    found = {name: examples(inspect.cleandoc(text), name) for name, text in docstrings()}
+    assert sum(found.values()) > 60
+    # A class or function without an example is one nobody has tried.
+    plain = {"aleatron.get_num_threads", "aleatron.gpus", "aleatron.or_", "aleatron.xor"}
+    public = {f"aleatron.{name}" for name in al.__all__ if not name.startswith("__")}
+    assert {name for name in public if not found[name]} == plain
+
+
+def test_everything_public_has_a_docstring() -> None:
+    assert [name for name, text in docstrings() if not text.strip()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages(page: pathlib.Path) -> None:
+    # Fences end the output of an example.
+    text = re.sub(r"^```.*$", "", page.read_text(), flags=re.MULTILINE)
+    assert examples(text, page.name) > 5
+
+
+def test_api_page_is_current() -> None:
+    program = ROOT / "docs" / "python" / "generate_api.py"
+    done = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_links_of_pages() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            # The specification is part of the same documentation.
+            assert (page.parent / target).exists() or target == "../streams.md", f"{page.name}: {target}"
+
+
+def text_of(output: Any) -> str:
+    return str(output.get("text") or output.get("data", {}).get("text/plain", ""))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+@pytest.mark.filterwarnings("default")
+@pytest.mark.timeout(180)
+def test_notebook(path: pathlib.Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    written = [[text_of(output) for output in cell.get("outputs", [])] for cell in notebook.cells]
+    assert any(written), "the notebook shows no results"
+    run = nbclient.NotebookClient(notebook, timeout=120).execute()
+    # The bits are the same everywhere, so the results in the notebook are those of any machine.
+    assert [[text_of(output) for output in cell.get("outputs", [])] for cell in run.cells] == written

@@ -1,0 +1,52 @@
+//! The Python package: built as users get it, installed into an environment of its own, and tested there.
+
+use crate::step::{Step, command};
+use std::path::{Path, PathBuf};
+
+/// The steps that build and test the package, under `target`.
+///
+/// The wheel is made of the same release build as the program, in the same folder, so nothing is compiled twice.
+pub(crate) fn steps() -> Result<Vec<Step>, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let (environment, wheels) = (target.join("python"), target.join("wheels"));
+    // An older wheel beside the new one could be the one that is installed.
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
+    }
+    let python = environment.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let (environment, wheels, python) = (path(&environment), path(&wheels), path(&python));
+    let run = |arguments: &[&str]| command(&python, arguments);
+    let system = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+
+    Ok(vec![
+        Step::new("Python environment", command(&system, &["-m", "venv", &environment])),
+        Step::new(
+            "Python tools",
+            run(&["-m", "pip", "install", "--quiet", "--requirement", "python/requirements-test.txt"]),
+        ),
+        Step::new(
+            "Python wheel",
+            run(&["-m", "maturin", "build", "--release", "--out", &wheels, "--interpreter", &python]),
+        ),
+        Step::new(
+            "Python package",
+            run(&[
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--force-reinstall",
+                "--no-deps",
+                "--no-index",
+                "--find-links",
+                &wheels,
+                "aleatron",
+            ]),
+        ),
+        Step::new("Python types", run(&["-m", "mypy"])),
+        Step::new("Python stubs", run(&["-m", "mypy.stubtest", "aleatron"])),
+        Step::new("Python tests", run(&["-m", "pytest", "--quiet"])).with("SC_GPU_ADAPTER", "llvmpipe"),
+    ])
+}
