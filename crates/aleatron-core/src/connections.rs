@@ -41,7 +41,7 @@ impl Connections {
     /// # Errors
     /// [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] where a list does not strictly
     /// increase, [`Error::UnknownInput`] where it names an input at or past `n_inputs`, [`Error::TooLarge`] past
-    /// 2^32 inputs.
+    /// 2^32 inputs or neurons.
     pub fn from_rows<Row>(rows: impl IntoIterator<Item = Row>, n_inputs: usize) -> Result<Self>
     where
         Row: IntoIterator<Item = usize>,
@@ -54,6 +54,10 @@ impl Connections {
         }
         let mut connections = Self { n_inputs, offsets: vec![0], inputs: Vec::new() };
         for (neuron, row) in rows.into_iter().enumerate() {
+            if neuron as u128 >= 1 << 32 {
+                let actual = neuron as u128 + 1;
+                return Err(Error::TooLarge { what: Quantity::Neurons, actual, limit: 1 << 32 });
+            }
             let mut previous = None;
             for (position, input) in row.into_iter().enumerate() {
                 if input >= n_inputs {
@@ -112,8 +116,8 @@ impl Connections {
     /// The inputs of one neuron; none for a neuron that is not there.
     #[must_use]
     pub fn inputs_of(&self, neuron: usize) -> &[u32] {
-        match (self.offsets.get(neuron), self.offsets.get(neuron + 1)) {
-            (Some(&start), Some(&end)) => &self.inputs[start..end],
+        match self.offsets.get(neuron..) {
+            Some(&[start, end, ..]) => &self.inputs[start..end],
             _ => &[],
         }
     }

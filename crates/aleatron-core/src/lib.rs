@@ -30,6 +30,7 @@ pub mod gates;
 pub mod generator;
 pub mod golden;
 pub mod lif;
+pub mod memory;
 pub mod philox;
 pub mod reference;
 pub mod stream;

@@ -2,6 +2,7 @@
 //! past the length are zero, always. That is `numpy.packbits(bits, bitorder="little")` viewed as `<u8`.
 
 use crate::error::{Error, Quantity, Result};
+use crate::memory;
 
 /// Bits per packed word.
 pub const WORD_BITS: usize = 64;
@@ -163,12 +164,7 @@ impl StreamMatrix {
     /// # Errors
     /// [`Error::Memory`] where they do not fit.
     pub fn zeros(rows: usize, length: Length) -> Result<Self> {
-        let bytes = rows as u128 * length.words() as u128 * 8;
-        let failed = || Error::Memory { what: Quantity::Streams, bytes, available: None };
-        let n_words = rows.checked_mul(length.words()).ok_or_else(failed)?;
-        let mut words = Vec::new();
-        words.try_reserve_exact(n_words).map_err(|_| failed())?;
-        words.resize(n_words, 0);
+        let words = memory::zeros(rows as u128 * length.words() as u128, Quantity::Streams)?;
         Ok(Self { rows, length, words })
     }
 

@@ -6,7 +6,7 @@
 
 use crate::cost::Costs;
 use crate::{Cpu, dispatch};
-use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result};
+use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, memory};
 
 /// Neurons and samples counted together in registers.
 const TILE: usize = 4;
@@ -22,11 +22,12 @@ const GRAIN: usize = 2 * TILE;
 
 impl Cpu {
     /// The counts of a dense layer, row-major of samples by neurons: `weights` are packed rows of neurons by inputs,
-    /// `inputs` packed rows of samples by inputs, and `weight_ones` is [`Self::row_ones`] of the weights.
+    /// `inputs` packed rows of samples by inputs, and `weight_ones` is [`Self::row_ones`] of the weights. Tails must be
+    /// clean: checking those of all weights would cost as much as counting.
     ///
     /// # Errors
     /// [`Error::Mismatch`] where the weights are not those of the shape, [`Error::Ragged`] where the inputs are not whole
-    /// samples.
+    /// samples, [`Error::Memory`] where the counts do not fit.
     pub fn dense_counts(
         &self,
         shape: &DenseShape,
@@ -47,7 +48,7 @@ impl Cpu {
             return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: row_words });
         }
         let n_samples = inputs.len() / row_words;
-        let mut counts = self.shared_ones(row_words, weights, inputs);
+        let mut counts = self.shared_ones(row_words, weights, inputs)?;
         if shape.polarity() == Polarity::Bipolar {
             let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
             let input_ones = self.row_ones(inputs, row_words);
@@ -68,12 +69,12 @@ impl Cpu {
     }
 
     /// The ones each row of `inputs` shares with each row of `weights`.
-    fn shared_ones(&self, row_words: usize, weights: &[u64], inputs: &[u64]) -> Vec<u64> {
+    fn shared_ones(&self, row_words: usize, weights: &[u64], inputs: &[u64]) -> Result<Vec<u64>> {
         let (n_neurons, n_samples) = (weights.len() / row_words, inputs.len() / row_words);
         if n_samples == 0 {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let mut counts = vec![0; n_neurons * n_samples];
+        let mut counts = memory::zeros(n_neurons as u128 * n_samples as u128, Quantity::Counts)?;
         let cost = Costs::of(self.tier).count(counts.len().saturating_mul(row_words));
         if n_samples > n_neurons {
             // Threads share the samples out: a block of samples is a block of the result.
@@ -81,14 +82,14 @@ impl Cpu {
             self.pool.for_each(items, cost, |(counts, inputs)| {
                 self.count_block(row_words, inputs, weights, counts);
             });
-            return counts;
+            return Ok(counts);
         }
         // Threads share the neurons out: a block of neurons is a block of the transposed result.
         let items = counts.chunks_mut(GRAIN * n_samples).zip(weights.chunks(GRAIN * row_words));
         self.pool.for_each(items, cost, |(counts, weights)| {
             self.count_block(row_words, weights, inputs, counts);
         });
-        if n_samples <= 1 { counts } else { transposed(&counts, n_samples) }
+        if n_samples <= 1 { Ok(counts) } else { transposed(&counts, n_samples) }
     }
 
     /// Adds to `counts`, rows by others, the ones each row shares with each other.
@@ -134,17 +135,18 @@ impl Cpu {
     }
 }
 
-/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`.
+/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`; nonsense, but no panic,
+/// for counts that no streams have.
 #[inline]
 pub(crate) fn matches(shared: u64, w: u64, x: u64, bits: u64) -> u64 {
-    bits + 2 * shared - w - x
+    (bits + 2 * shared).wrapping_sub(w + x)
 }
 
-fn transposed(values: &[u64], columns: usize) -> Vec<u64> {
+fn transposed(values: &[u64], columns: usize) -> Result<Vec<u64>> {
     let rows = values.len() / columns;
-    let mut out = Vec::with_capacity(values.len());
+    let mut out = memory::with_capacity(values.len() as u128, Quantity::Counts)?;
     for column in 0..columns {
         out.extend((0..rows).map(|row| values[row * columns + column]));
     }
-    out
+    Ok(out)
 }

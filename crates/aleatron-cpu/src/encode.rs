@@ -91,7 +91,8 @@ impl Cpu {
     /// of input 0 at neuron 0.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one threshold per connection or `out` does not hold just the words.
+    /// [`Error::Mismatch`] where there is not one threshold per connection or `out` does not hold just the words,
+    /// [`Error::TooLarge`] where the units or rows pass 2^32.
     pub fn encode_connections(
         &self,
         connections: &Connections,
@@ -105,6 +106,8 @@ impl Cpu {
             return Err(Error::Mismatch { what: Quantity::Weights, expected, actual });
         }
         check_words(out.len(), expected.checked_mul(length.words()))?;
+        check_counter(Quantity::Inputs, address.unit, connections.n_inputs())?;
+        check_counter(Quantity::Row, address.row, connections.n_neurons())?;
         let cost = Costs::of(self.tier).encode(out.len());
         let mut rest = out;
         let mut items = Vec::with_capacity(connections.n_neurons());

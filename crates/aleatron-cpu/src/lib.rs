@@ -35,8 +35,9 @@ mod table;
 pub mod threads;
 pub mod tier;
 
+pub use aleatron_core::memory::available as available_memory;
 pub use error::Error;
-pub use memory::{WordBuffer, available_memory};
+pub use memory::WordBuffer;
 pub use table::TabledWeights;
 pub use threads::{Pool, get_num_threads, set_num_threads};
 pub use tier::Tier;

@@ -2,7 +2,7 @@
 
 use crate::{Cpu, dispatch};
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
-use aleatron_core::{Error, Quantity, Result};
+use aleatron_core::{Error, Quantity, Result, memory};
 use std::time::Duration;
 
 /// Nanoseconds a neuron takes for a step in lanes, at the slowest: what decides whether threads pay.
@@ -90,13 +90,7 @@ fn run(params: &LifParams, drives: impl ExactSizeIterator<Item = LifDrive>) -> R
 
 /// A trace of zeros for `n_neurons` by `n_steps`.
 fn empty_trace(n_neurons: usize, n_steps: usize) -> Result<LifTrace> {
-    let bytes = n_neurons as u128 * n_steps as u128 * 3;
-    let failed = || Error::Memory { what: Quantity::Trace, bytes, available: crate::available_memory() };
-    let len = n_neurons.checked_mul(n_steps).ok_or_else(failed)?;
-    let mut trace = LifTrace::default();
-    trace.spikes.try_reserve_exact(len).map_err(|_| failed())?;
-    trace.voltages.try_reserve_exact(len).map_err(|_| failed())?;
-    trace.spikes.resize(len, 0);
-    trace.voltages.resize(len, 0);
-    Ok(trace)
+    let (len, what) = (n_neurons as u128 * n_steps as u128, Quantity::Trace);
+    memory::check(len.saturating_mul(3), what)?;
+    Ok(LifTrace { spikes: memory::zeros(len, what)?, voltages: memory::zeros(len, what)? })
 }

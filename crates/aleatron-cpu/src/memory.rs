@@ -4,7 +4,7 @@
 //! A layer of 64 MB is 16,000 small pages; walking their tables costs a third of the bandwidth, so buffers past a few
 //! megabytes are aligned to 2 MiB and advised to be huge before they are first touched.
 
-use aleatron_core::{Error, Quantity, Result};
+use aleatron_core::{Error, Quantity, Result, memory};
 use std::alloc::{Layout, alloc, dealloc};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -12,9 +12,6 @@ use std::ptr::NonNull;
 
 const CACHE_LINE: usize = 64;
 const HUGE_PAGE: usize = 2 << 20;
-
-/// Buffers of this many bytes are compared with what the system has left.
-const ASK_FROM: u128 = 16 << 20;
 
 /// A fixed-size buffer of 64-bit words, zero at first.
 pub struct WordBuffer {
@@ -34,18 +31,14 @@ impl WordBuffer {
     /// [`Error::Memory`] where it would take more than the machine has free, or the allocator refuses.
     pub fn zeroed(len: usize, what: Quantity) -> Result<Self> {
         let bytes = len as u128 * 8;
-        // Asking the system takes longer than a small allocation.
-        let available = if bytes < ASK_FROM { None } else { available_memory() };
-        let refused = Error::Memory { what, bytes, available };
-        if available.is_some_and(|available| bytes > available.into()) {
-            return Err(refused);
-        }
-        let Some(layout) = Self::layout(len) else { return Err(refused) };
+        memory::check(bytes, what)?;
+        let refused = || Error::Memory { what, bytes, available: memory::available() };
+        let layout = Self::layout(len).ok_or_else(refused)?;
         if len == 0 {
             return Ok(Self { start: NonNull::dangling(), len });
         }
         // SAFETY: the layout is not of size zero.
-        let Some(start) = NonNull::new(unsafe { alloc(layout) }.cast::<u64>()) else { return Err(refused) };
+        let start = NonNull::new(unsafe { alloc(layout) }.cast::<u64>()).ok_or_else(refused)?;
         if layout.align() == HUGE_PAGE {
             advise_huge_pages(start, layout.size());
         }
@@ -101,26 +94,4 @@ impl fmt::Debug for WordBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WordBuffer({} words)", self.len)
     }
-}
-
-/// The bytes this process may still take, where the system says: the least of what the machine and the process's
-/// control group have left.
-#[must_use]
-pub fn available_memory() -> Option<u64> {
-    #[cfg(target_os = "linux")]
-    {
-        let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-        let group = || {
-            let limit = number("/sys/fs/cgroup/memory.max")?;
-            Some(limit.saturating_sub(number("/sys/fs/cgroup/memory.current")?))
-        };
-        let machine = || {
-            let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-            let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-        };
-        machine().into_iter().chain(group()).min()
-    }
-    #[cfg(not(target_os = "linux"))]
-    None
 }

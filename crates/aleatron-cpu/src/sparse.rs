@@ -3,18 +3,18 @@
 use crate::cost::Costs;
 use crate::dense::matches;
 use crate::{Cpu, dispatch};
-use aleatron_core::{Connections, Error, Length, Polarity, Quantity, Result};
+use aleatron_core::{Connections, Error, Length, Polarity, Quantity, Result, memory};
 
 /// Neurons a thread takes at a time.
 const GRAIN: usize = 8;
 
 impl Cpu {
     /// The counts of a sparse layer, row-major of samples by neurons: `weights` holds one packed stream per connection,
-    /// `inputs` packed rows of samples by inputs.
+    /// `inputs` packed rows of samples by inputs. Tails must be clean.
     ///
     /// # Errors
     /// [`Error::Mismatch`] where there is not one weight stream per connection, [`Error::Ragged`] where the inputs are not
-    /// whole samples.
+    /// whole samples, [`Error::Memory`] where the counts do not fit.
     pub fn sparse_counts(
         &self,
         connections: &Connections,
@@ -34,7 +34,7 @@ impl Cpu {
         }
         let n_neurons = connections.n_neurons();
         let n_samples = inputs.len() / row_words;
-        let mut counts = vec![0; n_samples * n_neurons];
+        let mut counts = memory::zeros(n_neurons as u128 * n_samples as u128, Quantity::Counts)?;
         let cost = Costs::of(self.tier).count(weights.len().saturating_mul(n_samples));
         let items: Vec<_> = counts
             .chunks_mut(n_neurons)

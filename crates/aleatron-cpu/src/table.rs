@@ -6,7 +6,7 @@
 use crate::Cpu;
 use crate::error::Error;
 use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sharing};
-use aleatron_core::{DenseShape, Error as CoreError, Quantity};
+use aleatron_core::{DenseShape, Error as CoreError, Quantity, memory};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -186,15 +186,7 @@ impl Cpu {
         let shape = weights.shape();
         let (n, m, samples) = (shape.n_inputs(), shape.n_neurons(), shape.samples_in(inputs.len())?);
         check_thresholds(inputs, weights.input_one, Quantity::Value)?;
-        let failed = || CoreError::Memory {
-            what: Quantity::Counts,
-            bytes: samples as u128 * m as u128 * 8,
-            available: None,
-        };
-        let len = samples.checked_mul(m).ok_or_else(failed)?;
-        let mut counts = Vec::new();
-        counts.try_reserve_exact(len).map_err(|_| failed())?;
-        counts.resize(len, 0_u64);
+        let mut counts = memory::zeros(samples as u128 * m as u128, Quantity::Counts)?;
 
         let threads = self.threads();
         let tiles: Vec<Tile<'_>> = if samples < threads {

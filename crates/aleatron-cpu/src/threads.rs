@@ -25,6 +25,10 @@ impl Pool {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
+        let most = rayon::max_num_threads();
+        if threads - 1 > most {
+            return Err(Error::Threads { threads, reason: format!("a pool has at most {most}") });
+        }
         let build = |workers| {
             let builder = rayon::ThreadPoolBuilder::new();
             builder.num_threads(workers).thread_name(|i| format!("aleatron-{i}")).build()

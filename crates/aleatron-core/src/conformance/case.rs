@@ -256,7 +256,7 @@ fn encode_rows(
     first: StreamAddress,
 ) -> StreamMatrix {
     let mut words = Vec::new();
-    for (row, thresholds) in (first.row..).zip(thresholds.chunks(per_row)) {
+    for (row, thresholds) in (first.row..=u32::MAX).zip(thresholds.chunks(per_row)) {
         for (unit, &threshold) in (0..).zip(thresholds) {
             words.extend(reference::encode(threshold, length, first.at_row(row).at_unit(unit)).into_words());
         }

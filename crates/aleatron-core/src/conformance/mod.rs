@@ -43,7 +43,7 @@ impl Reference {
         match case {
             Case::Encode { thresholds, length, address } => thresholds
                 .iter()
-                .zip(address.unit..)
+                .zip(address.unit..=u32::MAX)
                 .flat_map(|(&t, unit)| reference::encode(t, *length, address.at_unit(unit)).into_words())
                 .collect(),
             Case::Pack { bits } => case::pack(bits),

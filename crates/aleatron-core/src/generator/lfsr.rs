@@ -182,8 +182,9 @@ impl Lfsr {
         if (self.width, self.mask) != (other.width, other.mask) {
             return None;
         }
-        let forwards = self.values().take(within + 1).position(|state| state == other.seed);
-        let backwards = other.values().take(within + 1).position(|state| state == self.seed);
+        let states = within.saturating_add(1);
+        let forwards = self.values().take(states).position(|state| state == other.seed);
+        let backwards = other.values().take(states).position(|state| state == self.seed);
         [forwards, backwards].into_iter().flatten().min()
     }
 }

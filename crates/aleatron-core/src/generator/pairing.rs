@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{Lfsr, Sequence};
 use crate::error::{Error, Quantity, Result};
+use crate::memory;
 use crate::stream::{Length, StreamMatrix, WORD_BITS};
 
 /// How many independent sequences the streams of a layer share.
@@ -113,12 +114,7 @@ impl Pairing {
 /// Row r of the streams has sequence `r % period`.
 fn encode(first: &Sequence, thresholds: &[u64], period: usize, length: Length) -> Result<StreamMatrix> {
     let mut words = StreamMatrix::zeros(thresholds.len(), length)?.into_words();
-    let mut values = Vec::new();
-    values.try_reserve_exact(length.bits()).map_err(|_| Error::Memory {
-        what: Quantity::Sequence,
-        bytes: length.bits() as u128 * 4,
-        available: None,
-    })?;
+    let mut values = memory::with_capacity(length.bits() as u128, Quantity::Sequence)?;
     for q in 0..period.min(thresholds.len()) {
         values.clear();
         values.extend(first.nth(q)?.values().take(length.bits()));

@@ -7,6 +7,7 @@
 use super::{Sequence, Width};
 use crate::dense::Polarity;
 use crate::error::{Error, Quantity, Result};
+use crate::memory;
 use crate::stream::Length;
 
 /// The products of one input stream with every weight threshold, for one pair of sequences.
@@ -49,7 +50,7 @@ impl PrefixCounts {
     pub fn new(inputs: &Sequence, weights: &Sequence, length: Length, polarity: Polarity) -> Result<Self> {
         check_length(length.bits())?;
         let collect = |sequence: &Sequence| -> Result<Vec<u32>> {
-            let mut values = with_capacity(length.bits())?;
+            let mut values = memory::with_capacity(length.bits() as u128, Quantity::CountTable)?;
             values.extend(sequence.values().take(length.bits()));
             Ok(values)
         };
@@ -76,8 +77,7 @@ impl PrefixCounts {
         let (input_ones, weight_ones) = (ones(inputs, widths[0])?, ones(weights, widths[1])?);
         // A counting sort: the next free place of each input integer.
         let mut places = input_ones.clone();
-        let mut ordered = with_capacity(bits)?;
-        ordered.resize(bits, 0);
+        let mut ordered = memory::zeros(bits as u128, Quantity::CountTable)?;
         for (&u, &w) in inputs.iter().zip(weights) {
             let place = &mut places[u as usize];
             ordered[*place as usize] = w as u16;
@@ -151,7 +151,7 @@ impl CountTable {
     /// [`Error::Memory`] where they do not fit.
     pub fn from_prefixes(prefixes: &PrefixCounts) -> Result<Self> {
         let (row_len, n_rows) = (prefixes.row_len(), prefixes.input_ones.len());
-        let mut counts = with_capacity(row_len * n_rows)?;
+        let mut counts = memory::with_capacity(row_len as u128 * n_rows as u128, Quantity::CountTable)?;
         (0..n_rows as u64).for_each(|input| prefixes.append_row(input, &mut counts));
         Ok(Self { row_len, counts })
     }
@@ -213,16 +213,4 @@ fn ones(values: &[u32], width: Width) -> Result<Vec<u32>> {
         *entry = sum;
     }
     Ok(ones)
-}
-
-fn with_capacity<T>(len: usize) -> Result<Vec<T>> {
-    let mut out = Vec::new();
-    match out.try_reserve_exact(len) {
-        Ok(()) => Ok(out),
-        Err(_) => Err(Error::Memory {
-            what: Quantity::CountTable,
-            bytes: len as u128 * size_of::<T>() as u128,
-            available: None,
-        }),
-    }
 }

@@ -4,6 +4,7 @@
 //! spikes and its potential becomes `v_reset`.
 
 use crate::error::{Error, Quantity, Result};
+use crate::memory;
 
 /// The constants of a layer of f32 neurons.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,22 +49,24 @@ impl LifLayer {
     ///
     /// # Errors
     /// [`Error::Zero`] without neurons, [`Error::OutOfRange`] where a constant is not finite (its index is its
-    /// place in [`LifLayerParams`]).
+    /// place in [`LifLayerParams`]), [`Error::Memory`] where the neurons do not fit.
     pub fn new(n: usize, params: LifLayerParams) -> Result<Self> {
         if n == 0 {
             return Err(Error::Zero(Quantity::Neurons));
         }
         let LifLayerParams { v_rest, v_reset, v_threshold, alpha, resistance } = params;
         finite(&[v_rest, v_reset, v_threshold, alpha, resistance])?;
-        Ok(Self { params, voltages: vec![v_rest; n] })
+        let mut voltages = memory::zeros(n as u128, Quantity::Neurons)?;
+        voltages.fill(v_rest);
+        Ok(Self { params, voltages })
     }
 
     /// One step of every neuron: its current, its noise if any, and 1.0 into `spikes` where it spiked. On an
     /// error no potential has moved.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where a slice does not hold one number per neuron, [`Error::OutOfRange`] where a current
-    /// or a noise is not finite.
+    /// [`Error::Mismatch`] where a slice does not hold one number per neuron, [`Error::OutOfRange`] where a current,
+    /// a noise or the potential they lead to is not finite.
     pub fn step(&mut self, currents: &[f32], noise: Option<&[f32]>, spikes: &mut [f32]) -> Result<()> {
         let expected = self.voltages.len();
         let noise_len = noise.map_or(expected, <[f32]>::len);
@@ -79,9 +82,16 @@ impl LifLayer {
         finite(currents)?;
         finite(noise.unwrap_or_default())?;
         let p = self.params;
-        for (i, v) in self.voltages.iter_mut().enumerate() {
+        let next = |i: usize, v: f32| {
             let noise = noise.map_or(0.0, |noise| noise[i]);
-            *v += (p.v_rest - *v) * p.alpha + currents[i] * p.resistance + noise;
+            v + ((p.v_rest - v) * p.alpha + currents[i] * p.resistance + noise)
+        };
+        let reached = |(i, &v): (usize, &f32)| (i, next(i, v));
+        if let Some((i, v)) = self.voltages.iter().enumerate().map(reached).find(|(_, v)| !v.is_finite()) {
+            return Err(not_finite(i, v));
+        }
+        for (i, v) in self.voltages.iter_mut().enumerate() {
+            *v = next(i, *v);
             let spiked = *v >= p.v_threshold;
             spikes[i] = f32::from(u8::from(spiked));
             if spiked {
@@ -111,13 +121,12 @@ impl LifLayer {
 
 fn finite(values: &[f32]) -> Result<()> {
     match values.iter().position(|value| !value.is_finite()) {
-        Some(index) => Err(Error::OutOfRange {
-            what: Quantity::Value,
-            index,
-            value: f64::from(values[index]),
-            low: f32::MIN.into(),
-            high: f32::MAX.into(),
-        }),
+        Some(index) => Err(not_finite(index, values[index])),
         None => Ok(()),
     }
+}
+
+fn not_finite(index: usize, value: f32) -> Error {
+    let (low, high) = (f32::MIN.into(), f32::MAX.into());
+    Error::OutOfRange { what: Quantity::Value, index, value: value.into(), low, high }
 }

@@ -4,7 +4,7 @@ use super::InputPlan;
 use crate::{Result, SampleSeed};
 use aleatron_core::threshold::thresholds;
 use aleatron_core::{
-    DenseShape, Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, weights,
+    DenseShape, Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, memory, weights,
 };
 use aleatron_cpu::{Cpu, WordBuffer};
 use std::fmt;
@@ -82,13 +82,10 @@ impl DenseLayer {
     /// A layer without weights yet, all its memory taken.
     fn allocate(spec: DenseSpec) -> Result<Self> {
         let shape = &spec.shape;
-        let streams = WordBuffer::zeroed(shape.weight_words(), Quantity::Weights)?;
-        let mut weights = Vec::new();
-        weights.try_reserve_exact(shape.n_weights()).map_err(|_| Error::Memory {
-            what: Quantity::Weights,
-            bytes: shape.n_weights() as u128 * 8 + shape.weight_bytes() as u128,
-            available: aleatron_cpu::available_memory(),
-        })?;
+        let (n_weights, what) = (shape.n_weights() as u128, Quantity::Weights);
+        memory::check(n_weights * 8 + shape.weight_bytes() as u128, what)?;
+        let weights = memory::with_capacity(n_weights, what)?;
+        let streams = WordBuffer::zeroed(shape.weight_words(), what)?;
         Ok(Self { spec, weights, streams, ones: Vec::new() })
     }
 
@@ -147,6 +144,7 @@ impl DenseLayer {
         let shape = &self.spec.shape;
         InputPlan {
             n_inputs: shape.n_inputs(),
+            n_neurons: shape.n_neurons(),
             length: shape.length(),
             polarity: shape.polarity(),
             layer: self.spec.layer,
@@ -167,7 +165,7 @@ impl DenseLayer {
     ///
     /// # Errors
     /// [`Error::Ragged`] where the values are not whole samples, [`Error::OutOfRange`] with the first value outside the
-    /// interval of the polarity, [`Error::TooLarge`] past 2^32 samples.
+    /// interval of the polarity, [`Error::TooLarge`] past 2^32 samples, [`Error::Memory`] where the counts do not fit.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         self.plan().count(values, seed.into(), |cpu, inputs| self.count(cpu, inputs))
     }
@@ -175,7 +173,8 @@ impl DenseLayer {
     /// The counts of streams encoded before, row-major of samples by neurons; see [`super::encode_inputs`].
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the streams have another length, [`Error::Ragged`] where they are not whole samples.
+    /// [`Error::Mismatch`] where the streams have another length, [`Error::Ragged`] where they are not whole samples,
+    /// [`Error::DirtyTail`] where one has been given ones past its length, [`Error::Memory`] where the counts do not fit.
     pub fn counts_encoded(&self, inputs: &StreamMatrix) -> Result<Vec<u64>> {
         Ok(self.count(&Cpu::current()?, self.plan().encoded(inputs)?)?)
     }

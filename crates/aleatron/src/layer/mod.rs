@@ -13,8 +13,9 @@ pub use sequence::{Counting, SequenceLayer};
 pub use sparse::{SparseLayer, SparseSpec};
 
 use crate::{Result, SampleSeed};
+use aleatron_core::stream::check_words;
 use aleatron_core::threshold::thresholds;
-use aleatron_core::{Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix};
+use aleatron_core::{Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, memory};
 use aleatron_cpu::{Cpu, WordBuffer};
 
 /// Words of input streams made at a time: a batch of any size takes no more scratch memory than this.
@@ -23,6 +24,7 @@ const PIECE_WORDS: usize = 1 << 20;
 /// The inputs of a layer: what encoding needs to know.
 struct InputPlan {
     n_inputs: usize,
+    n_neurons: usize,
     length: Length,
     polarity: Polarity,
     layer: LayerIndex,
@@ -44,25 +46,26 @@ impl InputPlan {
             }
             .into());
         }
-        let cpu = Cpu::current()?;
-        let inputs = thresholds(values, self.polarity, Quantity::Value)?;
-        let row_words = self.n_inputs * self.length.words();
         let n_samples = values.len() / self.n_inputs;
-        let per_piece = (PIECE_WORDS / row_words).clamp(1, n_samples.max(1));
+        let (rows, limit) = (u128::from(seed.first_sample) + n_samples as u128, 1 << 32);
+        if rows > limit {
+            return Err(Error::TooLarge { what: Quantity::Row, actual: rows, limit }.into());
+        }
+        let inputs = thresholds(values, self.polarity, Quantity::Value)?;
+        let mut counts = memory::with_capacity(n_samples as u128 * self.n_neurons as u128, Quantity::Counts)?;
+        if n_samples == 0 {
+            return Ok(counts);
+        }
+        let cpu = Cpu::current()?;
+        let row_words = self.n_inputs * self.length.words();
+        let per_piece = (PIECE_WORDS / row_words).clamp(1, n_samples);
         let mut words = WordBuffer::zeroed(per_piece * row_words, Quantity::EncodedInputs)?;
-        let mut counts = Vec::new();
-        let mut row = u64::from(seed.first_sample);
-        for piece in inputs.chunks(per_piece * self.n_inputs) {
-            let first_row = u32::try_from(row).map_err(|_| Error::TooLarge {
-                what: Quantity::Row,
-                actual: row.into(),
-                limit: u32::MAX.into(),
-            })?;
+        let first_rows = (seed.first_sample..=u32::MAX).step_by(per_piece);
+        for (piece, first_row) in inputs.chunks(per_piece * self.n_inputs).zip(first_rows) {
             let address = StreamAddress::input(seed.seed, 0, first_row).in_layer(self.layer);
             let words = &mut words[..piece.len() * self.length.words()];
             cpu.encode_rows_into(piece, self.n_inputs, self.length, address, words)?;
             counts.append(&mut count(&cpu, words)?);
-            row += (piece.len() / self.n_inputs) as u64;
         }
         Ok(counts)
     }
@@ -76,7 +79,7 @@ impl InputPlan {
         Err(Error::Mismatch { what: Quantity::Inputs, expected, actual }.into())
     }
 
-    /// The words of streams made before, checked to be whole samples of this layer's length.
+    /// The words of streams made before, checked to be whole samples of this layer's length with clean tails.
     fn encoded<'a>(&self, streams: &'a StreamMatrix) -> Result<&'a [u64]> {
         let (expected, actual) = (self.length.bits(), streams.length().bits());
         if expected != actual {
@@ -86,6 +89,7 @@ impl InputPlan {
             let (actual, divisor) = (streams.rows(), self.n_inputs);
             return Err(Error::Ragged { what: Quantity::Streams, actual, divisor }.into());
         }
+        check_words(streams.words(), streams.rows(), self.length)?;
         Ok(streams.words())
     }
 }
@@ -104,8 +108,9 @@ impl InputPlan {
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a value outside the interval of `polarity`, [`Error::Ragged`] where the values are not whole
-/// samples, [`Error::Memory`] where the streams do not fit.
+/// [`Error::Zero`] without inputs, [`Error::OutOfRange`] for a value outside the interval of `polarity`, [`Error::Ragged`]
+/// where the values are not whole samples, [`Error::TooLarge`] past 2^32 samples, [`Error::Memory`] where the streams do
+/// not fit.
 pub fn encode_inputs(
     values: &[f64],
     n_inputs: usize,
@@ -113,6 +118,9 @@ pub fn encode_inputs(
     polarity: Polarity,
     seed: impl Into<SampleSeed>,
 ) -> Result<StreamMatrix> {
+    if n_inputs == 0 {
+        return Err(Error::Zero(Quantity::Inputs).into());
+    }
     let SampleSeed { seed, first_sample } = seed.into();
     let thresholds = thresholds(values, polarity, Quantity::Value)?;
     let address = StreamAddress::input(seed, 0, first_sample);

@@ -4,7 +4,7 @@ use super::InputPlan;
 use crate::{Result, SampleSeed};
 use aleatron_core::threshold::thresholds;
 use aleatron_core::{
-    Connections, Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, weights,
+    Connections, Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, memory, weights,
 };
 use aleatron_cpu::{Cpu, WordBuffer};
 use std::fmt;
@@ -54,6 +54,7 @@ impl SparseLayer {
     /// # Errors
     /// [`Error::Memory`] with the bytes the layer would take where it does not fit.
     pub fn random(spec: SparseSpec) -> Result<Self> {
+        check_memory(&spec)?;
         let SparseSpec { connections, polarity, seed, layer, .. } = &spec;
         let neurons = (0..connections.n_neurons()).zip(0..=u32::MAX);
         let weights = neurons.flat_map(|(row, neuron)| {
@@ -70,6 +71,7 @@ impl SparseLayer {
     /// [`Error::Mismatch`] where there is not one weight per connection, [`Error::OutOfRange`] with the first weight
     /// outside the interval of the polarity, [`Error::Memory`] where the layer does not fit.
     pub fn from_weights(spec: SparseSpec, weights: &[f64]) -> Result<Self> {
+        check_memory(&spec)?;
         let words = spec.connections.len().saturating_mul(spec.length.words());
         let streams = WordBuffer::zeroed(words, Quantity::Weights)?;
         let mut layer = Self { spec, weights: Vec::new(), streams };
@@ -115,7 +117,13 @@ impl SparseLayer {
 
     fn plan(&self) -> InputPlan {
         let SparseSpec { connections, length, polarity, layer, .. } = &self.spec;
-        InputPlan { n_inputs: connections.n_inputs(), length: *length, polarity: *polarity, layer: *layer }
+        InputPlan {
+            n_inputs: connections.n_inputs(),
+            n_neurons: connections.n_neurons(),
+            length: *length,
+            polarity: *polarity,
+            layer: *layer,
+        }
     }
 
     /// The counts of one sample, one per neuron.
@@ -132,7 +140,7 @@ impl SparseLayer {
     ///
     /// # Errors
     /// [`Error::Ragged`] where the values are not whole samples, [`Error::OutOfRange`] with the first value outside the
-    /// interval of the polarity, [`Error::TooLarge`] past 2^32 samples.
+    /// interval of the polarity, [`Error::TooLarge`] past 2^32 samples, [`Error::Memory`] where the counts do not fit.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         self.plan().count(values, seed.into(), |cpu, inputs| self.count(cpu, inputs))
     }
@@ -140,7 +148,8 @@ impl SparseLayer {
     /// The counts of streams encoded before, row-major of samples by neurons; see [`super::encode_inputs`].
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the streams have another length, [`Error::Ragged`] where they are not whole samples.
+    /// [`Error::Mismatch`] where the streams have another length, [`Error::Ragged`] where they are not whole samples,
+    /// [`Error::DirtyTail`] where one has been given ones past its length, [`Error::Memory`] where the counts do not fit.
     pub fn counts_encoded(&self, inputs: &StreamMatrix) -> Result<Vec<u64>> {
         Ok(self.count(&Cpu::current()?, self.plan().encoded(inputs)?)?)
     }
@@ -180,4 +189,10 @@ impl fmt::Debug for SparseLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SparseLayer").field("spec", &self.spec).finish_non_exhaustive()
     }
+}
+
+/// Checks that weights and their streams would fit, before either is made.
+fn check_memory(spec: &SparseSpec) -> aleatron_core::Result<()> {
+    let bytes = spec.connections.len() as u128 * (8 + spec.length.words() as u128 * 8);
+    memory::check(bytes, Quantity::Weights)
 }
