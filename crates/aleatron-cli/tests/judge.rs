@@ -166,6 +166,42 @@ fn tables_hold_the_known_values() {
     }
 }
 
+/// The same cells on a GPU, times aside; the software one of Mesa if no other is named.
+#[cfg(feature = "gpu")]
+#[test]
+fn a_gpu_finds_the_same() {
+    let cells = |device: &str| {
+        let arguments = [
+            "eval",
+            "--lengths",
+            "8,40",
+            "--generators",
+            "bernoulli,sobol",
+            "--seeds",
+            "1",
+            "--json",
+            "--device",
+        ];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aleatron"));
+        if std::env::var_os("SC_GPU_ADAPTER").is_none() {
+            command.env("SC_GPU_ADAPTER", "llvmpipe");
+        }
+        let output = command.args(arguments).arg(device).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut evaluation: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(evaluation["plan"]["device"], device);
+        let cells = evaluation["cells"].as_array_mut().unwrap();
+        for cell in cells.iter_mut() {
+            for time in ["seconds", "samples_per_second", "bit_macs_per_second"] {
+                assert!(cell.as_object_mut().unwrap().remove(time).is_some());
+            }
+        }
+        cells.clone()
+    };
+    assert_eq!(cells("gpu"), cells("cpu"));
+    assert!(fault(&aleatron(&["eval", "--device", "tpu"])).contains("there is no device"));
+}
+
 /// Ctrl-C leaves what was finished, as a table and as a file.
 #[cfg(unix)]
 #[test]

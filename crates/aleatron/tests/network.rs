@@ -6,7 +6,7 @@ use aleatron::data::Dataset;
 use aleatron::layer::{Counting, DenseSpec, SequenceLayer};
 use aleatron::network::file::{Tensor, read_tensors};
 use aleatron::network::{Activation, FeatureMap, Generator, Layer, Network, NetworkError, top_class};
-use aleatron::{DenseLayer, DenseShape, Error, LayerIndex, Length, Polarity};
+use aleatron::{DenseLayer, DenseShape, Device, Error, LayerIndex, Length, Polarity};
 
 fn sobol(dimension: u32) -> Sequence {
     Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap())
@@ -117,7 +117,7 @@ fn layers_can_have_generators_of_their_own() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let length = Length::new(16).unwrap();
     let scores = |generators: &[Generator]| {
-        let streams = network.to_streams_by_layer(length, generators)?;
+        let streams = network.to_streams_by_layer(length, generators, Device::Cpu)?;
         Ok::<_, Error>(streams.forward(&data.features()[..640], 0)?.scores)
     };
     let (sobol, bernoulli) = (sobol_pair(), Generator::Bernoulli { seed: 3 });

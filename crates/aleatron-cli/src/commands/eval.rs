@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use crate::{Verdict, interrupt, output};
+use aleatron::Device;
 use aleatron::core::generator::{Sharing, Width};
 use aleatron::data::Dataset;
 use aleatron::eval::{Evaluation, GeneratorSpec, Plan, Progress, evaluate, report};
@@ -39,9 +40,9 @@ pub(crate) struct Arguments {
     /// How many independent sequences streams share.
     #[arg(long, value_enum, default_value_t)]
     sharing: SharingName,
-    /// Where to run.
-    #[arg(long, value_enum, default_value_t)]
-    device: DeviceName,
+    /// Where to run: auto (wherever it is faster), cpu or gpu. It changes times and nothing else.
+    #[arg(long, default_value_t)]
+    device: Device,
     /// Write a page (index.html) and the full result (evaluation.json) into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -62,15 +63,6 @@ enum SharingName {
     Input,
     /// One for every stream.
     Stream,
-}
-
-#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
-enum DeviceName {
-    /// Whichever is faster, which for evaluations is the CPU.
-    #[default]
-    Auto,
-    /// The CPU.
-    Cpu,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -136,9 +128,8 @@ impl Arguments {
             SharingName::Input => Sharing::OnePerInput,
             SharingName::Stream => Sharing::OnePerStream,
         };
-        match self.device {
-            DeviceName::Auto | DeviceName::Cpu => Ok(plan),
-        }
+        plan.device = self.device;
+        Ok(plan)
     }
 }
 

@@ -8,10 +8,14 @@ mod gpu;
 mod layer;
 #[cfg(feature = "gpu")]
 pub mod placement;
+#[cfg(feature = "gpu")]
+mod sequence;
 
 #[cfg(feature = "gpu")]
 pub use gpu::{DEFAULT_MAX_BATCH, GpuDenseLayer};
 pub use layer::DeviceLayer;
+#[cfg(feature = "gpu")]
+pub(crate) use sequence::SequenceTwin;
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! What to evaluate.
 
 use super::error::PlanError;
-use crate::Result;
 use crate::network::Generator;
+use crate::{Device, Result};
 use aleatron_core::generator::{Halton, Lfsr, Pairing, Ramp, Sequence, Sharing, Sobol, Width};
 use std::fmt;
 use std::str::FromStr;
@@ -22,6 +22,8 @@ pub struct Plan {
     pub sharing: Sharing,
     /// Leads at which samples stop early, in standard deviations of counting noise; see [`super::EarlyStop`].
     pub margins: Vec<f64>,
+    /// Where to run. It changes times and nothing else.
+    pub device: Device,
 }
 
 impl Default for Plan {
@@ -34,6 +36,7 @@ impl Default for Plan {
             width: Width::EIGHT,
             sharing: Sharing::OneForAll,
             margins: vec![0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0],
+            device: Device::Auto,
         }
     }
 }

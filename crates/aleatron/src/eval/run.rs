@@ -133,7 +133,8 @@ impl Passes<'_> {
     ) -> Result<Option<Pass>> {
         let network = self.network;
         let generator = self.spec.generator(self.seed, self.plan.width, self.plan.sharing)?;
-        let streams = network.to_streams(Length::new(cycles)?, &generator)?;
+        let generators = vec![generator; network.layers().len()];
+        let streams = network.to_streams_by_layer(Length::new(cycles)?, &generators, self.plan.device)?;
         for warning in streams.warnings() {
             let text = format!("{}: {warning}", self.spec);
             if !warnings.contains(&text) {
@@ -315,6 +316,6 @@ fn summarize_plan(plan: &Plan) -> PlanSummary {
         width: plan.width.bits(),
         sharing: sharing.to_owned(),
         margins: plan.margins.clone(),
-        device: "cpu".to_owned(),
+        device: plan.device.to_string(),
     }
 }

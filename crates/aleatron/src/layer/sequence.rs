@@ -1,7 +1,7 @@
 //! The dense layer whose streams share deterministic sequences, as most hardware has it.
 
-use crate::{Error, Result};
-use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sharing, Warning};
+use crate::{Device, Error, Result};
+use aleatron_core::generator::{CountTable, Pairing, Sharing, Warning};
 use aleatron_core::{DenseShape, Error as CoreError, Quantity};
 use aleatron_cpu::{Cpu, TabledWeights};
 
@@ -12,6 +12,18 @@ pub enum Counting {
     Tables,
     /// Every bit is made and multiplied; for everything.
     Bits,
+}
+
+impl Counting {
+    /// Tables wherever there can be any.
+    #[must_use]
+    pub fn best(pairing: &Pairing) -> Self {
+        let widest = pairing.inputs.width().max(pairing.weights.width()).bits();
+        match pairing.sharing {
+            Sharing::OneForAll | Sharing::OnePerInput if widest <= CountTable::MAX_WIDTH => Self::Tables,
+            _ => Self::Bits,
+        }
+    }
 }
 
 /// A dense layer with shared sequences.
@@ -42,26 +54,26 @@ pub struct SequenceLayer {
 #[derive(Debug)]
 enum Weights {
     Tables(TabledWeights),
-    Bits { words: Vec<u64>, ones: Vec<u64> },
+    Bits {
+        words: Vec<u64>,
+        ones: Vec<u64>,
+    },
+    #[cfg(feature = "gpu")]
+    Gpu {
+        twin: crate::device::SequenceTwin,
+        counting: Counting,
+    },
 }
 
 impl SequenceLayer {
-    /// A layer with the given weights, row-major of neurons by inputs, counting in the way that is faster.
+    /// A layer on the CPU with the given weights, row-major of neurons by inputs, counting in the way that is faster.
     ///
     /// # Errors
     /// [`CoreError::Mismatch`] where there is not one weight per neuron and input, [`CoreError::OutOfRange`] with the first
     /// weight outside the interval of the polarity, [`CoreError::TooLarge`] where a generator has too few sequences,
     /// [`CoreError::Memory`] where the layer does not fit.
     pub fn new(shape: DenseShape, pairing: Pairing, weights: &[f64]) -> Result<Self> {
-        let widest = pairing.inputs.width().max(pairing.weights.width()).bits();
-        let tables = match pairing.sharing {
-            Sharing::OneForAll => widest <= CountTable::MAX_WIDTH,
-            // A row costs as much as the bits it saves when it is as long as they are.
-            Sharing::OnePerInput => widest <= PrefixCounts::MAX_WIDTH.min(CountTable::MAX_WIDTH),
-            Sharing::OnePerStream => false,
-        };
-        let counting = if tables { Counting::Tables } else { Counting::Bits };
-        Self::with_counting(shape, pairing, weights, counting)
+        Self::with_counting(shape, pairing, weights, Counting::best(&pairing))
     }
 
     /// Like [`Self::new`], counting as told.
@@ -74,14 +86,9 @@ impl SequenceLayer {
         weights: &[f64],
         counting: Counting,
     ) -> Result<Self> {
-        let (n, m) = (shape.n_inputs(), shape.n_neurons());
-        let (expected, actual) = (shape.n_weights(), weights.len());
-        if expected != actual {
-            return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
-        }
-        let width = pairing.weights.width();
-        let thresholds = width.thresholds(weights, shape.polarity(), Quantity::Weight)?;
-        let warnings = pairing.warnings(n, m)?;
+        let n = shape.n_inputs();
+        let thresholds = weight_thresholds(&shape, &pairing, weights)?;
+        let warnings = pairing.warnings(n, shape.n_neurons())?;
         let weights = match counting {
             Counting::Tables => Weights::Tables(TabledWeights::new(shape, &pairing, &thresholds)?),
             Counting::Bits => {
@@ -91,6 +98,28 @@ impl SequenceLayer {
             }
         };
         Ok(Self { shape, pairing, warnings, weights })
+    }
+
+    /// Like [`Self::new`], on a device. For [`Device::Auto`] that is the CPU, unless `ALEATRON_DEVICE` says otherwise: tables
+    /// leave so little to do that sending it elsewhere takes longer.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; [`Error::Gpu`] where `device` is the GPU and there is none or it cannot hold the layer,
+    /// [`Error::NotBuilt`] where this build has no GPU support.
+    pub fn on_device(shape: DenseShape, pairing: Pairing, weights: &[f64], device: Device) -> Result<Self> {
+        match device.resolved()? {
+            Device::Auto | Device::Cpu => Self::new(shape, pairing, weights),
+            #[cfg(feature = "gpu")]
+            Device::Gpu => {
+                let thresholds = weight_thresholds(&shape, &pairing, weights)?;
+                let warnings = pairing.warnings(shape.n_inputs(), shape.n_neurons())?;
+                let counting = Counting::best(&pairing);
+                let twin = crate::device::SequenceTwin::new(shape, pairing, thresholds, counting)?;
+                Ok(Self { shape, pairing, warnings, weights: Weights::Gpu { twin, counting } })
+            }
+            #[cfg(not(feature = "gpu"))]
+            Device::Gpu => Err(Error::NotBuilt),
+        }
     }
 
     /// Inputs, neurons, length and polarity.
@@ -117,6 +146,8 @@ impl SequenceLayer {
         match self.weights {
             Weights::Tables(_) => Counting::Tables,
             Weights::Bits { .. } => Counting::Bits,
+            #[cfg(feature = "gpu")]
+            Weights::Gpu { counting, .. } => counting,
         }
     }
 
@@ -132,6 +163,8 @@ impl SequenceLayer {
         let cpu = Cpu::current()?;
         match &self.weights {
             Weights::Tables(weights) => Ok(cpu.table_counts(weights, &thresholds)?),
+            #[cfg(feature = "gpu")]
+            Weights::Gpu { twin, .. } => twin.counts(&thresholds),
             Weights::Bits { words, ones } => {
                 let per_piece = (super::PIECE_WORDS / shape.row_words()).max(1);
                 let count = |piece: &[u64]| -> Result<Vec<u64>, CoreError> {
@@ -151,4 +184,13 @@ impl SequenceLayer {
     pub fn forward(&self, values: &[f64]) -> Result<Vec<f64>> {
         Ok(self.counts(values)?.into_iter().map(|count| self.shape.decode(count)).collect())
     }
+}
+
+/// The thresholds of a layer's weights.
+fn weight_thresholds(shape: &DenseShape, pairing: &Pairing, weights: &[f64]) -> Result<Vec<u64>> {
+    let (expected, actual) = (shape.n_weights(), weights.len());
+    if expected != actual {
+        return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
+    }
+    Ok(pairing.weights.width().thresholds(weights, shape.polarity(), Quantity::Weight)?)
 }

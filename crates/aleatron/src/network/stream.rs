@@ -3,7 +3,7 @@
 use super::Network;
 use super::error::NetworkError;
 use crate::layer::{DenseLayer, DenseSpec, SequenceLayer};
-use crate::{Result, SampleSeed};
+use crate::{Device, DeviceLayer, Result, SampleSeed};
 use aleatron_core::generator::{Pairing, Warning};
 use aleatron_core::{DenseShape, LayerIndex, Length, Polarity};
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ struct StreamLayer {
 
 #[derive(Debug)]
 enum Kind {
-    Bernoulli { layer: DenseLayer, seed: u64 },
-    Sequences(SequenceLayer),
+    Bernoulli { layer: Box<DeviceLayer>, seed: u64 },
+    Sequences(Box<SequenceLayer>),
 }
 
 /// How far the counts of a layer are from those of exact products of the same encoded inputs and weights.
@@ -69,19 +69,25 @@ pub struct StreamOutput {
 }
 
 impl Network {
-    /// Prepares the network to run as streams of `length` bits, all of them from `generator`.
+    /// Prepares the network to run as streams of `length` bits, all of them from `generator`, on the CPU.
     ///
     /// # Errors
     /// [`NetworkError::Layer`] with the layer that cannot be prepared and why: too few sequences, too little memory.
     pub fn to_streams(&self, length: Length, generator: &Generator) -> Result<StreamNetwork<'_>> {
-        self.to_streams_by_layer(length, &vec![*generator; self.layers.len()])
+        self.to_streams_by_layer(length, &vec![*generator; self.layers.len()], Device::Cpu)
     }
 
-    /// Like [`Self::to_streams`], with a generator for each layer.
+    /// Like [`Self::to_streams`], with a generator for each layer, on a device.
     ///
     /// # Errors
-    /// As [`Self::to_streams`], and [`NetworkError::Generators`] where there is not one generator per layer.
-    pub fn to_streams_by_layer(&self, length: Length, generators: &[Generator]) -> Result<StreamNetwork<'_>> {
+    /// As [`Self::to_streams`], [`NetworkError::Generators`] where there is not one generator per layer, and
+    /// [`NetworkError::Layer`] where the device is not there or cannot hold a layer.
+    pub fn to_streams_by_layer(
+        &self,
+        length: Length,
+        generators: &[Generator],
+        device: Device,
+    ) -> Result<StreamNetwork<'_>> {
         let (expected, actual) = (self.layers.len(), generators.len());
         if expected != actual {
             return Err(NetworkError::Generators { expected, actual }.into());
@@ -93,10 +99,12 @@ impl Network {
             let kind = match *generator {
                 Generator::Bernoulli { seed } => {
                     let spec = DenseSpec { shape, seed, layer: LayerIndex::new(k)? };
-                    Kind::Bernoulli { layer: DenseLayer::from_weights(spec, &encoded_weights)?, seed }
+                    let layer = DeviceLayer::new(DenseLayer::from_weights(spec, &encoded_weights)?, device)?;
+                    Kind::Bernoulli { layer: Box::new(layer), seed }
                 }
                 Generator::Sequences(pairing) => {
-                    Kind::Sequences(SequenceLayer::new(shape, pairing, &encoded_weights)?)
+                    let layer = SequenceLayer::on_device(shape, pairing, &encoded_weights, device)?;
+                    Kind::Sequences(Box::new(layer))
                 }
             };
             Ok(StreamLayer { encoded_weights, kind })
