@@ -53,6 +53,7 @@ fn member(zip: &[u8], wanted: &str) -> Result<Option<Vec<u8>>, &'static str> {
     let from = zip.len().saturating_sub(22 + 65_535);
     let end = zip[from..].windows(4).rposition(|window| window == b"PK\x05\x06");
     let end = from + end.ok_or("this is not an .npz archive")?;
+    integer(zip, end + 20, 2).ok_or(BROKEN)?;
     let mut at = integer(zip, end + 16, 4).ok_or(BROKEN)?;
     for _ in 0..integer(zip, end + 10, 2).ok_or(BROKEN)? {
         let field = |offset, n| at.checked_add(offset).and_then(|at| integer(zip, at, n)).ok_or(BROKEN);
