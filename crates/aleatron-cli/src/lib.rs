@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod gpus;
 mod interrupt;
 mod output;
 
@@ -23,6 +24,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure how fast this machine is.
+    Bench(commands::bench::Arguments),
     /// Judge a network as bit streams: accuracy against length and generator.
     Eval(commands::eval::Arguments),
     /// Show version, SIMD tiers, threads and processors.
@@ -70,6 +73,7 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
         }
     };
     let result = match arguments.command {
+        Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Tables(arguments) => commands::tables::run(&arguments),

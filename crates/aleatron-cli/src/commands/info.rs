@@ -1,7 +1,7 @@
 //! `aleatron info`: what this is and what it runs on.
 
 use super::Outcome;
-use crate::{Host, Verdict, output};
+use crate::{Host, Verdict, gpus, output};
 use aleatron::{Tier, VERSION, get_num_threads, simd_tier};
 use serde::Serialize;
 
@@ -19,6 +19,7 @@ struct Info<'a> {
     tier: &'static str,
     tiers: Vec<&'static str>,
     threads: usize,
+    gpus: Vec<gpus::Gpu>,
     #[serde(skip_serializing_if = "Host::is_empty")]
     host: &'a Host,
 }
@@ -30,6 +31,7 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
         tier: simd_tier()?,
         tiers: Tier::available().into_iter().map(Tier::name).collect(),
         threads: get_num_threads()?,
+        gpus: gpus::list(),
         host,
     };
     if arguments.json {
@@ -40,6 +42,12 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
     output::line(format!("Processor: {}", info.processor))?;
     output::line(format!("SIMD tier: {} (available: {})", info.tier, info.tiers.join(", ")))?;
     output::line(format!("Threads:   {}", info.threads))?;
+    for gpu in &info.gpus {
+        output::line(format!("GPU:       {gpu}"))?;
+    }
+    if let Some(hint) = gpus::hint(&info.gpus) {
+        output::line(hint)?;
+    }
     for (name, version) in host {
         output::line(format!("{:<10} {version}", format!("{name}:")))?;
     }

@@ -1,5 +1,6 @@
 //! The subcommands, one file each: their arguments and `run`.
 
+pub(crate) mod bench;
 pub(crate) mod eval;
 pub(crate) mod info;
 pub(crate) mod tables;

@@ -1,7 +1,8 @@
 //! `aleatron verify`: every backend of this machine against the plain reference.
 //!
 //! All answer the same fixed cases; a backend is right when each answer equals the reference's. The hash is that of
-//! all its answers, so two machines that print the same hash have computed the same bits.
+//! all its answers, so two machines that print the same hash have computed the same bits. A GPU has kernels for some of
+//! the operations and its hash is of those.
 
 use super::Outcome;
 use crate::{Verdict, output};
@@ -30,6 +31,15 @@ struct Report {
     fault: Option<String>,
 }
 
+#[cfg(feature = "gpu")]
+impl Report {
+    /// A backend that is there and cannot be run, which is a fault: it was not verified.
+    fn unopened(backend: String, fault: String) -> Self {
+        let (operations, hash) = (Vec::new(), "-".repeat(16));
+        Self { backend, cases: 0, operations, hash, equal: false, fault: Some(fault) }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let cases = suite::fixed()?;
     let expected: Vec<Vec<u64>> = cases.iter().map(|case| Reference.answer(case)).collect();
@@ -45,6 +55,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                 if pool.threads() == 1 { "" } else { "s" }
             );
             reports.push(check(&name, &Cpu::new(tier, Arc::clone(pool)), &cases, &expected));
+        }
+    }
+    #[cfg(feature = "gpu")]
+    for adapter in aleatron::gpu::adapters() {
+        use aleatron::gpu::{AdapterChoice, GpuBackend, GpuContext};
+        let name = format!("gpu {} ({})", adapter.name, adapter.backend);
+        match GpuContext::get(&AdapterChoice::named(&adapter.name)) {
+            Ok(context) => reports.push(check(&name, &GpuBackend(context), &cases, &expected)),
+            Err(error) => reports.push(Report::unopened(name, error.to_string())),
         }
     }
     if arguments.json {

@@ -1,0 +1,189 @@
+//! `aleatron bench`: dense layers on the CPU and on the GPU, checked to be equal before they are timed.
+
+use super::Outcome;
+use crate::{Verdict, output};
+use aleatron::DenseLayer;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Layers on the CPU.
+    Cpu(Options),
+    /// Layers on the GPU, beside the CPU.
+    Gpu(GpuOptions),
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// Layers as INPUTSxNEURONSxSAMPLES.
+    #[arg(long, value_delimiter = ',', default_value = "64x32x1,512x256x1,1000x500x1,1000x500x64")]
+    layers: Vec<Size>,
+    /// The stream length.
+    #[arg(long, default_value_t = 1024)]
+    length: usize,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct GpuOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Show the time, the bytes and the bandwidth of each kernel.
+    #[arg(long)]
+    profile: bool,
+}
+
+/// A layer and a batch.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    n_inputs: usize,
+    n_neurons: usize,
+    n_samples: usize,
+}
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Option<Vec<usize>> = text.split('x').map(|part| part.parse().ok()).collect();
+        match parts.as_deref() {
+            Some(&[n_inputs, n_neurons]) => Ok(Self { n_inputs, n_neurons, n_samples: 1 }),
+            Some(&[n_inputs, n_neurons, n_samples]) => Ok(Self { n_inputs, n_neurons, n_samples }),
+            _ => Err(format!("\"{text}\" is not INPUTSxNEURONS or INPUTSxNEURONSxSAMPLES")),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    layer: String,
+    cpu_us: f64,
+    cpu_bit_macs_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    match &arguments.what {
+        What::Cpu(options) => {
+            let rows = options.layers.iter().map(|size| Ok(measure(*size, options.length)?.0));
+            report(&rows.collect::<Result<Vec<_>, aleatron::Error>>()?, options)
+        }
+        What::Gpu(options) => gpu(options),
+    }
+}
+
+#[cfg(feature = "gpu")]
+fn gpu(options: &GpuOptions) -> Outcome {
+    use aleatron::GpuDenseLayer;
+    use aleatron::core::{Quantity, StreamAddress, threshold::thresholds};
+    use aleatron::gpu::{AdapterChoice, Bandwidth, GpuContext, GpuDense, Profiler};
+
+    let choice = AdapterChoice::from_env();
+    let context = GpuContext::get(&choice)?;
+    let bandwidth = if options.profile { Some(Bandwidth::measure(&context, 1 << 30)?) } else { None };
+    let mut rows = Vec::new();
+    for &size in &options.common.layers {
+        let (mut row, cpu, x) = measure(size, options.common.length)?;
+        let expected = cpu.counts_batch(&x, SEED)?;
+        let layer = GpuDenseLayer::from_layer(cpu, choice.clone(), size.n_samples)?;
+        if layer.counts_batch(&x, SEED)? != expected {
+            output::line(format!("{}: {} differs from the CPU", row.layer, layer.gpu_name()))?;
+            return Ok(Verdict::Bad);
+        }
+        row.gpu_us = Some(best(|| layer.counts_batch(&x, SEED).map(drop))?);
+        if let Some(bandwidth) = bandwidth {
+            let shape = *layer.cpu().shape();
+            let device = GpuDense::from_words(&context, shape, size.n_samples, layer.cpu().weight_streams())?;
+            let inputs = thresholds(&x, shape.polarity(), Quantity::Value)?;
+            let mut profiler = Profiler::new(&context)?;
+            for _ in 0..3 {
+                // The last of these counts: the first ones warm up.
+                profiler.reset();
+                device.counts_profiled(&inputs, StreamAddress::input(SEED, 0, 0), Some(&mut profiler))?;
+            }
+            row.profile = Some(profiler.table(bandwidth));
+        }
+        rows.push(row);
+    }
+    if !options.common.json {
+        output::line(format!("GPU: {}", context.name()))?;
+    }
+    report(&rows, &options.common)
+}
+
+#[cfg(not(feature = "gpu"))]
+fn gpu(_: &GpuOptions) -> Outcome {
+    Err(aleatron::Error::NotBuilt.into())
+}
+
+const SEED: u64 = aleatron::DEFAULT_INPUT_SEED;
+
+/// The CPU's time for a layer, with the layer and its inputs.
+fn measure(size: Size, length: usize) -> Result<(Row, DenseLayer, Vec<f64>), aleatron::Error> {
+    let Size { n_inputs, n_neurons, n_samples } = size;
+    let layer = DenseLayer::new(n_inputs, n_neurons, length, aleatron::DEFAULT_WEIGHT_SEED)?;
+    let n_values = n_inputs.saturating_mul(n_samples);
+    let x: Vec<f64> = (0..n_values).map(|i| (i % 1009) as f64 / 1009.0).collect();
+    let cpu_us = best(|| layer.counts_batch(&x, SEED).map(drop))?;
+    let macs = n_inputs as f64 * n_neurons as f64 * n_samples as f64 * length as f64;
+    let row = Row {
+        layer: format!("{n_inputs}->{n_neurons} x {n_samples}"),
+        cpu_us,
+        cpu_bit_macs_per_second: macs / (cpu_us * 1e-6),
+        gpu_us: None,
+        profile: None,
+    };
+    Ok((row, layer, x))
+}
+
+/// The best time of many runs in microseconds: noise only adds.
+fn best(mut work: impl FnMut() -> Result<(), aleatron::Error>) -> Result<f64, aleatron::Error> {
+    work()?;
+    let (start, mut best) = (Instant::now(), Duration::MAX);
+    for run in 0.. {
+        let once = Instant::now();
+        work()?;
+        best = best.min(once.elapsed());
+        if run >= 4 && start.elapsed() > Duration::from_millis(300) {
+            break;
+        }
+    }
+    Ok(best.as_secs_f64() * 1e6)
+}
+
+fn report(rows: &[Row], options: &Options) -> Outcome {
+    if options.json {
+        output::json(&rows)?;
+        return Ok(Verdict::Good);
+    }
+    output::line(format!(
+        "{:<22}{:>12}{:>18}{:>12}{:>10}",
+        "layer", "CPU us", "CPU Gbit-MAC/s", "GPU us", "speed-up"
+    ))?;
+    for row in rows {
+        let (gpu, ratio) = match row.gpu_us {
+            Some(gpu) => (format!("{gpu:.1}"), format!("{:.2}", row.cpu_us / gpu)),
+            None => (String::new(), String::new()),
+        };
+        let rate = row.cpu_bit_macs_per_second / 1e9;
+        output::line(format!("{:<22}{:>12.1}{rate:>18.1}{gpu:>12}{ratio:>10}", row.layer, row.cpu_us))?;
+    }
+    for row in rows {
+        if let Some(profile) = &row.profile {
+            output::line(format!("\n{}\n{}", row.layer, profile.trim_end()))?;
+        }
+    }
+    Ok(Verdict::Good)
+}
