@@ -286,8 +286,8 @@ impl<'a> GpuCommandBatch<'a> {
             }
             hosts.push(host);
         }
-        recorder.submit()?;
-        hosts.iter_mut().for_each(HostBuffer::begin_map);
+        let submission = recorder.submit()?;
+        hosts.iter_mut().for_each(|host| host.begin_map_after(submission.clone()));
         let mut reads = Vec::new();
         for mut host in hosts {
             host.wait()?;

@@ -277,7 +277,7 @@ impl<T: Pod> GpuBuffer<T> {
         let mut host = HostBuffer::<T>::new(&self.context, len, Memory::Readback)?;
         let mut recorder = self.context.recorder(None)?;
         recorder.copy(view, host.buffer.view()?)?;
-        recorder.submit()?;
+        host.begin_map_after(recorder.submit()?);
         host.wait()?;
         host.read(len)
     }
@@ -294,6 +294,8 @@ pub(crate) struct HostBuffer<T: Pod> {
     pub(crate) buffer: GpuBuffer<T>,
     state: Arc<AtomicU8>,
     mode: wgpu::MapMode,
+    /// The submission after which the device is done with it, where known.
+    submission: Option<wgpu::SubmissionIndex>,
 }
 
 impl<T: Pod> HostBuffer<T> {
@@ -303,7 +305,13 @@ impl<T: Pod> HostBuffer<T> {
             Memory::Upload | Memory::Device => wgpu::MapMode::Write,
         };
         let buffer = context.buffer(len, memory)?;
-        Ok(Self { buffer, state: Arc::new(AtomicU8::new(UNMAPPED)), mode })
+        Ok(Self { buffer, state: Arc::new(AtomicU8::new(UNMAPPED)), mode, submission: None })
+    }
+
+    /// Asks for the buffer, which the device is done with after `submission`.
+    pub(crate) fn begin_map_after(&mut self, submission: wgpu::SubmissionIndex) {
+        self.submission = Some(submission);
+        self.begin_map();
     }
 
     /// Asks for the buffer; the device hands it over when it has finished with it.
@@ -320,14 +328,14 @@ impl<T: Pod> HostBuffer<T> {
     }
 
     /// Whether the wait for the buffer is over.
-    pub(crate) fn is_settled(&self) -> bool {
+    fn is_settled(&self) -> bool {
         self.state.load(Ordering::Acquire) != PENDING
     }
 
     /// Waits for the buffer.
     pub(crate) fn wait(&mut self) -> Result<()> {
         self.begin_map();
-        self.buffer.context.wait_until(|| self.is_settled())?;
+        self.buffer.context.wait_until(self.submission.as_ref(), || self.is_settled())?;
         if self.state.load(Ordering::Acquire) == MAPPED {
             return Ok(());
         }

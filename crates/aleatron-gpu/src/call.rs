@@ -74,7 +74,7 @@ impl Inputs<'_> {
 /// A call of a layer on its way.
 pub(crate) trait Run {
     /// Submits a range of samples.
-    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<()>;
+    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<wgpu::SubmissionIndex>;
 
     /// Takes the counts of `n_samples` samples.
     fn receive(&mut self, call: &mut Call, n_samples: usize) -> Result<()>;
@@ -107,8 +107,8 @@ impl Calls {
             let n = samples.len();
             let idle = lock(&self.idle).pop();
             let mut call = idle.map_or_else(&make, Ok)?;
-            run.submit(&mut call, samples)?;
-            call.begin_receive();
+            let submission = run.submit(&mut call, samples)?;
+            call.begin_receive(submission);
             under_way.push_back((call, n));
             while under_way.len() > ahead
                 && let Some((mut call, n)) = under_way.pop_front()
@@ -214,15 +214,13 @@ impl Call {
     }
 
     /// Asks for both host buffers, once the work is submitted: the next call finds its upload buffer ready.
-    fn begin_receive(&mut self) {
-        self.readback.begin_map();
-        self.upload.begin_map();
+    fn begin_receive(&mut self, submission: wgpu::SubmissionIndex) {
+        self.readback.begin_map_after(submission.clone());
+        self.upload.begin_map_after(submission);
     }
 
     /// Waits for the counts and shows their first `n` words.
     pub(crate) fn receive(&mut self, n: usize, see: impl FnOnce(&[u32])) -> Result<()> {
-        let (readback, upload) = (&self.readback, &self.upload);
-        self.counts.context().wait_until(|| readback.is_settled() && upload.is_settled())?;
         self.readback.wait()?;
         self.readback.visit(n, |bytes| see(bytemuck::cast_slice(bytes)))
     }

@@ -61,6 +61,9 @@ struct Health {
     errors: Mutex<Vec<Error>>,
 }
 
+/// How long a device that has finished may take to say so.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
 /// A poisoned lock here guards plain collections that are whole between any two statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -265,32 +268,40 @@ impl GpuContext {
         }
     }
 
-    /// Waits until `done`, which a callback of the device sets.
-    pub(crate) fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
+    /// Waits until `done`, which a callback of the device sets once `submission` is done; without one, everything is waited
+    /// for.
+    pub(crate) fn wait_until(
+        &self,
+        submission: Option<&wgpu::SubmissionIndex>,
+        done: impl Fn() -> bool,
+    ) -> Result<()> {
         let start = Instant::now();
         while !done() && start.elapsed() < self.spin {
             self.poll(wgpu::PollType::Poll)?;
             std::hint::spin_loop();
         }
-        // Once all submitted work is done, every callback has run or never will.
-        for _ in 0..2 {
-            if done() {
-                return Ok(());
+        // All submitted work may be done before `done` is set: the thread whose poll saw it finish runs the callbacks of all
+        // threads, and may not have come to ours yet.
+        let mut idle_since = None;
+        while !done() {
+            self.poll(wgpu::PollType::Wait { submission_index: submission.cloned(), timeout: None })?;
+            self.check()?;
+            if idle_since.get_or_insert_with(Instant::now).elapsed() > ANSWER_TIME {
+                return Err(Error::Internal { message: "the device finished without answering".to_owned() });
             }
-            self.poll(wgpu::PollType::wait_indefinitely())?;
+            std::thread::yield_now();
         }
-        if done() {
-            return Ok(());
-        }
-        self.check()?;
-        Err(Error::Internal { message: "the device finished without answering".to_owned() })
+        Ok(())
     }
 
     fn poll(&self, poll: wgpu::PollType) -> Result<()> {
         // A device that fails while it is waited for makes `poll` panic: wgpu has no other way to say so.
         match catch_unwind(AssertUnwindSafe(|| self.device.poll(poll))) {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(Error::Internal { message: error.to_string() }),
+            Ok(Err(error)) => {
+                self.check()?;
+                Err(Error::Internal { message: error.to_string() })
+            }
             Err(_) => {
                 let _ = self.health.lost.set("failed while it was waited for".to_owned());
                 self.check()

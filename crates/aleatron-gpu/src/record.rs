@@ -105,16 +105,16 @@ impl Recorder<'_> {
         bound.dispatch(pass, params, grid)
     }
 
-    /// Sends everything recorded to the device.
+    /// Sends everything recorded to the device. The answer names what was sent, for those who wait for it alone.
     ///
     /// # Errors
     /// What the device has reported.
-    pub fn submit(mut self) -> Result<()> {
+    pub fn submit(mut self) -> Result<wgpu::SubmissionIndex> {
         self.pass = None;
         if let Some(profiler) = self.profiler {
             profiler.resolve(&mut self.encoder);
         }
-        self.context.queue().submit([self.encoder.finish()]);
-        self.context.check()
+        let submission = self.context.queue().submit([self.encoder.finish()]);
+        self.context.check().map(|()| submission)
     }
 }

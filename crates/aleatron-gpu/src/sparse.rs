@@ -338,7 +338,7 @@ struct SparseRun<'a> {
 }
 
 impl Run for SparseRun<'_> {
-    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<()> {
+    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<wgpu::SubmissionIndex> {
         let GpuSparse { context, connections, length, cut, .. } = self.layer;
         let (n_rows, n_units) = (samples.len(), connections.n_inputs());
         self.inputs.send(call, samples.clone(), n_units)?;

@@ -326,7 +326,7 @@ struct DenseRun<'a> {
 }
 
 impl Run for DenseRun<'_> {
-    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<()> {
+    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<wgpu::SubmissionIndex> {
         let GpuDense { context, shape, cuts, .. } = self.layer;
         let n = samples.len();
         let counting = self.layer.counting.resolve(shape.n_neurons(), n);
