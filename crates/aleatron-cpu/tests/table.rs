@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn cpus() -> Vec<Cpu> {
+    // Tables have no kernels of their own: gathering took longer than plain loads.
     let tier = Tier::current().unwrap();
     (1..=3).map(|threads| Cpu::new(tier, Arc::new(Pool::new(threads).unwrap()))).collect()
 }
@@ -35,7 +36,7 @@ proptest! {
         inputs in sequences(), weights in sequences(),
         sharing in prop_oneof![Just(Sharing::OneForAll), Just(Sharing::OnePerInput)],
         polarity in prop_oneof![Just(Polarity::Unipolar), Just(Polarity::Bipolar)],
-        n in 1_usize..12, m in 1_usize..9, samples in 0_usize..6, bits in 1_usize..300, seed in any::<u64>(),
+        n in 1_usize..40, m in 1_usize..40, samples in 0_usize..6, bits in 1_usize..300, seed in any::<u64>(),
     ) {
         let length = Length::new(bits).unwrap();
         let shape = DenseShape::new(n, m, length, polarity).unwrap();
@@ -73,6 +74,18 @@ fn large_layers_equal_bits_on_every_thread() {
             assert_eq!(cpu.table_counts(&tabled, &x).unwrap(), expected);
             assert_eq!(cpu.table_counts(&tabled, &x[..n]).unwrap(), expected[..m]);
         }
+    }
+}
+
+/// Sums of entries past 32 bits.
+#[test]
+fn counts_pass_32_bits() {
+    let (n, m, length) = (300, 20, Length::new(1 << 24).unwrap());
+    let shape = DenseShape::new(n, m, length, Polarity::Unipolar).unwrap();
+    let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
+    let tabled = TabledWeights::new(shape, &pairing, &vec![256; n * m]).unwrap();
+    for cpu in cpus() {
+        assert_eq!(cpu.table_counts(&tabled, &vec![256; n]).unwrap(), vec![(n << 24) as u64; m]);
     }
 }
 
