@@ -94,7 +94,7 @@ fn layers_that_cannot_fit() {
     assert_eq!(bytes_of(1 << 30, 1 << 20, 64), (1 << 53) + (1 << 53));
     assert_eq!(bytes_of(1 << 20, 1 << 20, 1024), (1 << 47) + (1 << 43));
 
-    let connections = Connections::from_rows([0..1 << 16], 1 << 16).unwrap();
+    let connections = Connections::from_rows(std::iter::once(0..1 << 16), 1 << 16).unwrap();
     let spec = SparseSpec { connections, length: length(1 << 34), ..sparse_spec(1) };
     let expected = (1_u128 << 16) * (8 + (1 << 31));
     for result in [SparseLayer::random(spec.clone()), SparseLayer::from_weights(spec, &[0.5; 1 << 16])] {
