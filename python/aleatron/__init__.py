@@ -25,7 +25,6 @@ from aleatron._core import (
     _after_fork,
     encode,
     get_num_threads,
-    gpus,
     lif_run,
     lif_run_multi,
     lif_run_varying,
@@ -34,6 +33,7 @@ from aleatron._core import (
     simd_tier,
     unpack,
 )
+from aleatron._devices import Gpu, gpus
 from aleatron._streams import (
     and_,
     decode,
@@ -49,6 +49,7 @@ from aleatron._streams import (
 __all__ = [
     "DenseLayer",
     "FixedPointLif",
+    "Gpu",
     "SparseLayer",
     "__version__",
     "and_",

@@ -245,7 +245,7 @@ class GpuDenseLayer:
 
     def gpu_name(self) -> str:
         """Returns the name of the GPU in use."""
-        return al.gpus()[0]
+        return al.gpus()[0].name
 
     @property
     def n_inputs(self) -> int:

@@ -151,7 +151,7 @@ def test_gpu_layer() -> None:
     cpu = al.DenseLayer(64, 32, length=1000, seed=42, device="cpu")
     x = np.random.default_rng(2).random((9, 64))
     assert (gpu.n_inputs, gpu.n_neurons, gpu.length) == (64, 32, 1000)
-    assert gpu.gpu_name() == al.gpus()[0]
+    assert gpu.gpu_name() == al.gpus()[0].name
     assert gpu.forward_fast(x[0].tolist()) == cpu(x[0], seed=42).tolist()
     assert gpu.forward_batch(x.ravel().tolist(), n_samples=9, seed=7) == cpu(x, seed=7).ravel().tolist()
     with pytest.raises(ValueError, match=r"inputs_flat has shape \(3,\); expected \(128,\) for 2 samples"):

@@ -70,7 +70,8 @@ def test_attributes() -> None:
         layer.length = 5
     default = al.DenseLayer(2, 3)
     assert (default.length, default.seed, default.polarity) == (1024, 24301, "unipolar")
-    assert al.DenseLayer(2, 3, device="auto").device in {"cpu", "gpu"}
+    assert al.DenseLayer(2, 3).device == "auto"
+    assert layer.device_for() == layer.device_for(10**6) == "cpu"
 
 
 def test_sparse_attributes() -> None:

@@ -67,7 +67,7 @@ def refuse(event, arguments):
         raise SystemExit(f"{event} {arguments}")
 sys.addaudithook(refuse)
 import aleatron, aleatron.compat
-aleatron.DenseLayer(3, 2)([0.5] * 3)
+aleatron.DenseLayer(3, 2, device="cpu")([0.5] * 3)
 print("good")
 """
     done = run(sys.executable, "-c", program)

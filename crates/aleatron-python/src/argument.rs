@@ -1,6 +1,8 @@
 //! Arguments other than arrays, read with errors that say what was expected.
 
-use aleatron::Polarity;
+use crate::engine::check_fork;
+use crate::error::exception;
+use aleatron::{Device, Polarity};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
@@ -42,6 +44,18 @@ pub(crate) fn register(value: &Bound<'_, PyAny>) -> PyResult<i16> {
 /// A small unsigned number of a neuron: a width or a period.
 pub(crate) fn period(value: &Bound<'_, PyAny>) -> PyResult<u32> {
     value.extract().map_err(|error| ranged(error, value, "argument", "in [0, 2**32)"))
+}
+
+/// A number of samples.
+pub(crate) fn n_samples(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "n_samples")
+}
+
+/// Where a layer runs.
+pub(crate) fn read_device(name: &str) -> PyResult<Device> {
+    let device = name.parse().map_err(|error| exception(error, &[]))?;
+    check_fork(device)?;
+    Ok(device)
 }
 
 /// How streams are read.

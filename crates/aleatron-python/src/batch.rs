@@ -1,7 +1,7 @@
 //! One sample or a batch, through any layer: shapes, and pieces short enough for Ctrl-C to be heard.
 
 use crate::array::{Input, output, shape_text};
-use crate::compute::{PATIENCE, compute};
+use crate::compute::compute;
 use crate::error::core_exception;
 use aleatron::core::Quantity;
 use aleatron::{Polarity, Result, SampleSeed, StreamMatrix};
@@ -15,6 +15,8 @@ pub(crate) struct Inputs {
     pub(crate) n_neurons: usize,
     pub(crate) length: aleatron::Length,
     pub(crate) polarity: Polarity,
+    /// The words counted before looking whether the user has pressed Ctrl-C.
+    pub(crate) patience: usize,
 }
 
 impl Inputs {
@@ -30,7 +32,7 @@ impl Inputs {
         let (shape, values) = (x.shape(), x.slice()?);
         let n_samples = self.samples("x", shape, &[self.n_inputs])?;
         let seed = SampleSeed::new(seed);
-        let samples_per_piece = (PATIENCE / self.cost()).max(1);
+        let samples_per_piece = (self.patience / self.cost()).max(1);
         let results = if n_samples.unwrap_or(1) <= samples_per_piece {
             compute(py, shape, || run(values, seed))?
         } else {

@@ -1,13 +1,15 @@
 //! `DenseLayer`.
 
-use crate::argument::{length, n_inputs, n_neurons, polarity_name, read_polarity, seed};
+use crate::argument::{
+    length, n_inputs, n_neurons, n_samples, polarity_name, read_device, read_polarity, seed,
+};
 use crate::array::{Input, output, shape_text};
 use crate::batch::Inputs;
-use crate::compute::compute;
-use crate::engine::{Device, Engine};
+use crate::compute::{PATIENCE, compute};
+use crate::engine::Engine;
 use crate::error::core_exception;
 use aleatron::layer::DenseSpec;
-use aleatron::{DenseShape, LayerIndex, Length};
+use aleatron::{DenseShape, Device, LayerIndex, Length};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -30,7 +32,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// polarity
 ///     "unipolar" for values in [0, 1], "bipolar" for values in [-1, 1].
 /// device
-///     "auto" for the best device there is, "cpu", or "gpu", which raises RuntimeError where there is none.
+///     "cpu"; "gpu", which raises RuntimeError where there is none; or "auto" for wherever a batch of the size is faster,
+///     which its first call measures. The environment variable ALEATRON_DEVICE decides for "auto" where it is set, and
+///     SC_GPU_ADAPTER names the GPU.
 ///
 /// Examples
 /// --------
@@ -64,14 +68,19 @@ impl DenseLayer {
         Arc::clone(&self.engine.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn inputs(&self) -> Inputs {
+    fn inputs(&self, engine: &Engine) -> PyResult<Inputs> {
+        engine.check()?;
         let shape = &self.spec.shape;
-        Inputs {
+        Ok(Inputs {
+            patience: match engine.device_for(1) {
+                Device::Gpu => 16 * PATIENCE,
+                _ => PATIENCE,
+            },
             n_inputs: shape.n_inputs(),
             n_neurons: shape.n_neurons(),
             length: shape.length(),
             polarity: shape.polarity(),
-        }
+        })
     }
 }
 
@@ -95,7 +104,7 @@ impl DenseLayer {
         polarity: &str,
         device: &str,
     ) -> PyResult<Self> {
-        let device = Device::read(device)?;
+        let device = read_device(device)?;
         let spec = spec(n_inputs, n_neurons, length, polarity, seed)?;
         let engine = compute(py, &[], || Engine::random(spec, device))?;
         Ok(Self::new_with(spec, device, engine))
@@ -129,7 +138,7 @@ impl DenseLayer {
         polarity: &str,
         device: &str,
     ) -> PyResult<Self> {
-        let device = Device::read(device)?;
+        let device = read_device(device)?;
         let weights = Input::<f64>::read(weights, "weights")?;
         let &[n_neurons, n_inputs] = weights.shape() else {
             let shape = shape_text(weights.shape());
@@ -154,7 +163,7 @@ impl DenseLayer {
         #[pyo3(from_py_with = seed)] seed: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let engine = self.engine();
-        self.inputs().run(x, seed, |values, seed| Ok(engine.decode(&engine.counts(values, seed)?)))
+        self.inputs(&engine)?.run(x, seed, |values, seed| Ok(engine.decode(&engine.counts(values, seed)?)))
     }
 
     /// Counts ones: the integers behind the outputs, as uint64 of the shape a call would return.
@@ -172,7 +181,7 @@ impl DenseLayer {
         #[pyo3(from_py_with = seed)] seed: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let engine = self.engine();
-        self.inputs().run(x, seed, |values, seed| engine.counts(values, seed))
+        self.inputs(&engine)?.run(x, seed, |values, seed| engine.counts(values, seed))
     }
 
     /// Computes outputs from packed streams, (n_inputs, words) or (N, n_inputs, words), as `encode` makes them.
@@ -188,13 +197,14 @@ impl DenseLayer {
     /// True
     fn forward_encoded<'py>(&self, streams: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let engine = self.engine();
-        self.inputs().run_encoded(streams, |streams| Ok(engine.decode(&engine.counts_encoded(streams)?)))
+        self.inputs(&engine)?
+            .run_encoded(streams, |streams| Ok(engine.decode(&engine.counts_encoded(streams)?)))
     }
 
     /// Counts ones from packed streams; see `forward_encoded` and `counts`.
     fn counts_encoded<'py>(&self, streams: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let engine = self.engine();
-        self.inputs().run_encoded(streams, |streams| engine.counts_encoded(streams))
+        self.inputs(&engine)?.run_encoded(streams, |streams| engine.counts_encoded(streams))
     }
 
     /// The weights, a read-only array of shape (n_neurons, n_inputs).
@@ -254,10 +264,22 @@ impl DenseLayer {
         polarity_name(self.spec.shape.polarity())
     }
 
-    /// The device in use: "cpu" or "gpu".
+    /// The device asked for: "auto", "cpu" or "gpu".
     #[getter]
     fn device(&self) -> &'static str {
-        self.engine().device_name()
+        self.device.name()
+    }
+
+    /// Where a batch of `n_samples` runs: "cpu" or "gpu", or "auto" where the first such call has yet to measure it.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> al.DenseLayer(3, 2, device="cpu").device_for(1)
+    /// 'cpu'
+    #[pyo3(signature = (n_samples=1))]
+    fn device_for(&self, #[pyo3(from_py_with = n_samples)] n_samples: usize) -> &'static str {
+        self.engine().device_for(n_samples).name()
     }
 
     fn __repr__(&self) -> String {

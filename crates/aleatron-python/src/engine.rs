@@ -1,91 +1,82 @@
-//! Which device a dense layer runs on. The bits are the same on each.
+//! A dense layer on its device. The bits are the same on each.
 
+use crate::system::is_forked;
 use aleatron::layer::DenseSpec;
-use aleatron::{Result, SampleSeed, StreamMatrix};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
-use pyo3::prelude::*;
+use aleatron::{DenseLayer, Device, DeviceLayer, Result, SampleSeed, StreamMatrix};
+use pyo3::PyResult;
+use pyo3::exceptions::PyRuntimeError;
 
-/// The device a user asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Device {
-    /// The best there is.
-    Auto,
-    /// The CPU.
-    Cpu,
-}
-
-impl Device {
-    /// Reads an argument, and checks before any work that the device is there.
-    pub(crate) fn read(name: &str) -> PyResult<Self> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "cpu" => Ok(Self::Cpu),
-            "gpu" => Err(PyRuntimeError::new_err("this build of aleatron has no GPU support")),
-            other => {
-                Err(PyValueError::new_err(format!("device is {other:?}, not \"auto\", \"cpu\" or \"gpu\"")))
-            }
-        }
-    }
-
-    /// The name [`Self::read`] reads.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Cpu => "cpu",
-        }
-    }
-}
-
-/// A layer on the device it runs on.
-pub(crate) enum Engine {
-    /// On the CPU.
-    Cpu(aleatron::DenseLayer),
-}
+/// A layer on its device.
+pub(crate) struct Engine(DeviceLayer);
 
 impl Engine {
     /// A layer with the random weights of its seed.
-    pub(crate) fn random(spec: DenseSpec, _device: Device) -> Result<Self> {
-        aleatron::DenseLayer::random(spec).map(Self::Cpu)
+    pub(crate) fn random(spec: DenseSpec, device: Device) -> Result<Self> {
+        look_for(device)?;
+        Ok(Self(DeviceLayer::new(DenseLayer::random(spec)?, device)?))
     }
 
     /// A layer with the given weights.
-    pub(crate) fn from_weights(spec: DenseSpec, weights: &[f64], _device: Device) -> Result<Self> {
-        aleatron::DenseLayer::from_weights(spec, weights).map(Self::Cpu)
-    }
-
-    /// What decides its bits, the weights aside.
-    pub(crate) fn spec(&self) -> &DenseSpec {
-        let Self::Cpu(layer) = self;
-        layer.spec()
+    pub(crate) fn from_weights(spec: DenseSpec, weights: &[f64], device: Device) -> Result<Self> {
+        look_for(device)?;
+        Ok(Self(DeviceLayer::new(DenseLayer::from_weights(spec, weights)?, device)?))
     }
 
     /// The weights, row-major of neurons by inputs.
     pub(crate) fn weights(&self) -> &[f64] {
-        let Self::Cpu(layer) = self;
-        layer.weights()
+        self.0.cpu().weights()
     }
 
-    /// The device, as users call it.
-    pub(crate) fn device_name(&self) -> &'static str {
-        let Self::Cpu(_) = self;
-        "cpu"
+    /// Where a batch runs, or `Auto` where that has yet to be measured.
+    pub(crate) fn device_for(&self, n_samples: usize) -> Device {
+        if self.must_stay() { Device::Cpu } else { self.0.device_for(n_samples) }
     }
 
     /// The counts of a batch.
     pub(crate) fn counts(&self, values: &[f64], seed: SampleSeed) -> Result<Vec<u64>> {
-        let Self::Cpu(layer) = self;
-        layer.counts_batch(values, seed)
+        if self.must_stay() {
+            return self.0.cpu().counts_batch(values, seed);
+        }
+        self.0.counts_batch(values, seed)
     }
 
-    /// The counts of streams made before.
+    /// The counts of streams made before, which are on the CPU and stay there.
     pub(crate) fn counts_encoded(&self, streams: &StreamMatrix) -> Result<Vec<u64>> {
-        let Self::Cpu(layer) = self;
-        layer.counts_encoded(streams)
+        self.0.cpu().counts_encoded(streams)
     }
 
     /// The values of counts.
     pub(crate) fn decode(&self, counts: &[u64]) -> Vec<f64> {
-        let shape = &self.spec().shape;
-        counts.iter().map(|&count| shape.decode(count)).collect()
+        self.0.cpu().decode(counts)
     }
+
+    /// Checks that the device the layer was made for can be used in this process.
+    pub(crate) fn check(&self) -> PyResult<()> {
+        check_fork(self.0.device())
+    }
+
+    /// Drivers do not survive a fork: there, "auto" is the CPU.
+    fn must_stay(&self) -> bool {
+        is_forked() && self.0.device() == Device::Auto
+    }
+}
+
+/// Drivers do not survive a fork; a call would wait for one for ever.
+pub(crate) fn check_fork(device: Device) -> PyResult<()> {
+    if device == Device::Gpu && is_forked() {
+        return Err(PyRuntimeError::new_err(
+            "a GPU cannot be used in a forked process: start processes with the method \"spawn\"",
+        ));
+    }
+    Ok(())
+}
+
+/// Looks for a GPU that is asked for before all the weights are drawn.
+fn look_for(device: Device) -> Result<()> {
+    #[cfg(feature = "gpu")]
+    if device == Device::Gpu {
+        aleatron::gpu::GpuContext::get(&aleatron::gpu::AdapterChoice::from_env())?;
+    }
+    let _ = device;
+    Ok(())
 }

@@ -10,6 +10,11 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 pub(crate) fn exception(error: aleatron::Error, shape: &[usize]) -> PyErr {
     match error {
         aleatron::Error::Core(error) => core_exception(error, shape),
+        aleatron::Error::UnknownDevice { .. } => PyValueError::new_err(error.to_string()),
+        #[cfg(feature = "gpu")]
+        aleatron::Error::Gpu(aleatron::gpu::Error::OutOfMemory { .. }) => {
+            PyMemoryError::new_err(error.to_string())
+        }
         error => PyRuntimeError::new_err(error.to_string()),
     }
 }

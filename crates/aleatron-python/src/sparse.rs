@@ -3,7 +3,7 @@
 use crate::argument::{length, polarity_name, read_polarity, seed};
 use crate::array::{Input, output, shape_text};
 use crate::batch::Inputs;
-use crate::compute::compute;
+use crate::compute::{PATIENCE, compute};
 use crate::error::core_exception;
 use aleatron::layer::SparseSpec;
 use aleatron::{Connections, LayerIndex, Length};
@@ -49,7 +49,7 @@ impl SparseLayer {
         let layer = self.layer();
         let SparseSpec { connections, length, polarity, .. } = layer.spec();
         let (n_inputs, n_neurons) = (connections.n_inputs(), connections.n_neurons());
-        Inputs { n_inputs, n_neurons, length: *length, polarity: *polarity }
+        Inputs { n_inputs, n_neurons, length: *length, polarity: *polarity, patience: PATIENCE }
     }
 }
 
