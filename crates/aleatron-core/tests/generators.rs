@@ -183,6 +183,18 @@ fn bad_parameters_are_errors() {
 }
 
 #[test]
+fn thresholds_round_to_the_nearest() {
+    let unipolar = Width::EIGHT.thresholds(
+        &[0.0, 0.49, 0.5, 0.501_95, 0.501_96, 1.0],
+        Polarity::Unipolar,
+        Quantity::Value,
+    );
+    assert_eq!(unipolar.unwrap(), [0, 125, 128, 128, 129, 256]);
+    let wide = width(32).thresholds(&[-1.0, -0.5, 1.0], Polarity::Bipolar, Quantity::Value);
+    assert_eq!(wide.unwrap(), [0, 1 << 30, 1 << 32]);
+}
+
+#[test]
 fn correlation_known_answers() {
     let fraction = |text: &str| match text.split_once('/') {
         Some((a, b)) => a.parse::<f64>().unwrap() / b.parse::<f64>().unwrap(),
