@@ -61,7 +61,7 @@ fn test() -> Result<(), String> {
 }
 
 fn fuzz() -> Result<(), String> {
-    let targets = ["conformance"];
+    let targets = ["conformance", "network_file"];
     let steps = targets.map(|target| {
         Step::new(
             target,
