@@ -11,6 +11,7 @@ products, so a layer is an AND and a count:
 - `DenseLayer` and `SparseLayer`: layers over given or random weights;
 - `encode`, `decode`, `pack`, `unpack`, `popcount` and the gates: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
+- `Network`, `Layer`, `evaluate`: networks, and how accurate they are as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `gpus`: how it runs, which never changes what it computes;
 - `aleatron.compat`: the names of `sc_neurocore_engine`.
 """
@@ -19,7 +20,9 @@ import os as _os
 
 from aleatron._core import (
     DenseLayer,
+    Evaluation,
     FixedPointLif,
+    Network,
     SparseLayer,
     __version__,
     _after_fork,
@@ -34,6 +37,7 @@ from aleatron._core import (
     unpack,
 )
 from aleatron._devices import Gpu, gpus
+from aleatron._network import Layer, evaluate, load_digits
 from aleatron._streams import (
     and_,
     decode,
@@ -48,19 +52,24 @@ from aleatron._streams import (
 
 __all__ = [
     "DenseLayer",
+    "Evaluation",
     "FixedPointLif",
     "Gpu",
+    "Layer",
+    "Network",
     "SparseLayer",
     "__version__",
     "and_",
     "decode",
     "encode",
+    "evaluate",
     "get_num_threads",
     "gpus",
     "hamming_distance",
     "lif_run",
     "lif_run_multi",
     "lif_run_varying",
+    "load_digits",
     "mux",
     "not_",
     "or_",

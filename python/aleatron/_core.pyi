@@ -1,23 +1,31 @@
 """The compiled part of Aleatron; use the package `aleatron`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal, SupportsIndex, final
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self, TypeAlias
 
+from aleatron._network import Activation, Layer
+
 _Polarity: TypeAlias = Literal["unipolar", "bipolar"]
+_Sharing: TypeAlias = Literal["all", "input", "stream"]
 _Device: TypeAlias = Literal["auto", "cpu", "gpu"]
 _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
 
 __all__ = [
     "DenseLayer",
+    "Evaluation",
     "FixedPointLif",
+    "Network",
     "SparseLayer",
     "__version__",
     "_after_fork",
     "_count_ones",
+    "_digits",
+    "_evaluate",
     "_gpus",
     "_run_program",
     "encode",
@@ -143,6 +151,77 @@ class FixedPointLif:
     @property
     def refractory_counter(self) -> int: ...
 
+@final
+class Network:
+    def __new__(
+        cls, layers: Iterable[Layer], name: str = "network", offset: float = 0.0, scale: float = 1.0
+    ) -> Self: ...
+    @staticmethod
+    def digits(kind: Literal["noise-aware", "plain"] = "noise-aware") -> Network: ...
+    @staticmethod
+    def from_state_dict(
+        state: Mapping[str, npt.ArrayLike],
+        hidden: Activation = "relu",
+        name: str = "network",
+        offset: float = 0.0,
+        scale: float = 1.0,
+    ) -> Network: ...
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Network: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    def __call__(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def forward_streams(
+        self,
+        x: npt.ArrayLike,
+        length: SupportsIndex,
+        generator: str | Sequence[str] = "bernoulli",
+        seed: SupportsIndex = 0,
+        *,
+        width: SupportsIndex = 8,
+        sharing: _Sharing = "all",
+        first_sample: SupportsIndex = 0,
+        device: _Device = "auto",
+    ) -> npt.NDArray[np.float64]: ...
+    def calibrated(self, x: npt.ArrayLike) -> Network: ...
+    @property
+    def layers(self) -> list[Layer]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def offset(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def feature_interval(self) -> tuple[float, float]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+    @staticmethod
+    def _from_parts(description: str, tensors: bytes) -> Network: ...
+    def _to_parts(self) -> tuple[str, bytes]: ...
+
+@final
+class Evaluation:
+    @classmethod
+    def from_json(cls, text: str) -> Self: ...
+    def to_json(self) -> str: ...
+    def to_html(self) -> str: ...
+    def shortest_within(self, generator: str, points: float = 1.0) -> int | None: ...
+    @property
+    def rows(self) -> list[dict[str, Any]]: ...
+    @property
+    def cells(self) -> list[dict[str, Any]]: ...
+    @property
+    def float_accuracy(self) -> float: ...
+    @property
+    def complete(self) -> bool: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
 def encode(
     p: npt.ArrayLike,
     length: SupportsIndex,
@@ -198,5 +277,21 @@ def set_num_threads(n: SupportsIndex) -> None: ...
 def get_num_threads() -> int: ...
 def _count_ones(words: npt.ArrayLike, per_stream: bool) -> int | npt.NDArray[np.uint64]: ...
 def _gpus() -> list[list[str]]: ...
+def _digits(part: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]: ...
+def _evaluate(
+    network: Network,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    name: str,
+    lengths: list[int] | None,
+    generators: list[str] | None,
+    seeds: SupportsIndex,
+    width: SupportsIndex,
+    sharing: _Sharing,
+    margins: list[float] | None,
+    device: _Device,
+    earlier: Evaluation | None,
+    progress: Callable[[int, int, str, int, int], object] | None,
+) -> tuple[Evaluation, BaseException | None]: ...
 def _after_fork() -> None: ...
 def _run_program(arguments: Sequence[str], host: dict[str, str]) -> int: ...

@@ -1,6 +1,7 @@
 //! Exceptions: which of Python's own says best what went wrong.
 
 use aleatron::core::Error as Core;
+use aleatron::network::NetworkError;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 
@@ -14,6 +15,18 @@ pub(crate) fn exception(error: aleatron::Error, shape: &[usize]) -> PyErr {
         #[cfg(feature = "gpu")]
         aleatron::Error::Gpu(aleatron::gpu::Error::OutOfMemory { .. }) => {
             PyMemoryError::new_err(error.to_string())
+        }
+        aleatron::Error::Network(NetworkError::Layer { ref source, .. }) => {
+            // The kind of exception is that of the cause, the text that of the whole.
+            let text = error.to_string();
+            match **source {
+                aleatron::Error::Core(Core::Memory { .. }) => PyMemoryError::new_err(text),
+                aleatron::Error::Core(_) => PyValueError::new_err(text),
+                _ => PyRuntimeError::new_err(text),
+            }
+        }
+        aleatron::Error::Network(_) | aleatron::Error::Data(_) | aleatron::Error::Plan(_) => {
+            PyValueError::new_err(error.to_string())
         }
         error => PyRuntimeError::new_err(error.to_string()),
     }

@@ -2,7 +2,7 @@
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
 //! `compute.rs` releases the interpreter around every computation. What users call is in `dense.rs`, `sparse.rs`,
-//! `streams.rs`, `lif.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `streams.rs`, `lif.rs`, `network.rs`, `evaluation.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -18,7 +18,9 @@ mod compute;
 mod dense;
 mod engine;
 mod error;
+mod evaluation;
 mod lif;
+mod network;
 mod sparse;
 mod streams;
 mod system;
@@ -31,7 +33,11 @@ mod _core {
     #[pymodule_export]
     use crate::dense::DenseLayer;
     #[pymodule_export]
+    use crate::evaluation::{Evaluation, digits, evaluate};
+    #[pymodule_export]
     use crate::lif::{FixedPointLif, lif_run, lif_run_multi, lif_run_varying};
+    #[pymodule_export]
+    use crate::network::Network;
     #[pymodule_export]
     use crate::sparse::SparseLayer;
     #[pymodule_export]

@@ -1,0 +1,220 @@
+"""Networks and their evaluation."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aleatron as al
+
+RNG = np.random.default_rng(3)
+W0, B0, W1 = RNG.normal(size=(6, 4)), RNG.normal(size=6), RNG.normal(size=(3, 6))
+
+
+def small() -> al.Network:
+    return al.Network(
+        [al.Layer(W0, B0, "relu", name="first"), al.Layer(W1, activation=(-1.0, 1.0), input_scale=8.0)],
+        name="small",
+        offset=0.5,
+        scale=2.0,
+    )
+
+
+def test_floating_point() -> None:
+    x = RNG.normal(size=(5, 4))
+    expected = np.clip(np.maximum((x - 0.5) / 2 @ W0.T + B0, 0) @ W1.T, -1, 1)
+    assert np.allclose(small()(x), expected, rtol=1e-12)
+    assert np.allclose(small()(x[0].tolist()), expected[0], rtol=1e-12)
+    assert small()(np.zeros((0, 4))).shape == (0, 3)
+
+
+def test_attributes_and_layers() -> None:
+    network = small()
+    assert (network.name, network.n_features, network.n_classes) == ("small", 4, 3)
+    assert (network.offset, network.scale) == (0.5, 2.0)
+    assert network.feature_interval == (-1.5, 2.5)
+    assert repr(network) == 'Network("small", 4-6-3)'
+    first, last = network.layers
+    assert np.array_equal(first.weights, W0) and np.array_equal(first.bias, B0)
+    assert (first.name, first.activation, first.polarity) == ("first", "relu", "bipolar")
+    assert (last.name, last.activation, last.input_scale) == ("1", (-1.0, 1.0), 8.0)
+    assert last.weight_scale == np.abs(W1).max() and not np.any(last.bias)
+    again = al.Network(network.layers, "small", 0.5, 2.0)
+    assert again == network and again != al.Network.digits()
+    assert pickle.loads(pickle.dumps(network)) == network
+
+
+def test_files(tmp_path: pathlib.Path) -> None:
+    network = small()
+    network.save(tmp_path / "net.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.json", "net.safetensors"]
+    assert json.loads((tmp_path / "net.json").read_text())["format"] == "aleatron-network"
+    for name in ["net", "net.json", "net.safetensors"]:
+        assert al.Network.load(str(tmp_path / name)) == network
+    with pytest.raises(FileNotFoundError, match="none.json"):
+        al.Network.load(tmp_path / "none")
+    (tmp_path / "net.json").write_text("{}")
+    with pytest.raises(ValueError, match="network description"):
+        al.Network.load(tmp_path / "net")
+
+
+def test_state_dict() -> None:
+    state = {"0.weight": W0.astype(np.float32), "0.bias": B0, "2.weight": W1.tolist()}
+    network = al.Network.from_state_dict(state, hidden="relu", name="torch", scale=2.0)
+    x = RNG.normal(size=(7, 4))
+    assert np.allclose(network(x), np.maximum(x / 2 @ W0.T + B0, 0) @ W1.T, rtol=1e-5)
+    assert [layer.name for layer in network.layers] == ["0", "2"]
+    hidden = np.maximum(x / 2 @ W0.astype(np.float32).T.astype(float) + B0, 0)
+    assert np.isclose(network.calibrated(x).layers[1].input_scale, hidden.max())
+    assert al.Network.from_state_dict(state, (0, 1)).layers[0].activation == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("generator", ["bernoulli", "sobol", "lfsr", "halton:2+halton:3", ["sobol", "bernoulli"]])
+def test_streams_approach_floating_point(generator: Any) -> None:
+    network = small()
+    x = RNG.uniform(-1.5, 2.5, (40, 4))
+
+    def error(length: int) -> float:
+        scores = network.forward_streams(x, length, generator, seed=3, width=16)
+        assert scores.shape == (40, 3)
+        return float(np.abs(scores - network(x)).mean())
+
+    assert error(1 << 16) < error(256) / 4
+
+
+def test_streams_of_a_sample_depend_on_its_index_alone() -> None:
+    network, x = small(), RNG.uniform(-1.5, 2.5, (600, 4))
+    whole = network.forward_streams(x, 64, seed=5)
+    assert np.array_equal(whole[:300], network.forward_streams(x[:300], 64, seed=5))
+    assert np.array_equal(whole[300:], network.forward_streams(x[300:], 64, seed=5, first_sample=300))
+    assert np.array_equal(whole[0], network.forward_streams(x[0], 64, seed=5))
+    assert np.array_equal(whole, network.forward_streams(x, 64, "bernoulli", seed=5, device="cpu"))
+    assert not np.array_equal(whole, network.forward_streams(x, 64, seed=6))
+
+
+def test_digits() -> None:
+    x, y = al.load_digits("train")
+    assert x.shape == (1437, 64) and y.dtype == np.int64 and set(y) == set(range(10))
+    for kind in ["noise-aware", "plain"]:
+        assert (al.Network.digits(kind)(x).argmax(axis=1) == y).mean() > 0.95
+
+
+def test_evaluate_is_what_forward_streams_gives() -> None:
+    x, y = al.load_digits()
+    seen: list[tuple[int, int, str, int, int]] = []
+    found = al.evaluate(
+        lengths=[16, 64], generators=["bernoulli", "sobol"], seeds=2, progress=lambda *at: seen.append(at)
+    )
+    assert found.complete and found.float_accuracy == 0.975
+    assert {(row["generator"], row["length"]) for row in found.rows} == {
+        (generator, length) for generator in ["bernoulli", "sobol"] for length in [16, 64]
+    }
+    assert len(found.cells) == 6
+    network = al.Network.digits()
+    for cell in found.cells:
+        scores = network.forward_streams(x, cell["length"], cell["generator"], cell["seed"])
+        assert (scores.argmax(axis=1) == y).mean() == pytest.approx(cell["accuracy"], abs=1e-12)
+    assert seen and all(total == 6 and length in (16, 64) for _, total, _, length, _ in seen)
+    assert "sobol" in str(found) and repr(found).startswith("Evaluation(network=")
+    assert found.to_html().startswith("<!doctype html>") or "<html" in found.to_html()
+    again = pickle.loads(pickle.dumps(found))
+    assert json.loads(again.to_json()) == json.loads(found.to_json())
+
+
+def test_evaluate_own_data_and_checkpoint(tmp_path: pathlib.Path) -> None:
+    network, x = small(), RNG.uniform(-1.5, 2.5, (50, 4))
+    y = network(x).argmax(axis=1)
+    file = tmp_path / "found.json"
+    options: dict[str, Any] = {"generators": ["sobol"], "checkpoint": file}
+    found = al.evaluate(network, x, y, lengths=[64], **options)
+    assert found.float_accuracy == 1.0
+    more = al.evaluate(network, x, y, lengths=[64, 256], **options)
+    # What was finished is taken over as it is, its times included.
+    assert more.cells[0] == found.cells[0] and len(more.cells) == 2
+    assert al.Evaluation.from_json(file.read_text()).complete
+
+    def stop(*_: object) -> None:
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        al.evaluate(network, x, y, lengths=[64, 256, 512], progress=stop, **options)
+    assert len(al.Evaluation.from_json(file.read_text()).cells) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda: al.Network([]), ValueError, "a network needs at least one layer"),
+        (lambda: al.Network([al.Layer([[1.0]]), al.Layer([[1.0, 2.0]])]), ValueError, "layer 1 (1) has 2 inputs, but"),
+        (lambda: al.Network([al.Layer([1.0])]), ValueError, "layer 0 (0): weights have shape (1,)"),
+        (lambda: al.Network([al.Layer([[float("nan")]])]), ValueError, "layer 0 (0): weight at index 0 is NaN"),
+        (lambda: al.Network([al.Layer([[1.0]], [1.0, 2.0])]), ValueError, "bias has shape (2,); expected (1,)"),
+        (lambda: al.Network([al.Layer([[1.0]], activation="tanh")]), ValueError, 'activation is "tanh"'),
+        (lambda: al.Network([al.Layer([[1.0]], activation=3)]), TypeError, "activation must be"),
+        (lambda: al.Network([al.Layer([[1.0]], input_scale=0)]), ValueError, "input scale is 0"),
+        (lambda: al.Network([object()]), AttributeError, "name"),
+        (lambda: al.Network.digits("x"), ValueError, 'kind is "x"'),
+        (lambda: al.Network.from_state_dict({"0.bias": [1.0]}), ValueError, "at least one layer"),
+        (lambda: small()([0.0] * 3), ValueError, "x has shape (3,); expected (4,) or (N, 4)"),
+        (lambda: small()([0.0, float("nan"), 0.0, 0.0]), ValueError, "sample 0, feature 1 is NaN"),
+        (lambda: small().forward_streams([9.0] * 4, 64), ValueError, "sample 0, feature 0 is 9, not in [-1.5, 2.5]"),
+        (lambda: small().forward_streams([0.0] * 4, 0), ValueError, "stream length must be at least 1"),
+        (lambda: small().forward_streams([0.0] * 4, 64, "fibonacci"), ValueError, "fibonacci"),
+        (lambda: small().forward_streams([0.0] * 4, 64, ["sobol"]), ValueError, "1 generators for 2 layers"),
+        (lambda: small().forward_streams([0.0] * 4, 64, sharing="x"), ValueError, 'sharing is "x"'),
+        (lambda: al.evaluate(x=[[1.0]]), ValueError, "give both x and y"),
+        (lambda: al.evaluate(small(), [[0.0] * 4], [7]), ValueError, "7"),
+        (lambda: al.evaluate(small(), [[0.0] * 4], [-1]), ValueError, "y at index 0 is -1"),
+        (lambda: al.evaluate(small(), [[0.0] * 4], [0, 1]), ValueError, "4 values are not 2 samples of 4 features"),
+        (lambda: al.evaluate(small(), [0.0] * 4, [0]), ValueError, "x has shape (4,), not (samples, features)"),
+        (lambda: al.evaluate(lengths=[]), ValueError, "lengths"),
+        (lambda: al.evaluate(lengths=[0]), ValueError, "stream length"),
+        (lambda: al.Evaluation.from_json("{}"), ValueError, "this is no evaluation"),
+        (lambda: al.load_digits("x"), ValueError, 'part is "x"'),
+    ],
+)
+def test_errors(call: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        call()
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_leaves_what_was_finished(tmp_path: pathlib.Path) -> None:
+    program = """
+import sys
+import aleatron as al
+def progress(done, *_):
+    print(done, flush=True)
+try:
+    al.evaluate(generators=["bernoulli"], lengths=[2**n for n in range(3, 20)], seeds=50, checkpoint=sys.argv[1],
+                progress=progress, device="cpu")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    file = tmp_path / "found.json"
+    child = subprocess.Popen([sys.executable, "-c", program, file], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        while int(child.stdout.readline()) < 3:
+            pass
+        child.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        lines = child.stdout.read().split()
+        assert lines[-1] == "interrupted" and time.monotonic() - start < 30
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    found = al.Evaluation.from_json(file.read_text())
+    assert not found.complete and len(found.cells) >= 3
