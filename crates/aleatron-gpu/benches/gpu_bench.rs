@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aleatron_core::philox::philox4x32;
-use aleatron_core::threshold::thresholds;
+use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
     DenseShape, LayerIndex, Length, Polarity, Quantity, StreamAddress, Threshold, reference, weights,
 };
@@ -212,10 +212,19 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-fn time(repeat: usize, mut run: impl FnMut()) -> Duration {
-    for _ in 0..repeat.div_ceil(5).max(2) {
+/// Runs until the device has left its idle clocks.
+fn warm_up(mut run: impl FnMut()) {
+    let start = Instant::now();
+    for runs in 0.. {
         run();
+        if runs > 0 && start.elapsed() > Duration::from_millis(150) {
+            break;
+        }
     }
+}
+
+fn time(repeat: usize, mut run: impl FnMut()) -> Duration {
+    warm_up(&mut run);
     let one = |run: &mut dyn FnMut()| {
         let start = Instant::now();
         run();
@@ -353,8 +362,7 @@ impl Bench {
         time(self.repeat(repeat), || {
             let counts = layer.layer.counts_filled(n_samples, INPUTS, |samples, out| {
                 let values = &layer.values[samples.start * n..samples.end * n];
-                out.extend(thresholds(values, Polarity::Unipolar, Quantity::Value)?);
-                Ok(())
+                Ok(extend_thresholds(values, Polarity::Unipolar, Quantity::Value, out)?)
             });
             std::hint::black_box(counts.unwrap());
         })
@@ -370,12 +378,12 @@ impl Bench {
         let inputs = layer.inputs(n_samples);
         let mut profiler = Profiler::new(&self.context).unwrap();
         let mut runs: Vec<Vec<(&'static str, Duration, u64)>> = Vec::new();
-        for _ in 0..self.repeat(repeat) + 2 {
+        warm_up(|| drop(layer.layer.counts(&inputs, INPUTS).unwrap()));
+        for _ in 0..self.repeat(repeat) {
             profiler.reset();
             layer.layer.counts_profiled(&inputs, INPUTS, Some(&mut profiler)).unwrap();
             runs.push(profiler.rows().iter().map(|row| (row.kernel, row.time, row.bytes)).collect());
         }
-        runs.drain(..2);
         (0..runs[0].len())
             .map(|k| (runs[0][k].0, median(runs.iter().map(|run| run[k].1).collect()), runs[0][k].2))
             .collect()
@@ -428,7 +436,7 @@ impl Bench {
                     if shape.workgroup_bytes() > self.context.info().workgroup_bytes {
                         continue;
                     }
-                    for workgroups in [512, 1024, 2048, 4096] {
+                    for workgroups in [1024, 4096, 8192, 16384] {
                         layer.layer = layer.layer.with_counting(Counting::Tiles(shape, workgroups));
                         layer.check(n_samples);
                         let time = self.tile_time(&layer, n_samples, 5);

@@ -190,10 +190,12 @@ fn all() -> &'static [Adapter] {
     static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
     ADAPTERS.get_or_init(|| {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+            // Not OpenGL: it shows the same GPUs again, and looks for a display where there may be none.
+            backends: wgpu::Backends::PRIMARY,
             flags: wgpu::InstanceFlags::empty().with_env(),
             ..wgpu::InstanceDescriptor::new_without_display_handle()
         });
-        let raw = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+        let raw = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::PRIMARY));
         raw.into_iter().map(|raw| Adapter { info: AdapterInfo::of(&raw), raw }).collect()
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::layer::DenseSpec;
 use crate::{DenseLayer, Error, Result, SampleSeed};
-use aleatron_core::threshold::thresholds;
+use aleatron_core::threshold::extend_thresholds;
 use aleatron_core::{Quantity, StreamAddress};
 use aleatron_gpu::{AdapterChoice, AdapterInfo, GpuContext, GpuDense};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -163,10 +163,15 @@ impl GpuTwin {
         seed: SampleSeed,
     ) -> Result<Vec<u64>> {
         let DenseSpec { shape, layer, .. } = *cpu.spec();
-        shape.samples_in(values.len())?;
-        let inputs = thresholds(values, shape.polarity(), Quantity::Value)?;
+        let n_samples = shape.samples_in(values.len())?;
+        shape.polarity().check(values, Quantity::Value)?;
         let first = StreamAddress::input(seed.seed, 0, seed.first_sample).in_layer(layer);
-        Ok(self.device(cpu)?.counts(&inputs, first)?)
+        // Values become thresholds piece by piece, while the device counts the piece before.
+        let device = self.device(cpu)?;
+        Ok(device.counts_filled(n_samples, first, |samples, out| {
+            let values = &values[samples.start * shape.n_inputs()..samples.end * shape.n_inputs()];
+            Ok(extend_thresholds(values, shape.polarity(), Quantity::Value, out)?)
+        })?)
     }
 
     pub(super) fn weights_changed(&mut self, cpu: &DenseLayer) -> Result<()> {
