@@ -13,6 +13,7 @@ usage: cargo xtask TASK
 
 tasks:
   test    everything continuous integration checks: format, lints, documentation, all tests; installs what it needs
+  python  the part of it about the Python package alone
   fuzz    every fuzz target for a minute each (needs a nightly toolchain and cargo-fuzz)
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
 
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let result = match task.as_str() {
         "test" => test(),
+        "python" => python::steps().and_then(|steps| step::run_all(&steps)),
         "fuzz" => fuzz(),
         "deny" => deny(),
         _ => {
