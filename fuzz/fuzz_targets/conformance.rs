@@ -4,11 +4,11 @@
 use aleatron_core::conformance::{Backend, Case, DenseCase, Reference, SparseCase};
 use aleatron_core::gates::Gate;
 use aleatron_core::lif::{LifDrive, LifParams};
+use aleatron_core::philox::{key, philox4x32};
 use aleatron_core::{
     BitStream, Connections, DenseShape, Domain, LayerIndex, Length, Polarity, StreamAddress, Threshold,
 };
 use aleatron_cpu::{Cpu, Pool, Tier};
-use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 
@@ -19,7 +19,7 @@ static BACKENDS: LazyLock<Vec<Cpu>> = LazyLock::new(|| {
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(case) = case(&mut Unstructured::new(bytes)) else { return };
+    let case = Source::new(bytes).case();
     let expected = Reference.answer(&case);
     for cpu in BACKENDS.iter() {
         let answer = cpu.run(&case).unwrap().unwrap();
@@ -27,131 +27,166 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn case(u: &mut Unstructured<'_>) -> Result<Case> {
-    Ok(match u.int_in_range(0..=10)? {
-        0 => {
-            let n = u.int_in_range(1..=24)?;
-            Case::Encode { thresholds: thresholds(u, n)?, length: length(u)?, address: address(u)? }
-        }
-        1 => {
-            let n = u.int_in_range(1..=700)?;
-            Case::Pack { bits: (0..n).map(|_| u.arbitrary()).collect::<Result<_>>()? }
-        }
-        2 => {
-            let length = length(u)?;
-            Case::Unpack { stream: stream(u, length)? }
-        }
-        3 => {
-            let (gate, length) = (*u.choose(&Gate::ALL)?, length(u)?);
-            Case::Gate { gate, a: stream(u, length)?, b: stream(u, length)? }
-        }
-        4 => {
-            let length = length(u)?;
-            Case::Not { a: stream(u, length)? }
-        }
-        5 => {
-            let length = length(u)?;
-            Case::Mux { select: stream(u, length)?, a: stream(u, length)?, b: stream(u, length)? }
-        }
-        6 => {
-            let length = long(u)?;
-            Case::AndPopcount { a: stream(u, length)?, b: stream(u, length)? }
-        }
-        7 => {
-            let length = long(u)?;
-            Case::Popcount { a: stream(u, length)? }
-        }
-        8 => Case::Dense(dense(u)?),
-        9 => Case::Sparse(sparse(u)?),
-        _ => lif(u)?,
-    })
+/// Numbers made of bytes, and of random words once these run out: a fuzzer begins with very short inputs, which would
+/// otherwise be streams of zeros.
+struct Source<'a> {
+    bytes: &'a [u8],
+    seed: u64,
+    next: u32,
 }
 
-fn length(u: &mut Unstructured<'_>) -> Result<Length> {
-    Ok(Length::new(u.int_in_range(1..=600)?).unwrap())
-}
-
-/// Past sixteen registers of every width, and two of them still within the bytes that a fuzzer makes by default.
-fn long(u: &mut Unstructured<'_>) -> Result<Length> {
-    Ok(Length::new(u.int_in_range(1..=12_000)?).unwrap())
-}
-
-/// Bytes that run out become zeros, so a short input is a sparse stream and not an error.
-fn stream(u: &mut Unstructured<'_>, length: Length) -> Result<BitStream> {
-    let mut words = (0..length.words()).map(|_| u.arbitrary()).collect::<Result<Vec<u64>>>()?;
-    *words.last_mut().unwrap() &= length.tail_mask();
-    Ok(BitStream::from_words(words, length).unwrap())
-}
-
-fn thresholds(u: &mut Unstructured<'_>, n: usize) -> Result<Vec<Threshold>> {
-    let one = |u: &mut Unstructured<'_>| {
-        // All precisions: thresholds with few digits end comparisons early.
-        let shift = u.int_in_range(0..=31)?;
-        let digits = u64::from(u.arbitrary::<u32>()? >> shift << shift) + u64::from(u.ratio(1, 16)?);
-        Ok(Threshold::from_probability(digits as f64 / 4_294_967_296.0).unwrap())
-    };
-    (0..n).map(|_| one(u)).collect()
-}
-
-fn address(u: &mut Unstructured<'_>) -> Result<StreamAddress> {
-    Ok(StreamAddress {
-        seed: u.arbitrary()?,
-        domain: *u.choose(&Domain::ALL)?,
-        layer: LayerIndex::new(u.int_in_range(0..=LayerIndex::MAX as usize)?).unwrap(),
-        row: u.arbitrary()?,
-        unit: u.int_in_range(0..=u32::MAX - 24)?,
-    })
-}
-
-fn polarity(u: &mut Unstructured<'_>) -> Result<Polarity> {
-    Ok(*u.choose(&[Polarity::Unipolar, Polarity::Bipolar])?)
-}
-
-fn dense(u: &mut Unstructured<'_>) -> Result<DenseCase> {
-    let (n, m, samples) = (u.int_in_range(1..=12)?, u.int_in_range(1..=12)?, u.int_in_range(0..=12)?);
-    Ok(DenseCase {
-        shape: DenseShape::new(n, m, length(u)?, polarity(u)?).unwrap(),
-        layer: LayerIndex::new(u.int_in_range(0..=LayerIndex::MAX as usize)?).unwrap(),
-        weight_seed: u.arbitrary()?,
-        input_seed: u.arbitrary()?,
-        first_row: u.int_in_range(0..=u32::MAX - 12)?,
-        weights: thresholds(u, n * m)?,
-        inputs: thresholds(u, n * samples)?,
-    })
-}
-
-fn sparse(u: &mut Unstructured<'_>) -> Result<SparseCase> {
-    let (n, m, samples) = (u.int_in_range(1..=12)?, u.int_in_range(1..=12)?, u.int_in_range(0..=4)?);
-    let (length, polarity) = (length(u)?, polarity(u)?);
-    let mask = (0..n * m).map(|_| u.arbitrary()).collect::<Result<Vec<bool>>>()?;
-    let connections = Connections::from_mask(&mask, n).unwrap();
-    Ok(SparseCase {
-        length,
-        polarity,
-        weight_seed: u.arbitrary()?,
-        input_seed: u.arbitrary()?,
-        first_row: u.int_in_range(0..=u32::MAX - 4)?,
-        weights: thresholds(u, connections.len())?,
-        inputs: thresholds(u, n * samples)?,
-        connections,
-    })
-}
-
-fn lif(u: &mut Unstructured<'_>) -> Result<Case> {
-    let params = LifParams::new(u.int_in_range(1..=16)?, u.int_in_range(0..=31)?)
-        .unwrap()
-        .with_rest(u.arbitrary()?)
-        .with_reset(u.arbitrary()?)
-        .with_threshold(u.arbitrary()?)
-        .with_refractory_period(u.int_in_range(0..=5)?);
-    let (leak_k, gain_k) = (u.arbitrary()?, u.arbitrary()?);
-    if u.arbitrary()? {
-        let n = u.int_in_range(1..=200)?;
-        let drive = |_| Ok(LifDrive { leak_k, gain_k, current: u.arbitrary()?, noise: u.arbitrary()? });
-        return Ok(Case::LifRun { params, drives: (0..n).map(drive).collect::<Result<_>>()? });
+impl<'a> Source<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        let mix = |seed: u64, &byte: &u8| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Self { bytes, seed: bytes.iter().fold(0, mix), next: 0 }
     }
-    let (n, n_steps) = (u.int_in_range(1..=80)?, u.int_in_range(1..=100)?);
-    let drive = LifDrive { leak_k, gain_k, current: 0, noise: u.arbitrary()? };
-    let currents = (0..n).map(|_| u.arbitrary()).collect::<Result<_>>()?;
-    Ok(Case::LifMulti { params, drive, currents, n_steps })
+
+    fn word(&mut self) -> u32 {
+        if let Some((word, rest)) = self.bytes.split_first_chunk() {
+            self.bytes = rest;
+            return u32::from_le_bytes(*word);
+        }
+        self.next += 1;
+        philox4x32([self.next, 0, 0, 0], key(self.seed))[0]
+    }
+
+    fn long_word(&mut self) -> u64 {
+        u64::from(self.word()) << 32 | u64::from(self.word())
+    }
+
+    /// A number from `low` to `high`, both included.
+    fn within(&mut self, low: usize, high: usize) -> usize {
+        low + self.word() as usize % (high - low + 1)
+    }
+
+    fn choose<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.within(0, from.len() - 1)]
+    }
+
+    fn short(&mut self) -> i16 {
+        // All magnitudes: mostly such as neurons have, not only those that overflow at once.
+        let shift = self.word() % 16;
+        (self.word() as i16) >> shift
+    }
+
+    fn length(&mut self) -> Length {
+        Length::new(self.within(1, 600)).unwrap()
+    }
+
+    fn stream(&mut self, length: Length) -> BitStream {
+        let mut words: Vec<u64> = (0..length.words()).map(|_| self.long_word()).collect();
+        *words.last_mut().unwrap() &= length.tail_mask();
+        BitStream::from_words(words, length).unwrap()
+    }
+
+    fn threshold(&mut self) -> Threshold {
+        // All precisions: thresholds with few digits end comparisons early. And both ends.
+        let shift = self.word() % 40;
+        let digits = match shift {
+            0..32 => u64::from(self.word() >> shift << shift),
+            32..36 => 0,
+            _ => 1 << 32,
+        };
+        Threshold::from_probability(digits as f64 / 4_294_967_296.0).unwrap()
+    }
+
+    fn thresholds(&mut self, n: usize) -> Vec<Threshold> {
+        (0..n).map(|_| self.threshold()).collect()
+    }
+
+    fn layer(&mut self) -> LayerIndex {
+        LayerIndex::new(self.within(0, LayerIndex::MAX as usize)).unwrap()
+    }
+
+    fn polarity(&mut self) -> Polarity {
+        self.choose(&[Polarity::Unipolar, Polarity::Bipolar])
+    }
+
+    fn case(&mut self) -> Case {
+        let kind = self.within(0, 11);
+        let length = self.length();
+        match kind {
+            0 => {
+                let n = self.within(1, 24);
+                let address = StreamAddress {
+                    seed: self.long_word(),
+                    domain: self.choose(&Domain::ALL),
+                    layer: self.layer(),
+                    row: self.word(),
+                    unit: self.word().min(u32::MAX - 24),
+                };
+                Case::Encode { thresholds: self.thresholds(n), length, address }
+            }
+            1 => Case::Pack { bits: (0..length.bits()).map(|_| self.word() as u8 & 3).collect() },
+            2 => Case::Unpack { stream: self.stream(length) },
+            3 => {
+                let gate = self.choose(&Gate::ALL);
+                Case::Gate { gate, a: self.stream(length), b: self.stream(length) }
+            }
+            4 => Case::Not { a: self.stream(length) },
+            5 => {
+                let [select, a, b] = std::array::from_fn(|_| self.stream(length));
+                Case::Mux { select, a, b }
+            }
+            6 | 7 => {
+                // Past sixteen registers of every width.
+                let length = Length::new(self.within(1, 20_000)).unwrap();
+                let a = self.stream(length);
+                match kind {
+                    6 => Case::Popcount { a },
+                    _ => Case::AndPopcount { a, b: self.stream(length) },
+                }
+            }
+            8 => Case::Dense(self.dense(length)),
+            9 => Case::Sparse(self.sparse(length)),
+            _ => self.neurons(),
+        }
+    }
+
+    fn dense(&mut self, length: Length) -> DenseCase {
+        let (n, m, samples) = (self.within(1, 12), self.within(1, 12), self.within(0, 12));
+        DenseCase {
+            shape: DenseShape::new(n, m, length, self.polarity()).unwrap(),
+            layer: self.layer(),
+            weight_seed: self.long_word(),
+            input_seed: self.long_word(),
+            first_row: self.word().min(u32::MAX - 12),
+            weights: self.thresholds(n * m),
+            inputs: self.thresholds(n * samples),
+        }
+    }
+
+    fn sparse(&mut self, length: Length) -> SparseCase {
+        let (n, m, samples) = (self.within(1, 12), self.within(1, 12), self.within(0, 4));
+        let mask: Vec<bool> = (0..n * m).map(|_| self.word() & 1 == 1).collect();
+        let connections = Connections::from_mask(&mask, n).unwrap();
+        SparseCase {
+            length,
+            polarity: self.polarity(),
+            weight_seed: self.long_word(),
+            input_seed: self.long_word(),
+            first_row: self.word().min(u32::MAX - 4),
+            weights: self.thresholds(connections.len()),
+            inputs: self.thresholds(n * samples),
+            connections,
+        }
+    }
+
+    fn neurons(&mut self) -> Case {
+        let params = LifParams::new(self.within(1, 16) as u32, self.within(0, 31) as u32)
+            .unwrap()
+            .with_rest(self.short())
+            .with_reset(self.short())
+            .with_threshold(self.short())
+            .with_refractory_period(self.word() % 6);
+        let [leak_k, gain_k, noise] = std::array::from_fn(|_| self.short());
+        let drive = LifDrive { leak_k, gain_k, current: 0, noise };
+        if self.word() & 1 == 0 {
+            let n_steps = self.within(1, 200);
+            let step = |_| LifDrive { current: self.short(), noise: self.short(), ..drive };
+            return Case::LifRun { params, drives: (0..n_steps).map(step).collect() };
+        }
+        let (n, n_steps) = (self.within(1, 80), self.within(1, 100));
+        Case::LifMulti { params, drive, currents: (0..n).map(|_| self.short()).collect(), n_steps }
+    }
 }
