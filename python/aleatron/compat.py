@@ -116,8 +116,7 @@ class DenseLayer:
 
     def forward_prepacked_numpy(self, packed_inputs: npt.ArrayLike) -> Floats:
         """Computes the outputs of streams of shape (n_inputs, words); bits past the length do not count."""
-        packed = _clean_tail(_of_rank(as_words(packed_inputs, "packed_inputs"), 2, "packed_inputs"), self.length)
-        return self._layer.forward_encoded(packed)
+        return self._layer.forward_encoded(_prepacked(packed_inputs, self.length))
 
     def get_weights(self) -> list[list[float]]:
         """Returns the weights, a list for each neuron."""
@@ -136,14 +135,17 @@ class DenseLayer:
         return f"DenseLayer({sizes}, seed={layer.seed})"
 
 
-def _clean_tail(packed: Words, length: int) -> Words:
-    """Clears the bits past the length, in a copy where there are any."""
-    mask = np.uint64((1 << ((length - 1) % 64 + 1)) - 1)
-    if packed.shape[-1] != -(-length // 64) or not (packed[..., -1] & ~mask).any():
-        return packed
-    packed = packed.copy()
-    packed[..., -1] &= mask
-    return packed
+def _prepacked(packed: npt.ArrayLike, length: int) -> Words:
+    """Reads streams of one sample and clears the bits past the length, in a copy where there are any."""
+    exact = type(packed) is np.ndarray and packed.dtype == np.uint64
+    words: Words = _of_rank(packed if exact else as_words(packed, "packed_inputs"), 2, "packed_inputs")
+    if length % 64 == 0 or words.shape[-1] != -(-length // 64):
+        return words
+    mask = np.uint64((1 << length % 64) - 1)
+    if (words[:, -1] & ~mask).any():
+        words = words.copy()
+        words[:, -1] &= mask
+    return words
 
 
 @dataclass
@@ -212,8 +214,7 @@ class VectorizedSCLayer:
 
     def forward_prepacked(self, packed_inputs: npt.ArrayLike) -> Floats:
         """Computes the outputs of streams of shape (n_inputs, words); bits past the length do not count."""
-        packed = _clean_tail(_of_rank(as_words(packed_inputs, "packed_inputs"), 2, "packed_inputs"), self.length)
-        return self._engine.forward_encoded(packed)
+        return self._engine.forward_encoded(_prepacked(packed_inputs, self.length))
 
     def forward_prepacked_numpy(self, packed_inputs: npt.ArrayLike) -> Floats:
         """Computes the outputs of streams of shape (n_inputs, words); bits past the length do not count."""
