@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod python;
+mod readme;
 mod step;
 mod system;
 
@@ -55,9 +56,8 @@ fn test() -> Result<(), String> {
         // The GPU tests must run and not be passed over: they fail without this adapter.
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
-        Step::new("aleatron verify", cargo(&["run", "--release", "--", "verify"]))
-            .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
+    steps.extend(readme::steps()?);
     steps.extend(python::steps()?);
     step::run_all(&steps)
 }

@@ -482,7 +482,7 @@ impl Bench {
             ..ContextOptions::default()
         };
         let other = GpuContext::open(&self.options.adapter, &int32).unwrap();
-        let words: &[u32] = if self.options.sweep { &[1, 2, 4, 8, 16] } else { &[8] };
+        let words: &[u32] = if self.options.sweep { &[1, 2, 4, 8, 16] } else { &[1] };
         for (name, context) in [("int64", Arc::clone(&self.context)), ("int32", other)] {
             for &words in words {
                 let time = encode_time(&context, &thresholds, n_units, words, self.repeat(50));
