@@ -155,6 +155,13 @@ def dense_cases() -> Iterator[Case]:
             return lambda: layer.forward_numpy(x)
 
         yield dense_case(f"32->16, length {length}", (32, 16), scaled, length=length)
+    x = np.full(64, 0.5)
+
+    def least(m: Any, layer: Any, x: Any = x) -> Call:
+        return lambda: layer.forward_numpy(x)
+
+    # Next to no work: what is left is the cost of a call from Python.
+    yield dense_case("64->1, length 1", (64, 1), least, length=1)
     bits = 1000.0 * 500 * 1024
     yield Case(
         "dense", "1000->500 construct", lambda m: lambda: m.DenseLayer(1000, 500), lambda r: r is not None, bits
