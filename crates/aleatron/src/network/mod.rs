@@ -3,7 +3,7 @@
 //! A [`Network`] is what was trained: features are shifted and scaled, and each [`Layer`] multiplies, adds its bias and
 //! applies its activation. [`Network::forward`] does that in floating point. [`Network::to_streams`] prepares the same
 //! network as a circuit runs it: each layer encodes its inputs as streams of one length, counts, and turns the counts back
-//! into binary, where bias, scale and activation apply and the next layer's inputs saturate. [`file`] says how
+//! into binary, where bias, scale and activation apply and the next layer's inputs saturate. [`mod@file`] says how
 //! networks are saved.
 //!
 //! ```
