@@ -53,6 +53,8 @@ fn test() -> Result<(), String> {
         ),
         Step::new("documentation", cargo(&["doc", "--workspace", "--no-deps", "--all-features"]))
             .with("RUSTDOCFLAGS", "-D warnings"),
+        Step::new("documentation without features", cargo(&["doc", "-p", "aleatron", "--no-deps"]))
+            .with("RUSTDOCFLAGS", "-D warnings"),
         // The GPU tests must run and not be passed over: they fail without this adapter.
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),

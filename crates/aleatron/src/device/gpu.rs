@@ -33,7 +33,7 @@ impl GpuDenseLayer {
     /// A unipolar layer with the random weights of `seed`, on the adapter `SC_GPU_ADAPTER` names, else the most powerful one.
     ///
     /// # Errors
-    /// As [`DenseLayer::new`], and [`Error::Gpu`] with the reason where there is no GPU or it cannot hold the layer.
+    /// As [`DenseLayer::new`], and `Error::Gpu` with the reason where there is no GPU or it cannot hold the layer.
     pub fn try_new(
         n_inputs: usize,
         n_neurons: usize,
@@ -50,7 +50,7 @@ impl GpuDenseLayer {
     /// The GPU twin of a CPU layer, on the adapter of `choice`.
     ///
     /// # Errors
-    /// [`Error::Gpu`] where there is no such GPU or it cannot hold the layer.
+    /// `Error::Gpu` where there is no such GPU or it cannot hold the layer.
     pub fn from_layer(cpu: DenseLayer, choice: AdapterChoice, max_batch: usize) -> Result<Self> {
         let twin = GpuTwin::new(&cpu, choice, max_batch)?;
         Ok(Self { cpu, twin })
@@ -59,7 +59,7 @@ impl GpuDenseLayer {
     /// The values of one sample.
     ///
     /// # Errors
-    /// As [`DenseLayer::forward`], and [`Error::Gpu`] where the device fails.
+    /// As [`DenseLayer::forward`], and `Error::Gpu` where the device fails.
     pub fn forward_gpu(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>> {
         Ok(self.cpu.decode(&self.counts(values, seed)?))
     }
@@ -81,7 +81,7 @@ impl GpuDenseLayer {
     /// The counts of one sample.
     ///
     /// # Errors
-    /// As [`DenseLayer::counts`], and [`Error::Gpu`] where the device fails.
+    /// As [`DenseLayer::counts`], and `Error::Gpu` where the device fails.
     pub fn counts(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         self.check_samples(values, 1)?;
         self.counts_batch(values, seed)
@@ -90,7 +90,7 @@ impl GpuDenseLayer {
     /// The counts of a batch, row-major of samples by neurons; `values` are samples by inputs.
     ///
     /// # Errors
-    /// As [`DenseLayer::counts_batch`], and [`Error::Gpu`] where the device fails.
+    /// As [`DenseLayer::counts_batch`], and `Error::Gpu` where the device fails.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         self.twin.counts_batch(&self.cpu, values, seed.into())
     }
@@ -106,7 +106,7 @@ impl GpuDenseLayer {
     /// Replaces all weights, row-major of neurons by inputs, on both sides.
     ///
     /// # Errors
-    /// As [`DenseLayer::set_weights`], with the old weights still in place; [`Error::Gpu`] where the upload fails, after which
+    /// As [`DenseLayer::set_weights`], with the old weights still in place; `Error::Gpu` where the upload fails, after which
     /// the next call uploads again.
     pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
         self.cpu.set_weights(weights)?;

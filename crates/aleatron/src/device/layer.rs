@@ -50,7 +50,7 @@ impl DeviceLayer {
     /// `cpu` to run on `device`; `ALEATRON_DEVICE` decides for [`Device::Auto`] where it is set.
     ///
     /// # Errors
-    /// [`crate::Error::Gpu`] where `device` is the GPU and there is none or it cannot hold the layer;
+    /// `Error::Gpu` where `device` is the GPU and there is none or it cannot hold the layer;
     /// [`crate::Error::NotBuilt`] where this build has no GPU support.
     pub fn new(cpu: DenseLayer, device: Device) -> Result<Self> {
         let device = device.resolved()?;
@@ -106,7 +106,7 @@ impl DeviceLayer {
     /// The counts of a batch, row-major of samples by neurons; `values` are samples by inputs.
     ///
     /// # Errors
-    /// As [`DenseLayer::counts_batch`], and [`crate::Error::Gpu`] where the device fails.
+    /// As [`DenseLayer::counts_batch`], and `Error::Gpu` where the device fails.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         let seed = seed.into();
         #[cfg(feature = "gpu")]
@@ -132,7 +132,7 @@ impl DeviceLayer {
     /// Replaces all weights wherever they are. On an error of the values the old ones stay.
     ///
     /// # Errors
-    /// As [`DenseLayer::set_weights`], and [`crate::Error::Gpu`] where the upload fails.
+    /// As [`DenseLayer::set_weights`], and `Error::Gpu` where the upload fails.
     pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
         self.cpu.set_weights(weights)?;
         #[cfg(feature = "gpu")]

@@ -1,6 +1,6 @@
 //! Where a layer runs: on the CPU, on a GPU, or wherever it was measured to be faster. Never what it computes.
 //!
-//! [`DeviceLayer`] is a dense layer with a [`Device`]; [`GpuDenseLayer`] is one that stays on a GPU; [`placement`] measures and
+//! [`DeviceLayer`] is a dense layer with a [`Device`]; `GpuDenseLayer` is one that stays on a GPU; `placement` measures and
 //! remembers which side wins.
 
 #[cfg(feature = "gpu")]

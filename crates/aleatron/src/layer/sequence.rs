@@ -104,7 +104,7 @@ impl SequenceLayer {
     /// leave so little to do that sending it elsewhere takes longer.
     ///
     /// # Errors
-    /// As [`Self::new`]; [`Error::Gpu`] where `device` is the GPU and there is none or it cannot hold the layer,
+    /// As [`Self::new`]; `Error::Gpu` where `device` is the GPU and there is none or it cannot hold the layer,
     /// [`Error::NotBuilt`] where this build has no GPU support.
     pub fn on_device(shape: DenseShape, pairing: Pairing, weights: &[f64], device: Device) -> Result<Self> {
         match device.resolved()? {
