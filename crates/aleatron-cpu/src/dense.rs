@@ -11,11 +11,12 @@ use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, memory};
 /// Neurons and samples counted together in registers.
 const TILE: usize = 4;
 
-/// Words of a row counted at a time: four rows of them fill half a first-level cache.
-const BLOCK_WORDS: usize = 512;
+/// Words of a row counted at a time: a tile's rows and the samples they meet fill half of a second-level cache, and adding up
+/// sixteen registers of sums after each block costs next to nothing.
+const BLOCK_WORDS: usize = 4096;
 
-/// Samples counted at a time: their blocks fill a quarter of a second-level cache.
-const BLOCK_SAMPLES: usize = 64;
+/// Samples counted at a time.
+const BLOCK_SAMPLES: usize = 16;
 
 /// Rows a thread takes at a time.
 const GRAIN: usize = 2 * TILE;

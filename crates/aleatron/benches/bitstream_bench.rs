@@ -105,9 +105,9 @@ fn main() {
         None,
     );
     table.case(
-        "LIF 1024 neurons x 100 steps, 1 thread",
+        "LIF 256 neurons x 400 steps, 1 thread",
         rate(102_400.0, "step/s"),
-        || keep(one.lif_run_multi(params, drive, &currents, 100).unwrap()),
+        || keep(one.lif_run_multi(params, drive, &currents[..256], 400).unwrap()),
         None,
     );
     table.print(&format!("Streams and neurons on {tier}"));

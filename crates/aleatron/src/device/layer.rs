@@ -46,6 +46,10 @@ struct Gpu {
 #[cfg(feature = "gpu")]
 const GPU_FLOOR_US: f64 = 20.0;
 
+/// Pairs of words below which a call may be so short.
+#[cfg(feature = "gpu")]
+const SMALL_CALL_WORDS: usize = 1 << 18;
+
 impl DeviceLayer {
     /// `cpu` to run on `device`; `ALEATRON_DEVICE` decides for [`Device::Auto`] where it is set.
     ///
@@ -163,6 +167,12 @@ impl DeviceLayer {
     }
 
     fn measured(&self, values: &[f64], seed: SampleSeed, n_samples: usize) -> Result<Side> {
+        let time_cpu = || placement::time(|| self.cpu.counts_batch(values, seed).map(drop));
+        // Listing adapters alone takes longer than a few such calls.
+        let pairs = self.cpu.shape().weight_words().saturating_mul(n_samples);
+        if pairs < SMALL_CALL_WORDS && time_cpu()? < GPU_FLOOR_US {
+            return Ok(Side::Cpu);
+        }
         let Ok(adapter) = aleatron_gpu::adapter::find(&AdapterChoice::from_env()) else {
             return Ok(Side::Cpu);
         };
@@ -175,10 +185,7 @@ impl DeviceLayer {
         let measurement = match placement::lookup(&kind) {
             Some(measurement) => measurement,
             None => {
-                let cpu_us = placement::time(|| self.cpu.counts_batch(values, seed).map(drop))?;
-                if cpu_us < GPU_FLOOR_US {
-                    return Ok(Side::Cpu);
-                }
+                let cpu_us = time_cpu()?;
                 let Some(twin) = self.twin() else { return Ok(Side::Cpu) };
                 let gpu_us = placement::time(|| twin.counts_batch(&self.cpu, values, seed).map(drop))?;
                 let measurement = Measurement { cpu_us, gpu_us };

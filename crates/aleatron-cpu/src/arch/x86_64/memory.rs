@@ -2,9 +2,8 @@
 //! is safe to call wherever its instructions exist.
 
 use std::arch::x86_64::{
-    __m128i, __m256i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
-    _mm256_loadu_si256, _mm256_storeu_si256, _mm512_loadu_si512, _mm512_maskz_loadu_epi64,
-    _mm512_storeu_si512,
+    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256,
+    _mm512_loadu_si512, _mm512_maskz_loadu_epi64, _mm512_storeu_si512,
 };
 
 /// Plain-data arrays that fill a 512-bit register.
@@ -77,11 +76,4 @@ pub(super) fn load256(block: &impl Block256) -> __m256i {
 pub(super) fn store256(block: &mut impl Block256, value: __m256i) {
     // SAFETY: a block is 32 writable bytes of plain data; the store needs no alignment.
     unsafe { _mm256_storeu_si256(std::ptr::from_mut(block).cast(), value) }
-}
-
-/// Asks for the cache line `ahead` words past a block; past the end of everything it asks for nothing of use.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn prefetch(block: &[u64; 8], ahead: usize) {
-    _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(ahead).cast());
 }

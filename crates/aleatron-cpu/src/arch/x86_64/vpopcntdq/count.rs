@@ -1,13 +1,10 @@
 //! Counting ones in registers of 512 bits.
 
-use crate::arch::x86_64::memory::{load512, load512_partial, prefetch};
+use crate::arch::x86_64::memory::{load512, load512_partial};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_popcnt_epi64, _mm512_reduce_add_epi64,
     _mm512_setzero_si512,
 };
-
-/// Words by which streamed rows are asked for ahead of use: far enough to hide the memory, near enough to stay.
-const AHEAD: usize = 256;
 
 /// The ones of `words`, in four sums so that no addition waits for the one before it.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
@@ -55,9 +52,6 @@ pub(crate) fn tile<const N: usize, const S: usize>(rows: [&[u64]; N], others: [&
         }
         for n in 0..N {
             let row = load512(&row_blocks[n][i]);
-            if S == 1 {
-                prefetch(&row_blocks[n][i], AHEAD);
-            }
             for s in 0..S {
                 sums[n][s] = add_shared(sums[n][s], row, other[s]);
             }
