@@ -63,3 +63,64 @@ fn nonsense_is_exit_code_two() {
     assert_eq!(aleatron(&["frobnicate"]).output().unwrap().status.code(), Some(2));
     assert_eq!(aleatron(&["verify", "--no-such-flag"]).output().unwrap().status.code(), Some(2));
 }
+
+/// The adapter continuous integration has, whatever else there is.
+#[cfg(feature = "gpu")]
+fn on_llvmpipe(arguments: &[&str]) -> Output {
+    aleatron(arguments).env("SC_GPU_ADAPTER", "llvmpipe").output().unwrap()
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn info_lists_adapters_and_the_one_in_use() {
+    let info: serde_json::Value = serde_json::from_slice(&on_llvmpipe(&["info", "--json"]).stdout).unwrap();
+    let gpus = info["gpus"].as_array().unwrap();
+    let used: Vec<_> = gpus.iter().filter(|gpu| gpu["chosen"] == true).collect();
+    assert!(used.len() == 1 && used[0]["name"].as_str().unwrap().contains("llvmpipe"), "{gpus:?}");
+    assert!(used[0]["max_binding_bytes"].as_u64().unwrap() > 0);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn verify_includes_every_adapter() {
+    let reports: serde_json::Value =
+        serde_json::from_slice(&on_llvmpipe(&["verify", "--json"]).stdout).unwrap();
+    let gpu =
+        reports.as_array().unwrap().iter().find(|r| r["backend"].as_str().unwrap().contains("llvmpipe"));
+    let gpu = gpu.unwrap();
+    assert_eq!(gpu["equal"], true, "{gpu}");
+    assert!(gpu["cases"].as_u64().unwrap() >= 50, "{gpu}");
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn bench_gpu_profiles_its_kernels() {
+    let output =
+        on_llvmpipe(&["bench", "gpu", "--profile", "--json", "--layers", "16x8,16x8x40", "--length", "100"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (row, kernel) in rows.as_array().unwrap().iter().zip(["accumulate", "tile"]) {
+        let profile = row["profile"].as_str().unwrap();
+        assert!(profile.contains("encode") && profile.contains(kernel), "{profile}");
+        assert!(row["gpu_us"].as_f64().unwrap() > 0.0);
+        // A software adapter is never faster than the cores it runs on, and never taken for it.
+        assert_eq!(row["auto"], "cpu");
+    }
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn an_adapter_that_is_not_there_is_a_clear_error() {
+    let output = aleatron(&["bench", "gpu"]).env("SC_GPU_ADAPTER", "abacus").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("no GPU adapter matches \"abacus\"") && error.contains("llvmpipe"), "{error}");
+}
+
+#[test]
+fn bench_cpu_takes_layers() {
+    let output = aleatron(&["bench", "cpu", "--json", "--layers", "8x4"]).output().unwrap();
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows[0]["layer"], "8->4 x 1");
+    assert_eq!(aleatron(&["bench", "cpu", "--layers", "8by4"]).output().unwrap().status.code(), Some(2));
+}

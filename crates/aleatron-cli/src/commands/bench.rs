@@ -70,6 +70,9 @@ struct Row {
     cpu_bit_macs_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_us: Option<f64>,
+    /// Where `Device::Auto` runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<String>,
 }
@@ -86,9 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
 #[cfg(feature = "gpu")]
 fn gpu(options: &GpuOptions) -> Outcome {
-    use aleatron::GpuDenseLayer;
     use aleatron::core::{Quantity, StreamAddress, threshold::thresholds};
     use aleatron::gpu::{AdapterChoice, Bandwidth, GpuContext, GpuDense, Profiler};
+    use aleatron::{Device, DeviceLayer, GpuDenseLayer};
 
     let choice = AdapterChoice::from_env();
     let context = GpuContext::get(&choice)?;
@@ -115,6 +118,9 @@ fn gpu(options: &GpuOptions) -> Outcome {
             }
             row.profile = Some(profiler.table(bandwidth));
         }
+        let auto = DeviceLayer::new(layer.into_cpu(), Device::Auto)?;
+        auto.counts_batch(&x, SEED)?;
+        row.auto = Some(auto.device_for(size.n_samples).name());
         rows.push(row);
     }
     if !options.common.json {
@@ -143,6 +149,7 @@ fn measure(size: Size, length: usize) -> Result<(Row, DenseLayer, Vec<f64>), ale
         cpu_us,
         cpu_bit_macs_per_second: macs / (cpu_us * 1e-6),
         gpu_us: None,
+        auto: None,
         profile: None,
     };
     Ok((row, layer, x))
@@ -169,8 +176,8 @@ fn report(rows: &[Row], options: &Options) -> Outcome {
         return Ok(Verdict::Good);
     }
     output::line(format!(
-        "{:<22}{:>12}{:>18}{:>12}{:>10}",
-        "layer", "CPU us", "CPU Gbit-MAC/s", "GPU us", "speed-up"
+        "{:<22}{:>12}{:>18}{:>12}{:>10}{:>8}",
+        "layer", "CPU us", "CPU Gbit-MAC/s", "GPU us", "speed-up", "auto"
     ))?;
     for row in rows {
         let (gpu, ratio) = match row.gpu_us {
@@ -178,7 +185,11 @@ fn report(rows: &[Row], options: &Options) -> Outcome {
             None => (String::new(), String::new()),
         };
         let rate = row.cpu_bit_macs_per_second / 1e9;
-        output::line(format!("{:<22}{:>12.1}{rate:>18.1}{gpu:>12}{ratio:>10}", row.layer, row.cpu_us))?;
+        let auto = row.auto.unwrap_or_default();
+        output::line(format!(
+            "{:<22}{:>12.1}{rate:>18.1}{gpu:>12}{ratio:>10}{auto:>8}",
+            row.layer, row.cpu_us
+        ))?;
     }
     for row in rows {
         if let Some(profile) = &row.profile {

@@ -125,6 +125,12 @@ impl GpuDenseLayer {
         &self.cpu
     }
 
+    /// The CPU layer, with the GPU's memory given back.
+    #[must_use]
+    pub fn into_cpu(self) -> DenseLayer {
+        self.cpu
+    }
+
     /// The samples buffers are kept for.
     #[must_use]
     pub fn max_batch(&self) -> usize {
