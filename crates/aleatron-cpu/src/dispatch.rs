@@ -103,6 +103,13 @@ pub(crate) fn lif_lanes(
         => (params, drive, currents, n_steps, spikes, voltages))
 }
 
+/// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
+pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
+    dispatch!(tier, portable::table::look_up,
+        Avx512Vpopcntdq | Avx512bw => avx512bw::table::look_up,
+        => (rows, thresholds, sums))
+}
+
 /// Some number that depends on all words, read as fast as can be.
 pub(crate) fn read(tier: Tier, words: &[u64]) -> u64 {
     dispatch!(tier, portable::ceiling::read,

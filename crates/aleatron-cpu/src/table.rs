@@ -3,16 +3,13 @@
 //! The cost of a layer is one lookup per weight, whatever the length: with one pair of sequences for all, the rows of one
 //! table; with one pair per input, a row made for each sample and input.
 
-use crate::Cpu;
 use crate::error::Error;
+use crate::{Cpu, Tier, dispatch};
 use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sharing};
 use aleatron_core::{DenseShape, Error as CoreError, Quantity, memory};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
-
-/// Rows looked up together, so that a sum is loaded and stored once for all of them.
-const TOGETHER: usize = 4;
 
 /// Samples that share the rows they have in common, at most.
 const GROUP: usize = 64;
@@ -82,25 +79,14 @@ impl TabledWeights {
     }
 
     /// Adds up the counts of one tile.
-    fn fill(&self, tile: Tile<'_>) {
+    fn fill(&self, tier: Tier, tile: Tile<'_>) {
         let (n, neurons) = (self.shape.n_inputs(), &tile.neurons);
         match &self.rows {
             Rows::OneForAll(table) => {
-                for (inputs, counts) in
-                    tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len()))
-                {
+                let samples = tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len()));
+                for (inputs, counts) in samples {
                     let rows: Vec<&[u32]> = inputs.iter().map(|&threshold| table.row(threshold)).collect();
-                    for (group, rows) in rows.chunks(TOGETHER).enumerate() {
-                        let first = group * TOGETHER;
-                        if let &[a, b, c, d] = rows {
-                            let at = |k| self.thresholds(first + k, neurons);
-                            add_four([a, b, c, d], [at(0), at(1), at(2), at(3)], counts);
-                        } else {
-                            for (k, row) in rows.iter().enumerate() {
-                                add_one(row, self.thresholds(first + k, neurons), counts);
-                            }
-                        }
-                    }
+                    self.add_rows(tier, &rows, neurons, counts);
                 }
             }
             Rows::OnePerInput(prefixes) => {
@@ -118,6 +104,30 @@ impl TabledWeights {
                     }
                 }
             }
+        }
+    }
+
+    /// Adds to the counts of some neurons what they look up in a row for each input.
+    fn add_rows(&self, tier: Tier, rows: &[&[u32]], neurons: &Range<usize>, counts: &mut [u64]) {
+        let (fours, rest) = rows.as_chunks::<4>();
+        // A count is at most the length, so as many as this add up in 16 bits.
+        let together = usize::from(u16::MAX) / (4 * self.shape.length().bits());
+        let mut sums = vec![0u16; counts.len()];
+        for (group, fours) in fours.chunks(together.max(1)).enumerate() {
+            sums.fill(0);
+            for (k, &rows) in fours.iter().enumerate() {
+                let first = 4 * (group * together.max(1) + k);
+                let thresholds = std::array::from_fn(|i| self.thresholds(first + i, neurons));
+                if together > 0 {
+                    dispatch::look_up(tier, rows, thresholds, &mut sums);
+                } else {
+                    rows.iter().zip(thresholds).for_each(|(row, t)| add_one(row, t, counts));
+                }
+            }
+            counts.iter_mut().zip(&sums).for_each(|(count, &sum)| *count += u64::from(sum));
+        }
+        for (k, row) in rest.iter().enumerate() {
+            add_one(row, self.thresholds(4 * fours.len() + k, neurons), counts);
         }
     }
 
@@ -157,14 +167,6 @@ fn add_one(row: &[u32], thresholds: &[u16], counts: &mut [u64]) {
     }
 }
 
-fn add_four(rows: [&[u32]; 4], thresholds: [&[u16]; 4], counts: &mut [u64]) {
-    let [a, b, c, d] = thresholds;
-    for ((((count, &a), &b), &c), &d) in counts.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        let entry = |k: usize, t: u16| u64::from(rows[k][usize::from(t)]);
-        *count += entry(0, a) + entry(1, b) + entry(2, c) + entry(3, d);
-    }
-}
-
 fn check_thresholds(thresholds: &[u64], one: u64, what: Quantity) -> Result<(), CoreError> {
     match thresholds.iter().position(|&t| t > one) {
         None => Ok(()),
@@ -198,7 +200,7 @@ impl Cpu {
             let tile = |(inputs, counts)| Tile { inputs, neurons: 0..m, counts };
             inputs.chunks(step * n).zip(counts.chunks_mut(step * m)).map(tile).collect()
         };
-        self.pool.for_each(tiles.into_iter(), weights.cost(samples), |tile| weights.fill(tile));
+        self.pool.for_each(tiles.into_iter(), weights.cost(samples), |tile| weights.fill(self.tier, tile));
         Ok(counts)
     }
 }

@@ -1,4 +1,4 @@
-//! Layers counted from tables against the same layers counted bit by bit, for 1, 2 and 3 threads.
+//! Layers counted from tables against the same layers counted bit by bit, on every tier, for 1, 2 and 3 threads.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 use aleatron_core::generator::{Halton, Lfsr, Pairing, Ramp, Sequence, Sharing, Sobol, Width};
@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn cpus() -> Vec<Cpu> {
-    // Tables have no kernels of their own: gathering took longer than plain loads.
-    let tier = Tier::current().unwrap();
-    (1..=3).map(|threads| Cpu::new(tier, Arc::new(Pool::new(threads).unwrap()))).collect()
+    let pools = [1, 2, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
+    let tiers = Tier::available();
+    tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
 }
 
 fn sobol(dimension: u32) -> Sequence {

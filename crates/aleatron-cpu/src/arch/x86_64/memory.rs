@@ -10,6 +10,7 @@ use std::arch::x86_64::{
 pub(super) trait Block512: Copy {}
 impl Block512 for [u64; 8] {}
 impl Block512 for [u32; 16] {}
+impl Block512 for [u16; 32] {}
 impl Block512 for [u8; 64] {}
 
 /// Plain-data arrays that fill a 256-bit register.

@@ -3,3 +3,4 @@
 pub(crate) mod bits;
 pub(crate) mod ceiling;
 pub(crate) mod count;
+pub(crate) mod table;
