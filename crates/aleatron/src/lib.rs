@@ -57,3 +57,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn simd_tier() -> Result<&'static str> {
     Ok(Tier::current()?.name())
 }
+
+/// The examples of the README, which must work as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,6 +1,7 @@
 //! The kernels. The path says whose, the file says what: `<who>/count.rs` counts ones, `encode.rs` makes Bernoulli
-//! streams, `bits.rs` packs and unpacks, `lif.rs` steps many neurons, `table.rs` looks counts up, `ceiling.rs` shows what is possible. A folder holds what that instruction set does
-//! better than the one below it; `dispatch.rs` puts the tiers together.
+//! streams, `bits.rs` packs and unpacks, `lif.rs` steps many neurons, `table.rs` looks counts up, `ceiling.rs` shows what is
+//! possible. A folder holds what that instruction set does better than the one below it; `dispatch.rs` puts the tiers
+//! together.
 
 pub(crate) mod portable;
 #[cfg(target_arch = "x86_64")]
