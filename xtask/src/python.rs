@@ -19,6 +19,7 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
     let (environment, wheels, python) = (path(&environment), path(&wheels), path(&python));
     let run = |arguments: &[&str]| command(&python, arguments);
     let system = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    crate::system::install_python_environments(&system)?;
 
     Ok(vec![
         Step::new("Python environment", command(&system, &["-m", "venv", &environment])),

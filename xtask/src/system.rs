@@ -1,4 +1,5 @@
-//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU.
+//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU, and a
+//! Python that can make environments.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,17 +20,32 @@ pub(crate) fn install_software_vulkan() -> Result<(), String> {
                     install them with your system's packages"
             .into());
     }
-    println!("=== installing a software Vulkan driver");
-    run("apt-get", &["update", "-qq"])?;
-    run(
-        "apt-get",
-        &["install", "-y", "-qq", "--no-install-recommends", "libvulkan1", "mesa-vulkan-drivers"],
-    )?;
+    install(&["libvulkan1", "mesa-vulkan-drivers"])?;
     if has_software_vulkan() {
         Ok(())
     } else {
         Err("lavapipe is still missing after its packages were installed".into())
     }
+}
+
+/// Installs what Debian leaves out of its Python where environments cannot be made without it.
+pub(crate) fn install_python_environments(python: &str) -> Result<(), String> {
+    let works = Command::new(python).args(["-c", "import ensurepip, venv"]).output();
+    match works {
+        Ok(output) if output.status.success() => Ok(()),
+        _ if has_program("apt-get") => install(&["python3", "python3-venv"]),
+        _ => Err(format!(
+            "{python} cannot make virtual environments: install Python 3.10 or newer with its venv module"
+        )),
+    }
+}
+
+/// Installs Debian packages.
+fn install(packages: &[&str]) -> Result<(), String> {
+    println!("=== installing {}", packages.join(", "));
+    run("apt-get", &["update", "-qq"])?;
+    let options = ["install", "-y", "-qq", "--no-install-recommends"];
+    run("apt-get", &[&options, packages].concat())
 }
 
 fn has_software_vulkan() -> bool {
