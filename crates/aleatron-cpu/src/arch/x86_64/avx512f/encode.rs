@@ -33,30 +33,24 @@ pub(crate) fn encode(thresholds: &[Threshold], length: Length, address: StreamAd
         let mut undecided = Undecided::new();
         let mut slot = 0;
         for start in (0..chunk.len()).step_by(WORDS) {
-            let (lanes, draws) = match cursor.next::<LANES>() {
-                Slots::OneStream { word, unit, threshold } => {
+            match (cursor.next::<LANES>(), chunk[start..].first_chunk_mut::<WORDS>()) {
+                (Slots::OneStream { word, unit, threshold }, Some(block)) => {
                     let lanes = Lanes::of_stream(word, unit, threshold);
-                    let draws = philox.draw_stream(&lanes, unit);
-                    (lanes, draws)
-                }
-                Slots::Mixed { words, units, thresholds } => {
-                    let lanes = Lanes::of_slots(&words, &units, &thresholds);
-                    let draws = philox.draw(&lanes, 0);
-                    (lanes, draws)
-                }
-            };
-            let (below, equal) = lanes.first_planes(&draws);
-            match chunk[start..].first_chunk_mut::<WORDS>() {
-                Some(block) => {
+                    let (below, equal) = first_planes(&philox.draw_stream(&lanes, unit), |m| {
+                        // Looked up: loads have nothing else to do here.
+                        _mm512_set1_epi32(DIGITS[(threshold >> 24) as usize][m])
+                    });
                     store512(block, below);
-                    undecided.push(&lanes, equal, u16::MAX, slot);
+                    undecided.push_stream(&lanes, equal, word, threshold, slot);
                 }
-                None => {
-                    let rest = &mut chunk[start..];
+                (slots, _) => {
+                    let lanes = Lanes::of(slots);
+                    let (below, equal) = first_planes(&philox.draw(&lanes, 0), |m| lanes.digit(m as u32));
                     let mut block = [0; WORDS];
                     store512(&mut block, below);
-                    rest.copy_from_slice(&block[..rest.len()]);
-                    undecided.push(&lanes, equal, (1 << (2 * rest.len())) - 1, slot);
+                    let filled = WORDS.min(chunk.len() - start);
+                    chunk[start..start + filled].copy_from_slice(&block[..filled]);
+                    undecided.push(&lanes, equal, u16::MAX >> (LANES - 2 * filled), slot);
                 }
             }
             if undecided.len > ROOM - LANES {
@@ -89,26 +83,24 @@ impl Lanes {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
+    fn of(slots: Slots<LANES>) -> Self {
+        match slots {
+            Slots::OneStream { word, unit, threshold } => Self::of_stream(word, unit, threshold),
+            Slots::Mixed { words, units, thresholds } => Self::of_slots(&words, &units, &thresholds),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
     fn of_slots(words: &[u32; LANES], units: &[u32; LANES], thresholds: &[u32; LANES]) -> Self {
         Self { words: load512(words), units: load512(units), thresholds: load512(thresholds) }
     }
 
-    /// The bits after the first eight planes: those below their threshold, and those that equal it so far.
+    /// Digit `m` of the thresholds, in all bits.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn first_planes(&self, draws: &[[__m512i; 4]; FIRST_DRAWS]) -> (__m512i, __m512i) {
-        let (mut below, mut equal) = (_mm512_setzero_si512(), _mm512_set1_epi32(-1));
-        // From the last plane up: a bit is below if this plane says so, or it is equal here and below further down.
-        macro_rules! planes {
-            ($($m:literal)*) => {$(
-                let plane = draws[$m / 4][$m % 4];
-                let digit = _mm512_srai_epi32::<31>(_mm512_slli_epi32::<$m>(self.thresholds));
-                below = _mm512_ternarylogic_epi32::<MAJORITY_OF_NOT_A_B_C>(plane, below, digit);
-                equal = _mm512_ternarylogic_epi32::<A_AND_B_XNOR_C>(equal, plane, digit);
-            )*};
-        }
-        planes!(7 6 5 4 3 2 1 0);
-        (below, equal)
+    fn digit(&self, m: u32) -> __m512i {
+        _mm512_srai_epi32::<31>(_mm512_sll_epi32(self.thresholds, _mm_cvtsi32_si128(m as i32)))
     }
 
     /// The bits among `equal`, those that equal their threshold in the first eight planes, that are below it further down.
@@ -119,8 +111,7 @@ impl Lanes {
         for first in (FIRST_DRAWS as u32..DRAWS).step_by(2) {
             let draws = philox.draw::<2>(self, first);
             for (&plane, m) in draws.as_flattened().iter().zip(PLANES_PER_DRAW * first..) {
-                let digit = _mm512_sll_epi32(self.thresholds, _mm_cvtsi32_si128(m as i32));
-                let digit = _mm512_srai_epi32::<31>(digit);
+                let digit = self.digit(m);
                 let less = _mm512_ternarylogic_epi32::<A_AND_NOT_B_AND_C>(equal, plane, digit);
                 below = _mm512_or_si512(below, less);
                 equal = _mm512_ternarylogic_epi32::<A_AND_B_XNOR_C>(equal, plane, digit);
@@ -251,20 +242,48 @@ impl Undecided {
     fn push(&mut self, lanes: &Lanes, equal: __m512i, filled: u16, first_slot: u32) {
         let rest = _mm512_slli_epi32::<{ FIRST_DRAWS as u32 * PLANES_PER_DRAW }>(lanes.thresholds);
         let open = _mm512_test_epi32_mask(equal, equal) & _mm512_test_epi32_mask(rest, rest) & filled;
+        let kept = |values| _mm512_maskz_compress_epi32(open, values);
         let slots = _mm512_add_epi32(_mm512_set1_epi32(first_slot as i32), iota());
+        self.append(
+            [kept(slots), kept(lanes.words), kept(lanes.units), kept(lanes.thresholds), kept(equal)],
+            open.count_ones() as usize,
+        );
+    }
+
+    /// As [`Self::push`], for slots of one stream from `word` on: what is the same in all lanes needs no picking.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn push_stream(&mut self, lanes: &Lanes, equal: __m512i, word: u32, threshold: u32, first_slot: u32) {
+        if threshold << (FIRST_DRAWS as u32 * PLANES_PER_DRAW) == 0 {
+            return;
+        }
+        let open = _mm512_test_epi32_mask(equal, equal);
+        let place = _mm512_maskz_compress_epi32(open, iota());
+        let at = |first: u32| _mm512_add_epi32(_mm512_set1_epi32(first as i32), place);
+        let equal = _mm512_maskz_compress_epi32(open, equal);
+        self.append(
+            [at(first_slot), at(word), lanes.units, lanes.thresholds, equal],
+            open.count_ones() as usize,
+        );
+    }
+
+    /// Appends the first `n` lanes; what the others hold is overwritten by the next, or is past the end.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn append(&mut self, [slots, words, units, thresholds, equal]: [__m512i; 5], n: usize) {
         let at = self.len.min(ROOM - LANES);
         for (list, values) in [
             (&mut self.slots, slots),
-            (&mut self.words, lanes.words),
-            (&mut self.units, lanes.units),
-            (&mut self.thresholds, lanes.thresholds),
+            (&mut self.words, words),
+            (&mut self.units, units),
+            (&mut self.thresholds, thresholds),
             (&mut self.equal, equal),
         ] {
             if let Some(block) = list[at..].first_chunk_mut::<LANES>() {
-                store512(block, _mm512_maskz_compress_epi32(open, values));
+                store512(block, values);
             }
         }
-        self.len = at + open.count_ones() as usize;
+        self.len = at + n;
     }
 
     /// Decides all slots on the list, sixteen at a time.
@@ -285,6 +304,32 @@ impl Undecided {
         }
         self.len = 0;
     }
+}
+
+/// The digits of each 8-bit number, first to last, each in all bits.
+static DIGITS: [[i32; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut i = 0;
+    while i < 256 * 8 {
+        table[i / 8][i % 8] = -((i / 8 >> (7 - i % 8) & 1) as i32);
+        i += 1;
+    }
+    table
+};
+
+/// The bits after the first eight planes, whose digits of the thresholds are `digit(m)`: those below their threshold, and those
+/// that equal it so far.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn first_planes(draws: &[[__m512i; 4]; FIRST_DRAWS], digit: impl Fn(usize) -> __m512i) -> (__m512i, __m512i) {
+    let (mut below, mut equal) = (_mm512_setzero_si512(), _mm512_set1_epi32(-1));
+    // From the last plane up: a bit is below if this plane says so, or it is equal here and below further down.
+    for m in (0..8).rev() {
+        let (plane, digit) = (draws[m / 4][m % 4], digit(m));
+        below = _mm512_ternarylogic_epi32::<MAJORITY_OF_NOT_A_B_C>(plane, below, digit);
+        equal = _mm512_ternarylogic_epi32::<A_AND_B_XNOR_C>(equal, plane, digit);
+    }
+    (below, equal)
 }
 
 // Truth tables of three inputs: bit 4a + 2b + c is the output.
