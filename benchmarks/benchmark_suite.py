@@ -98,10 +98,10 @@ def bit_cases() -> Iterator[Case]:
 
 
 def dense_case(
-    name: str, sizes: tuple[int, int], run: Callable[[Any, Any], Call], n_samples: int = 1, length: int = 1024
+    name: str, layer: tuple[int, int, int], x: Any, run: Callable[[Any, Any], Call], group: str = "dense"
 ) -> Case:
-    """A case of a layer: `run(module, layer)` returns the call on inputs that are all 0.5."""
-    n_inputs, n_neurons = sizes
+    """A case of a layer of inputs, neurons and length: `run(module, layer)` returns a call on the inputs `x`."""
+    n_inputs, n_neurons, length = layer
     made: dict[Any, Any] = {}
 
     def prepare(module: Any) -> Call:
@@ -109,23 +109,33 @@ def dense_case(
         return run(module, layer)
 
     def check(result: Any) -> bool:
-        exact = np.asarray(made["layer"].get_weights()) @ np.full(n_inputs, 0.5)
+        exact = x @ np.asarray(made["layer"].get_weights()).T
         # Ten standard deviations of the noise, and the peer's rounding of probabilities to 8 bits.
         noise = 10 * np.sqrt(n_inputs / 4 / length) + n_inputs / 256
         return bool(np.abs(np.asarray(result) - exact).max() < noise)
 
-    group = "scaling" if "length" in name else "dense"
-    return Case(group, name, prepare, check, float(n_samples) * n_inputs * n_neurons * length)
+    return Case(group, name, prepare, check, float(x.size) * n_neurons * length)
+
+
+def with_new_seeds(method: Callable[..., Any], x: Any) -> Call:
+    """A call with another seed each time, as for independent repetitions; without, a call has the default seed."""
+    # As far apart as the peer's seeds must be for its samples not to share bits.
+    seeds = iter(range(10**9, 2**63, 10**9))
+    return lambda: method(x, next(seeds))
 
 
 def dense_cases() -> Iterator[Case]:
     """Layers of three sizes, one sample and batches, every way in."""
+    rng = np.random.default_rng(2)
     for n_inputs, n_neurons in [(64, 32), (512, 256), (1000, 500)]:
-        x = np.full(n_inputs, 0.5)
-        sizes, title = (n_inputs, n_neurons), f"{n_inputs}->{n_neurons}"
+        x = rng.random(n_inputs)
+        sizes, title = (n_inputs, n_neurons, 1024), f"{n_inputs}->{n_neurons}"
 
         def numpy(m: Any, layer: Any, x: Any = x) -> Call:
             return lambda: layer.forward_numpy(x)
+
+        def repeated(m: Any, layer: Any, x: Any = x) -> Call:
+            return with_new_seeds(layer.forward_numpy, x)
 
         def prepacked(m: Any, layer: Any, x: Any = x) -> Call:
             packed = m.batch_encode_numpy(x, 1024)
@@ -137,31 +147,36 @@ def dense_cases() -> Iterator[Case]:
         def first(m: Any, layer: Any, x: Any = x.tolist()) -> Call:
             return lambda: layer.forward(x)
 
-        yield dense_case(f"{title} forward_numpy", sizes, numpy)
-        yield dense_case(f"{title} forward_prepacked_numpy", sizes, prepacked)
-        yield dense_case(f"{title} forward_fast, list", sizes, listed)
-        yield dense_case(f"{title} forward, list", sizes, first)
+        yield dense_case(f"{title} forward_numpy", sizes, x, numpy)
+        yield dense_case(f"{title} forward_numpy, new seeds", sizes, x, repeated)
+        yield dense_case(f"{title} forward_prepacked_numpy", sizes, x, prepacked)
+        yield dense_case(f"{title} forward_fast, list", sizes, x, listed)
+        yield dense_case(f"{title} forward, list", sizes, x, first)
         for n_samples in [1, 10, 100, 1000] if n_inputs == 64 else [64]:
-            batch = np.full((n_samples, n_inputs), 0.5)
+            batch = rng.random((n_samples, n_inputs))
 
             def batched(m: Any, layer: Any, batch: Any = batch) -> Call:
                 return lambda: layer.forward_batch_numpy(batch)
 
-            yield dense_case(f"{title} batch of {n_samples}", sizes, batched, n_samples)
+            def repeated_batch(m: Any, layer: Any, batch: Any = batch) -> Call:
+                return with_new_seeds(layer.forward_batch_numpy, batch)
+
+            yield dense_case(f"{title} batch of {n_samples}", sizes, batch, batched)
+            yield dense_case(f"{title} batch of {n_samples}, new seeds", sizes, batch, repeated_batch)
     for length in [128, 256, 512, 1024, 2048, 4096]:
-        x = np.full(32, 0.5)
+        x = rng.random(32)
 
         def scaled(m: Any, layer: Any, x: Any = x) -> Call:
             return lambda: layer.forward_numpy(x)
 
-        yield dense_case(f"32->16, length {length}", (32, 16), scaled, length=length)
-    x = np.full(64, 0.5)
+        yield dense_case(f"32->16, length {length}", (32, 16, length), x, scaled, "scaling")
+    x = rng.random(64)
 
     def least(m: Any, layer: Any, x: Any = x) -> Call:
         return lambda: layer.forward_numpy(x)
 
     # Next to no work: what is left is the cost of a call from Python.
-    yield dense_case("64->1, length 1", (64, 1), least, length=1)
+    yield dense_case("64->1, length 1", (64, 1, 1), x, least)
     bits = 1000.0 * 500 * 1024
     yield Case(
         "dense", "1000->500 construct", lambda m: lambda: m.DenseLayer(1000, 500), lambda r: r is not None, bits

@@ -1,6 +1,7 @@
 //! What work costs on one thread of this machine, measured once per tier, so that small work stays where it is.
 
 use crate::dispatch;
+use crate::draws::{Draws, Plan};
 use crate::tier::Tier;
 use aleatron_core::{Length, StreamAddress, Threshold};
 use std::collections::BTreeMap;
@@ -36,7 +37,14 @@ impl Costs {
         let thresholds = [Threshold::from_probability(0.3).unwrap_or_default()];
         let encode = match Length::new(64 * TRIAL_WORDS) {
             Ok(length) => per_word(|| {
-                dispatch::encode(tier, &thresholds, length, StreamAddress::input(0, 0, 0), &mut words);
+                dispatch::encode(
+                    tier,
+                    &thresholds,
+                    length,
+                    StreamAddress::input(0, 0, 0),
+                    Draws::Made,
+                    &mut words,
+                );
             }),
             Err(_) => 0.0,
         };
@@ -53,8 +61,13 @@ impl Costs {
     }
 
     /// Of encoding `words` words.
-    pub(crate) fn encode(self, words: usize) -> Duration {
-        nanoseconds(self.encode * words as f64)
+    pub(crate) fn encode(self, words: usize, plan: &Plan) -> Duration {
+        let share = match plan {
+            Plan::Make | Plan::Keep(_) => 1.0,
+            // About: what is left depends on the caches.
+            Plan::Use(_) => 0.4,
+        };
+        nanoseconds(self.encode * words as f64 * share)
     }
 }
 

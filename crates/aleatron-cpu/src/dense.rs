@@ -5,8 +5,10 @@
 //! cross the memory bus once per batch and not once per sample.
 
 use crate::cost::Costs;
+use crate::draws::Call;
+use crate::encode::check_counter;
 use crate::{Cpu, dispatch};
-use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, memory};
+use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, StreamAddress, Threshold, memory};
 
 /// Neurons and samples counted together in registers.
 const TILE: usize = 4;
@@ -20,6 +22,9 @@ const BLOCK_SAMPLES: usize = 16;
 
 /// Rows a thread takes at a time.
 const GRAIN: usize = 2 * TILE;
+
+/// Words of weights that stay in a second-level cache while samples go by.
+const SMALL_LAYER: usize = 1 << 16;
 
 impl Cpu {
     /// The counts of a dense layer, row-major of samples by neurons: `weights` are packed rows of neurons by inputs,
@@ -37,29 +42,68 @@ impl Cpu {
         inputs: &[u64],
     ) -> Result<Vec<u64>> {
         let row_words = shape.row_words();
-        for (what, actual, expected) in [
-            (Quantity::Words, weights.len(), shape.weight_words()),
-            (Quantity::Neurons, weight_ones.len(), shape.n_neurons()),
-        ] {
-            if actual != expected {
-                return Err(Error::Mismatch { what, expected, actual });
-            }
-        }
+        shape_matches(shape, weights, weight_ones)?;
         if !inputs.len().is_multiple_of(row_words) {
             return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: row_words });
         }
         let n_samples = inputs.len() / row_words;
         let mut counts = self.shared_ones(row_words, weights, inputs)?;
-        if shape.polarity() == Polarity::Bipolar {
-            let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
-            let input_ones = self.row_ones(inputs, row_words);
-            for (counts, x) in counts.chunks_exact_mut(shape.n_neurons()).zip(input_ones) {
-                for (count, w) in counts.iter_mut().zip(weight_ones) {
-                    *count = matches(*count, *w, x, bits);
-                }
-            }
-        }
+        self.match_block(shape, weight_ones, inputs, &mut counts);
         debug_assert_eq!(counts.len(), n_samples * shape.n_neurons());
+        Ok(counts)
+    }
+
+    /// The counts of inputs that are yet to be encoded, row-major of samples by neurons: `inputs` are thresholds of samples by
+    /// inputs, that of input 0 of the first sample is drawn at `address`. Weights are as for [`Self::dense_counts`].
+    ///
+    /// # Errors
+    /// As [`Self::dense_counts`] and [`Self::encode_rows`].
+    pub fn dense_counts_of(
+        &self,
+        shape: &DenseShape,
+        weights: &[u64],
+        weight_ones: &[u64],
+        inputs: &[Threshold],
+        address: StreamAddress,
+    ) -> Result<Vec<u64>> {
+        shape_matches(shape, weights, weight_ones)?;
+        let (per_row, row_words, length) = (shape.n_inputs(), shape.row_words(), shape.length());
+        if !inputs.len().is_multiple_of(per_row) {
+            return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: per_row });
+        }
+        let n_samples = inputs.len() / per_row;
+        if n_samples < 2 || weights.len() > SMALL_LAYER {
+            let count = |words: &[u64]| self.dense_counts(shape, weights, weight_ones, words);
+            return self.encode_in_pieces(inputs, per_row, length, address, shape.n_neurons(), count);
+        }
+        check_counter(Quantity::Row, address.row, n_samples)?;
+        check_counter(Quantity::Inputs, address.unit, per_row)?;
+        // The weights stay in each thread's cache: a thread encodes a few samples and counts them at once.
+        let mut counts = memory::zeros(n_samples as u128 * shape.n_neurons() as u128, Quantity::Counts)?;
+        let call = Call { tier: self.tier, address, per_row, per_item: per_row, length };
+        let mut plan = call.plan(n_samples);
+        let costs = Costs::of(self.tier);
+        let cost = costs.encode(n_samples * row_words, &plan) + costs.count(counts.len() * row_words);
+        let samples = n_samples.div_ceil(self.threads()).clamp(1, GRAIN);
+        let mut draws = plan.items(&call);
+        let mut items = Vec::with_capacity(n_samples.div_ceil(samples));
+        let outs = counts.chunks_mut(samples * shape.n_neurons());
+        let rows = (address.row..=u32::MAX).step_by(samples);
+        for ((inputs, counts), row) in inputs.chunks(samples * per_row).zip(outs).zip(rows) {
+            let draws: Vec<_> = draws.by_ref().take(inputs.len() / per_row).collect();
+            items.push((inputs, row, draws, counts));
+        }
+        drop(draws);
+        self.pool.for_each(items.into_iter(), cost, |(inputs, row, draws, counts)| {
+            let mut words = vec![0; inputs.len() / per_row * row_words];
+            let samples = inputs.chunks(per_row).zip(words.chunks_mut(row_words));
+            for (((inputs, words), draws), row) in samples.zip(draws).zip(row..=u32::MAX) {
+                dispatch::encode(self.tier, inputs, length, address.at_row(row), draws, words);
+            }
+            self.count_block(row_words, &words, weights, counts);
+            self.match_block(shape, weight_ones, &words, counts);
+        });
+        call.done(n_samples, plan);
         Ok(counts)
     }
 
@@ -67,6 +111,20 @@ impl Cpu {
     #[must_use]
     pub fn row_ones(&self, words: &[u64], row_words: usize) -> Vec<u64> {
         words.chunks_exact(row_words.max(1)).map(|row| dispatch::ones(self.tier, row)).collect()
+    }
+
+    /// Makes the ones that samples share with neurons the matches of a bipolar layer.
+    fn match_block(&self, shape: &DenseShape, weight_ones: &[u64], inputs: &[u64], counts: &mut [u64]) {
+        if shape.polarity() == Polarity::Unipolar {
+            return;
+        }
+        let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
+        let input_ones = self.row_ones(inputs, shape.row_words());
+        for (counts, x) in counts.chunks_exact_mut(shape.n_neurons()).zip(input_ones) {
+            for (count, w) in counts.iter_mut().zip(weight_ones) {
+                *count = matches(*count, *w, x, bits);
+            }
+        }
     }
 
     /// The ones each row of `inputs` shares with each row of `weights`.
@@ -134,6 +192,19 @@ impl Cpu {
             }
         }
     }
+}
+
+/// Checks that the weights are those of the shape.
+fn shape_matches(shape: &DenseShape, weights: &[u64], weight_ones: &[u64]) -> Result<()> {
+    for (what, actual, expected) in [
+        (Quantity::Words, weights.len(), shape.weight_words()),
+        (Quantity::Neurons, weight_ones.len(), shape.n_neurons()),
+    ] {
+        if actual != expected {
+            return Err(Error::Mismatch { what, expected, actual });
+        }
+    }
+    Ok(())
 }
 
 /// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`; nonsense, but no panic,

@@ -3,6 +3,7 @@
 use crate::arch::portable;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{avx2, avx512bw, avx512f, popcnt, vpopcntdq};
+use crate::draws::Draws;
 use crate::tier::{Isa, Tier};
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{Length, StreamAddress, Threshold};
@@ -63,12 +64,26 @@ pub(crate) fn encode(
     thresholds: &[Threshold],
     length: Length,
     address: StreamAddress,
+    draws: Draws<'_>,
     out: &mut [u64],
 ) {
     dispatch!(tier, portable::encode::encode,
         Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::encode::encode,
         Avx2 => avx2::encode::encode,
-        => (thresholds, length, address, out))
+        => (thresholds, length, address, draws, out))
+}
+
+/// The words that the first draws of `n_streams` streams take where they are kept; 0 where the tier cannot keep them.
+pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize {
+    match tier.isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Vpopcntdq | Isa::Avx512bw | Isa::Avx512f => {
+            avx512f::encode::first_draws(n_streams, length)
+        }
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2::encode::first_draws(n_streams, length),
+        _ => 0,
+    }
 }
 
 /// Packs bytes, any but 0 being a 1; `out` holds `bits.len().div_ceil(64)` words.
@@ -131,8 +146,8 @@ pub(crate) fn count_nothing(tier: Tier, words: usize) -> u64 {
 /// Makes `draws` Philox draws and throws them away.
 pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
     dispatch!(tier, portable::ceiling::philox,
-        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::ceiling::philox,
-        Avx2 => avx2::ceiling::philox,
+        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::encode::draw,
+        Avx2 => avx2::encode::draw,
         => (draws))
 }
 

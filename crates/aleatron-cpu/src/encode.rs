@@ -1,11 +1,20 @@
 //! Encoding many streams, on as many threads as pay.
 
 use crate::cost::Costs;
-use crate::{Cpu, dispatch};
-use aleatron_core::{Connections, Error, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold};
+use crate::draws::{Call, Draws, Plan};
+use crate::{Cpu, WordBuffer, dispatch};
+use aleatron_core::{
+    Connections, Error, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold, memory,
+};
 
-/// Words a thread takes at a time: long enough to amortise taking it, short enough to share out evenly.
-const GRAIN: usize = 4096;
+/// Words of inputs made at a time: a batch of any size takes no more scratch memory than this.
+const PIECE_WORDS: usize = 1 << 20;
+
+/// Words a thread takes at a time at least: as many as pay for taking them.
+const MIN_GRAIN: usize = 256;
+
+/// Words a thread takes at a time at most: few enough to share out evenly.
+const MAX_GRAIN: usize = 4096;
 
 impl Cpu {
     /// One stream per threshold, at units `address.unit`, `address.unit + 1`, ….
@@ -65,26 +74,58 @@ impl Cpu {
         check_counter(Quantity::Inputs, address.unit, per_row)?;
         check_counter(Quantity::Row, address.row, thresholds.len() / per_row)?;
 
-        let streams_per_item = (GRAIN / length.words()).max(1);
-        let cost = Costs::of(self.tier).encode(out.len());
-        let items: Vec<_> = thresholds
-            .chunks(per_row)
-            .zip(out.chunks_mut(per_row * length.words()))
-            .zip(address.row..=u32::MAX)
-            .flat_map(|((thresholds, out), row)| {
-                let units = (address.unit..=u32::MAX).step_by(streams_per_item);
-                let pieces = thresholds.chunks(streams_per_item);
-                let outs = out.chunks_mut(streams_per_item * length.words());
-                pieces
-                    .zip(outs)
-                    .zip(units)
-                    .map(move |((t, out), unit)| (t, address.at_row(row).at_unit(unit), out))
-            })
-            .collect();
-        self.pool.for_each(items.into_iter(), cost, |(thresholds, address, out)| {
-            dispatch::encode(self.tier, thresholds, length, address, out);
+        let rows = thresholds.len() / per_row;
+        let grain = (out.len() / self.threads()).clamp(MIN_GRAIN, MAX_GRAIN);
+        let per_item = (grain / length.words()).clamp(1, per_row);
+        let call = Call { tier: self.tier, address, per_row, per_item, length };
+        let mut plan = call.plan(rows);
+        let cost = Costs::of(self.tier).encode(out.len(), &plan);
+        let mut draws = plan.items(&call);
+        let mut items = Vec::with_capacity(rows * per_row.div_ceil(per_item));
+        let outs = out.chunks_mut(per_row * length.words());
+        for ((thresholds, out), row) in thresholds.chunks(per_row).zip(outs).zip(address.row..=u32::MAX) {
+            let outs = out.chunks_mut(per_item * length.words());
+            let units = (address.unit..=u32::MAX).step_by(per_item);
+            for ((thresholds, out), unit) in thresholds.chunks(per_item).zip(outs).zip(units) {
+                let draws = draws.next().unwrap_or(Draws::Made);
+                items.push((thresholds, address.at_row(row).at_unit(unit), draws, out));
+            }
+        }
+        drop(draws);
+        self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| {
+            dispatch::encode(self.tier, thresholds, length, address, draws, out);
         });
+        call.done(rows, plan);
         Ok(())
+    }
+
+    /// Encodes samples of `per_row` inputs piece by piece, and puts together what `count` makes of each: `n_neurons` counts
+    /// for each sample.
+    pub(crate) fn encode_in_pieces(
+        &self,
+        inputs: &[Threshold],
+        per_row: usize,
+        length: Length,
+        address: StreamAddress,
+        n_neurons: usize,
+        mut count: impl FnMut(&[u64]) -> Result<Vec<u64>>,
+    ) -> Result<Vec<u64>> {
+        let rows = inputs.len() / per_row.max(1);
+        check_counter(Quantity::Row, address.row, rows)?;
+        let mut counts = memory::with_capacity(rows as u128 * n_neurons as u128, Quantity::Counts)?;
+        if rows == 0 {
+            return Ok(counts);
+        }
+        let row_words = per_row * length.words();
+        let per_piece = (PIECE_WORDS / row_words).clamp(1, rows);
+        let mut words = WordBuffer::zeroed(per_piece * row_words, Quantity::EncodedInputs)?;
+        let first_rows = (address.row..=u32::MAX).step_by(per_piece);
+        for (piece, row) in inputs.chunks(per_piece * per_row).zip(first_rows) {
+            let words = &mut words[..piece.len() * length.words()];
+            self.encode_rows_into(piece, per_row, length, address.at_row(row), words)?;
+            counts.append(&mut count(words)?);
+        }
+        Ok(counts)
     }
 
     /// The weight streams of a sparse layer, one per connection: those a dense layer would have there. `address` is that
@@ -108,7 +149,7 @@ impl Cpu {
         check_words(out.len(), expected.checked_mul(length.words()))?;
         check_counter(Quantity::Inputs, address.unit, connections.n_inputs())?;
         check_counter(Quantity::Row, address.row, connections.n_neurons())?;
-        let cost = Costs::of(self.tier).encode(out.len());
+        let cost = Costs::of(self.tier).encode(out.len(), &Plan::Make);
         let mut rest = out;
         let mut items = Vec::with_capacity(connections.n_neurons());
         for (neuron, ends) in connections.offsets().windows(2).enumerate() {
@@ -126,7 +167,7 @@ impl Cpu {
                 let out = &mut out[range.start * length.words()..range.end * length.words()];
                 let first = address.at_unit(address.unit + run[0]);
                 start = range.end;
-                dispatch::encode(self.tier, &thresholds[range], length, first, out);
+                dispatch::encode(self.tier, &thresholds[range], length, first, Draws::Made, out);
             }
         });
         Ok(())
@@ -141,7 +182,7 @@ fn check_words(actual: usize, expected: Option<usize>) -> Result<()> {
 }
 
 /// Checks that `n` values from `first` on fit a counter word.
-fn check_counter(what: Quantity, first: u32, n: usize) -> Result<()> {
+pub(crate) fn check_counter(what: Quantity, first: u32, n: usize) -> Result<()> {
     let (actual, limit) = (u128::from(first) + n as u128, 1 << 32);
     if actual > limit { Err(Error::TooLarge { what, actual, limit }) } else { Ok(()) }
 }

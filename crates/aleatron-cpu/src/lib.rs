@@ -26,6 +26,7 @@ mod conformance;
 mod cost;
 mod dense;
 mod dispatch;
+mod draws;
 mod encode;
 mod error;
 mod lif;
@@ -36,6 +37,7 @@ pub mod threads;
 pub mod tier;
 
 pub use aleatron_core::memory::available as available_memory;
+pub use draws::{draw_memory, set_draw_memory};
 pub use error::Error;
 pub use memory::WordBuffer;
 pub use table::TabledWeights;

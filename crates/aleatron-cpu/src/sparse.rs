@@ -3,7 +3,9 @@
 use crate::cost::Costs;
 use crate::dense::matches;
 use crate::{Cpu, dispatch};
-use aleatron_core::{Connections, Error, Length, Polarity, Quantity, Result, memory};
+use aleatron_core::{
+    Connections, Error, Length, Polarity, Quantity, Result, StreamAddress, Threshold, memory,
+};
 
 /// Neurons a thread takes at a time.
 const GRAIN: usize = 8;
@@ -58,6 +60,28 @@ impl Cpu {
             }
         });
         Ok(counts)
+    }
+
+    /// The counts of inputs that are yet to be encoded: `inputs` are thresholds of samples by inputs, that of input 0 of the
+    /// first sample is drawn at `address`. The rest is as for [`Self::sparse_counts`].
+    ///
+    /// # Errors
+    /// As [`Self::sparse_counts`] and [`Self::encode_rows`].
+    pub fn sparse_counts_of(
+        &self,
+        connections: &Connections,
+        length: Length,
+        polarity: Polarity,
+        weights: &[u64],
+        inputs: &[Threshold],
+        address: StreamAddress,
+    ) -> Result<Vec<u64>> {
+        let (n_inputs, n_neurons) = (connections.n_inputs(), connections.n_neurons());
+        if !inputs.len().is_multiple_of(n_inputs) {
+            return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: n_inputs });
+        }
+        let count = |words: &[u64]| self.sparse_counts(connections, length, polarity, weights, words);
+        self.encode_in_pieces(inputs, n_inputs, length, address, n_neurons, count)
     }
 
     fn product(&self, polarity: Polarity, length: Length, w: &[u64], x: &[u64]) -> u64 {

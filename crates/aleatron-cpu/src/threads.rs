@@ -1,18 +1,34 @@
 //! Threads: a pool that the calling thread works in too, and that can be replaced at any time.
 //!
 //! Work is cut into items that any thread may take; which one takes which decides nothing but time. Work that costs
-//! less than waking another thread stays on the calling one: both costs are measured, see `cost.rs`.
+//! less than handing some of it over stays on the calling thread: both costs are measured, see `cost.rs`. Handing over is
+//! cheap only while the threads are awake, so they stay so for a moment after each operation, waiting for the next.
 
 use crate::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+
+/// How long threads stay awake after an operation: most programs call again sooner, and waking them takes longer than
+/// many an operation.
+const AWAKE: Duration = Duration::from_micros(200);
+
+/// How long a caller that has run out of work looks for the others to finish before it goes to sleep.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// A pool of threads. The caller of an operation is one of them, so a pool of one has no thread of its own.
 #[derive(Debug)]
 pub struct Pool {
     threads: usize,
-    workers: Option<rayon::ThreadPool>,
-    wake: OnceLock<Duration>,
+    workers: Option<Workers>,
+    hand_over: OnceLock<HandOver>,
+}
+
+/// What it costs to have other threads do nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct HandOver {
+    awake: Duration,
+    asleep: Duration,
 }
 
 impl Pool {
@@ -29,24 +45,22 @@ impl Pool {
         if threads - 1 > most {
             return Err(Error::Threads { threads, reason: format!("a pool has at most {most}") });
         }
-        let build = |workers| {
-            let builder = rayon::ThreadPoolBuilder::new();
-            builder.num_threads(workers).thread_name(|i| format!("aleatron-{i}")).build()
-        };
         let workers = match threads {
             1 => None,
-            _ => Some(build(threads - 1).map_err(|e| Error::Threads { threads, reason: e.to_string() })?),
+            _ => Some(
+                Workers::new(threads - 1).map_err(|e| Error::Threads { threads, reason: e.to_string() })?,
+            ),
         };
-        Ok(Self { threads, workers, wake: OnceLock::new() })
+        Ok(Self { threads, workers, hand_over: OnceLock::new() })
     }
 
-    /// A pool that shares out all work, however small, as if waking a thread cost nothing: for tests of its results.
+    /// A pool that shares out all work, however small, as if that cost nothing: for tests of its results.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn eager(threads: usize) -> Result<Self, Error> {
         let pool = Self::new(threads)?;
-        pool.wake.get_or_init(|| Duration::ZERO);
+        pool.hand_over.get_or_init(HandOver::default);
         Ok(pool)
     }
 
@@ -57,7 +71,7 @@ impl Pool {
     }
 
     /// Runs `task` on every item. `cost` is what all of them would take on one thread; where that does not pay for
-    /// waking another, the caller does them all.
+    /// handing some over, the caller does them all.
     pub(crate) fn for_each<I>(&self, items: I, cost: Duration, task: impl Fn(I::Item) + Sync)
     where
         I: ExactSizeIterator + Send,
@@ -65,32 +79,121 @@ impl Pool {
     {
         let helpers = (self.threads - 1).min(items.len().saturating_sub(1));
         match &self.workers {
-            Some(workers) if helpers > 0 && cost > 2 * self.wake_cost() => {
+            Some(workers) if helpers > 0 && cost > 2 * self.hand_over(workers) => {
                 let queue = Mutex::new(items);
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let work = || std::iter::from_fn(next).for_each(&task);
-                workers.in_place_scope(|scope| {
-                    (0..helpers).for_each(|_| scope.spawn(|_| work()));
-                    work();
-                });
+                workers.run(helpers, || std::iter::from_fn(next).for_each(&task));
+                workers.stay_awake();
             }
             _ => items.for_each(task),
         }
     }
 
-    /// What it costs to have another thread do nothing: the median of a few tries, made on first need.
-    pub(crate) fn wake_cost(&self) -> Duration {
-        *self.wake.get_or_init(|| {
-            let Some(workers) = &self.workers else { return Duration::MAX / 4 };
-            let mut tries: [Duration; 9] = std::array::from_fn(|_| {
-                let start = Instant::now();
-                workers.in_place_scope(|scope| scope.spawn(|_| ()));
-                start.elapsed()
-            });
-            tries.sort_unstable();
-            tries[tries.len() / 2]
-        })
+    /// What it costs now: the median of a few tries, made on first need.
+    fn hand_over(&self, workers: &Workers) -> Duration {
+        let costs = self.hand_over.get_or_init(|| {
+            let asleep = median::<3>(|| std::thread::sleep(PATIENCE), || workers.run(1, || ()));
+            workers.stay_awake();
+            HandOver { asleep, awake: median::<9>(|| (), || workers.run(1, || ())) }
+        });
+        if workers.are_awake() { costs.awake } else { costs.asleep }
     }
+}
+
+/// The median time `work` takes after `pause`.
+fn median<const N: usize>(pause: impl Fn(), work: impl Fn()) -> Duration {
+    let mut tries: [Duration; N] = std::array::from_fn(|_| {
+        pause();
+        let start = Instant::now();
+        work();
+        start.elapsed()
+    });
+    tries.sort_unstable();
+    tries[N / 2]
+}
+
+/// The threads beside the caller.
+#[derive(Debug)]
+struct Workers {
+    pool: rayon::ThreadPool,
+    wakefulness: Arc<Wakefulness>,
+}
+
+/// Until when the workers stay awake.
+#[derive(Debug)]
+struct Wakefulness {
+    start: Instant,
+    /// Nanoseconds from the start.
+    until: AtomicU64,
+    awake: AtomicBool,
+}
+
+impl Workers {
+    fn new(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let builder = rayon::ThreadPoolBuilder::new();
+        let pool = builder.num_threads(threads).thread_name(|i| format!("aleatron-{i}")).build()?;
+        let wakefulness =
+            Wakefulness { start: Instant::now(), until: AtomicU64::new(0), awake: AtomicBool::new(false) };
+        Ok(Self { pool, wakefulness: Arc::new(wakefulness) })
+    }
+
+    /// Runs `work` on the calling thread and on `helpers` others, until all are done.
+    fn run(&self, helpers: usize, work: impl Fn() + Sync) {
+        let busy = AtomicUsize::new(helpers);
+        self.pool.in_place_scope(|scope| {
+            for _ in 0..helpers {
+                scope.spawn(|_| {
+                    work();
+                    busy.fetch_sub(1, Ordering::Release);
+                });
+            }
+            work();
+            // The scope would put this thread to sleep at once, though the others have seldom much left to do.
+            let start = Instant::now();
+            while busy.load(Ordering::Acquire) > 0 && start.elapsed() < PATIENCE {
+                pause();
+            }
+            // They still have to tell the scope.
+            pause();
+        });
+    }
+
+    fn are_awake(&self) -> bool {
+        self.wakefulness.awake.load(Ordering::Acquire)
+    }
+
+    /// Keeps the workers looking for work for a while. A worker that sleeps takes tens of microseconds to wake.
+    fn stay_awake(&self) {
+        let wakefulness = &self.wakefulness;
+        let until = (wakefulness.start.elapsed() + AWAKE).as_nanos() as u64;
+        wakefulness.until.store(until, Ordering::Relaxed);
+        if !wakefulness.awake.swap(true, Ordering::AcqRel) {
+            let wakefulness = Arc::clone(wakefulness);
+            self.pool.spawn_broadcast(move |_| wakefulness.keep());
+        }
+    }
+}
+
+impl Wakefulness {
+    /// Does whatever the pool is given to do until the time is over.
+    fn keep(&self) {
+        loop {
+            if rayon::yield_now() == Some(rayon::Yield::Executed) {
+                continue;
+            }
+            pause();
+            if self.start.elapsed().as_nanos() as u64 > self.until.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        self.awake.store(false, Ordering::Release);
+    }
+}
+
+/// Lets some hundred nanoseconds pass, and whoever else wants this core have it.
+fn pause() {
+    (0..16).for_each(|_| std::hint::spin_loop());
+    std::thread::yield_now();
 }
 
 static CURRENT: RwLock<Option<Arc<Pool>>> = RwLock::new(None);

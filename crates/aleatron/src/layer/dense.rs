@@ -144,7 +144,6 @@ impl DenseLayer {
         let shape = &self.spec.shape;
         InputPlan {
             n_inputs: shape.n_inputs(),
-            n_neurons: shape.n_neurons(),
             length: shape.length(),
             polarity: shape.polarity(),
             layer: self.spec.layer,
@@ -167,7 +166,9 @@ impl DenseLayer {
     /// [`Error::Ragged`] where the values are not whole samples, [`Error::OutOfRange`] with the first value outside the
     /// interval of the polarity, [`Error::TooLarge`] past 2^32 samples, [`Error::Memory`] where the counts do not fit.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
-        self.plan().count(values, seed.into(), |cpu, inputs| self.count(cpu, inputs))
+        self.plan().count(values, seed.into(), |cpu, inputs, address| {
+            cpu.dense_counts_of(&self.spec.shape, &self.streams, &self.ones, inputs, address)
+        })
     }
 
     /// The counts of streams encoded before, row-major of samples by neurons; see [`super::encode_inputs`].
@@ -176,7 +177,8 @@ impl DenseLayer {
     /// [`Error::Mismatch`] where the streams have another length, [`Error::Ragged`] where they are not whole samples,
     /// [`Error::DirtyTail`] where one has been given ones past its length, [`Error::Memory`] where the counts do not fit.
     pub fn counts_encoded(&self, inputs: &StreamMatrix) -> Result<Vec<u64>> {
-        Ok(self.count(&Cpu::current()?, self.plan().encoded(inputs)?)?)
+        let inputs = self.plan().encoded(inputs)?;
+        Ok(Cpu::current()?.dense_counts(&self.spec.shape, &self.streams, &self.ones, inputs)?)
     }
 
     /// The values of [`Self::counts`].
@@ -207,11 +209,6 @@ impl DenseLayer {
     #[must_use]
     pub fn decode(&self, counts: &[u64]) -> Vec<f64> {
         counts.iter().map(|&count| self.spec.shape.decode(count)).collect()
-    }
-
-    /// The operation underneath all the others.
-    fn count(&self, cpu: &Cpu, inputs: &[u64]) -> aleatron_core::Result<Vec<u64>> {
-        cpu.dense_counts(&self.spec.shape, &self.streams, &self.ones, inputs)
     }
 }
 

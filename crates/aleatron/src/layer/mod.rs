@@ -15,59 +15,35 @@ pub use sparse::{SparseLayer, SparseSpec};
 use crate::{Result, SampleSeed};
 use aleatron_core::stream::check_words;
 use aleatron_core::threshold::thresholds;
-use aleatron_core::{Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, memory};
-use aleatron_cpu::{Cpu, WordBuffer};
+use aleatron_core::{Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold};
+use aleatron_cpu::Cpu;
 
-/// Words of input streams made at a time: a batch of any size takes no more scratch memory than this.
+/// Words of weight streams made at a time.
 const PIECE_WORDS: usize = 1 << 20;
 
 /// The inputs of a layer: what encoding needs to know.
 struct InputPlan {
     n_inputs: usize,
-    n_neurons: usize,
     length: Length,
     polarity: Polarity,
     layer: LayerIndex,
 }
 
 impl InputPlan {
-    /// Encodes the samples of `values` piece by piece and appends what `count` makes of each.
+    /// What `count` makes of the thresholds of `values` and the address of the first.
     fn count(
         &self,
         values: &[f64],
         seed: SampleSeed,
-        mut count: impl FnMut(&Cpu, &[u64]) -> aleatron_core::Result<Vec<u64>>,
+        count: impl FnOnce(&Cpu, &[Threshold], StreamAddress) -> aleatron_core::Result<Vec<u64>>,
     ) -> Result<Vec<u64>> {
         if !values.len().is_multiple_of(self.n_inputs) {
-            return Err(Error::Ragged {
-                what: Quantity::Inputs,
-                actual: values.len(),
-                divisor: self.n_inputs,
-            }
-            .into());
-        }
-        let n_samples = values.len() / self.n_inputs;
-        let (rows, limit) = (u128::from(seed.first_sample) + n_samples as u128, 1 << 32);
-        if rows > limit {
-            return Err(Error::TooLarge { what: Quantity::Row, actual: rows, limit }.into());
+            let (actual, divisor) = (values.len(), self.n_inputs);
+            return Err(Error::Ragged { what: Quantity::Inputs, actual, divisor }.into());
         }
         let inputs = thresholds(values, self.polarity, Quantity::Value)?;
-        let mut counts = memory::with_capacity(n_samples as u128 * self.n_neurons as u128, Quantity::Counts)?;
-        if n_samples == 0 {
-            return Ok(counts);
-        }
-        let cpu = Cpu::current()?;
-        let row_words = self.n_inputs * self.length.words();
-        let per_piece = (PIECE_WORDS / row_words).clamp(1, n_samples);
-        let mut words = WordBuffer::zeroed(per_piece * row_words, Quantity::EncodedInputs)?;
-        let first_rows = (seed.first_sample..=u32::MAX).step_by(per_piece);
-        for (piece, first_row) in inputs.chunks(per_piece * self.n_inputs).zip(first_rows) {
-            let address = StreamAddress::input(seed.seed, 0, first_row).in_layer(self.layer);
-            let words = &mut words[..piece.len() * self.length.words()];
-            cpu.encode_rows_into(piece, self.n_inputs, self.length, address, words)?;
-            counts.append(&mut count(&cpu, words)?);
-        }
-        Ok(counts)
+        let address = StreamAddress::input(seed.seed, 0, seed.first_sample).in_layer(self.layer);
+        Ok(count(&Cpu::current()?, &inputs, address)?)
     }
 
     /// Checks that `values` are one sample.

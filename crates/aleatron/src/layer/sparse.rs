@@ -117,13 +117,7 @@ impl SparseLayer {
 
     fn plan(&self) -> InputPlan {
         let SparseSpec { connections, length, polarity, layer, .. } = &self.spec;
-        InputPlan {
-            n_inputs: connections.n_inputs(),
-            n_neurons: connections.n_neurons(),
-            length: *length,
-            polarity: *polarity,
-            layer: *layer,
-        }
+        InputPlan { n_inputs: connections.n_inputs(), length: *length, polarity: *polarity, layer: *layer }
     }
 
     /// The counts of one sample, one per neuron.
@@ -142,7 +136,10 @@ impl SparseLayer {
     /// [`Error::Ragged`] where the values are not whole samples, [`Error::OutOfRange`] with the first value outside the
     /// interval of the polarity, [`Error::TooLarge`] past 2^32 samples, [`Error::Memory`] where the counts do not fit.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
-        self.plan().count(values, seed.into(), |cpu, inputs| self.count(cpu, inputs))
+        let SparseSpec { connections, length, polarity, .. } = &self.spec;
+        self.plan().count(values, seed.into(), |cpu, inputs, address| {
+            cpu.sparse_counts_of(connections, *length, *polarity, &self.streams, inputs, address)
+        })
     }
 
     /// The counts of streams encoded before, row-major of samples by neurons; see [`super::encode_inputs`].
@@ -151,7 +148,9 @@ impl SparseLayer {
     /// [`Error::Mismatch`] where the streams have another length, [`Error::Ragged`] where they are not whole samples,
     /// [`Error::DirtyTail`] where one has been given ones past its length, [`Error::Memory`] where the counts do not fit.
     pub fn counts_encoded(&self, inputs: &StreamMatrix) -> Result<Vec<u64>> {
-        Ok(self.count(&Cpu::current()?, self.plan().encoded(inputs)?)?)
+        let SparseSpec { connections, length, polarity, .. } = &self.spec;
+        let inputs = self.plan().encoded(inputs)?;
+        Ok(Cpu::current()?.sparse_counts(connections, *length, *polarity, &self.streams, inputs)?)
     }
 
     /// The values of [`Self::counts`].
@@ -177,11 +176,6 @@ impl SparseLayer {
         let neurons = (0..connections.n_neurons()).cycle();
         let connected = neurons.map(|neuron| connections.inputs_of(neuron).len());
         counts.iter().zip(connected).map(|(&count, n)| polarity.decode(count, n, *length)).collect()
-    }
-
-    fn count(&self, cpu: &Cpu, inputs: &[u64]) -> aleatron_core::Result<Vec<u64>> {
-        let SparseSpec { connections, length, polarity, .. } = &self.spec;
-        cpu.sparse_counts(connections, *length, *polarity, &self.streams, inputs)
     }
 }
 

@@ -5,3 +5,4 @@ pub(crate) mod ceiling;
 pub(crate) mod count;
 pub(crate) mod encode;
 pub(crate) mod lif;
+mod simd;

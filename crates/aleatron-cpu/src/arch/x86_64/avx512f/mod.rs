@@ -3,3 +3,4 @@
 pub(crate) mod ceiling;
 pub(crate) mod encode;
 pub(crate) mod lif;
+mod simd;

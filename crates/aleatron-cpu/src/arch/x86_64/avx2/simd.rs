@@ -1,0 +1,152 @@
+//! 256-bit registers of 32-bit lanes.
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one for all: whoever has an `Avx2` is on a machine with the instructions"
+)]
+
+use crate::arch::x86_64::memory::{load256, store256};
+use crate::arch::x86_64::simd::Simd;
+use std::arch::x86_64::{
+    __m256i, _mm_cvtsi32_si128, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_blend_epi32,
+    _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps, _mm256_mul_epu32, _mm256_or_si256,
+    _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_sll_epi32,
+    _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srai_epi32, _mm256_srli_epi64, _mm256_xor_si256,
+};
+
+/// Proof that the machine has AVX2.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn new() -> Self {
+        Self(())
+    }
+}
+
+/// For each mask, the lanes in it, moved to the front.
+static COMPRESSED: [[u32; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut lane, mut at) = (0, 0);
+        while lane < 8 {
+            if mask >> lane & 1 == 1 {
+                table[mask][at] = lane;
+                at += 1;
+            }
+            lane += 1;
+        }
+        mask += 1;
+    }
+    table
+};
+
+impl Simd for Avx2 {
+    type V = __m256i;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn load(self, lanes: &[u32]) -> __m256i {
+        match lanes.first_chunk::<8>() {
+            Some(block) => unsafe { load256(block) },
+            None => unsafe { _mm256_setzero_si256() },
+        }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m256i, lanes: &mut [u32]) {
+        if let Some(block) = lanes.first_chunk_mut::<8>() {
+            unsafe { store256(block, v) }
+        }
+    }
+
+    #[inline(always)]
+    fn load_words(self, words: &[u64]) -> __m256i {
+        match words.first_chunk::<4>() {
+            Some(block) => unsafe { load256(block) },
+            None => unsafe { _mm256_setzero_si256() },
+        }
+    }
+
+    #[inline(always)]
+    fn store_words(self, v: __m256i, words: &mut [u64]) {
+        if let Some(block) = words.first_chunk_mut::<4>() {
+            unsafe { store256(block, v) }
+        }
+    }
+
+    #[inline(always)]
+    fn splat(self, word: u32) -> __m256i {
+        unsafe { _mm256_set1_epi32(word as i32) }
+    }
+
+    #[inline(always)]
+    fn multiply(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_mul_epu32(a, b) }
+    }
+
+    #[inline(always)]
+    fn high(self, v: __m256i) -> __m256i {
+        unsafe { _mm256_srli_epi64::<32>(v) }
+    }
+
+    #[inline(always)]
+    fn interleave(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_blend_epi32::<0b1010_1010>(a, _mm256_slli_epi64::<32>(b)) }
+    }
+
+    #[inline(always)]
+    fn and(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_and_si256(a, b) }
+    }
+
+    #[inline(always)]
+    fn xor(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_xor_si256(a, b) }
+    }
+
+    #[inline(always)]
+    fn xor3(self, a: __m256i, b: __m256i, c: __m256i) -> __m256i {
+        unsafe { _mm256_xor_si256(a, _mm256_xor_si256(b, c)) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    fn digit(self, v: __m256i, m: u32) -> __m256i {
+        unsafe { _mm256_srai_epi32::<31>(_mm256_sll_epi32(v, _mm_cvtsi32_si128(m as i32))) }
+    }
+
+    #[inline(always)]
+    fn times_8(self, v: __m256i) -> __m256i {
+        unsafe { _mm256_slli_epi32::<3>(v) }
+    }
+
+    #[inline(always)]
+    fn less(self, plane: __m256i, below: __m256i, digit: __m256i) -> __m256i {
+        let (either, both) = unsafe { (_mm256_or_si256(below, digit), _mm256_and_si256(below, digit)) };
+        unsafe { _mm256_or_si256(_mm256_andnot_si256(plane, either), both) }
+    }
+
+    #[inline(always)]
+    fn same(self, equal: __m256i, plane: __m256i, digit: __m256i) -> __m256i {
+        unsafe { _mm256_andnot_si256(_mm256_xor_si256(plane, digit), equal) }
+    }
+
+    #[inline(always)]
+    fn nonzero(self, v: __m256i) -> u32 {
+        let zero = unsafe { _mm256_cmpeq_epi32(v, _mm256_setzero_si256()) };
+        unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(zero)) as u32 ^ 0xff }
+    }
+
+    #[inline(always)]
+    fn compress(self, mask: u32, v: __m256i) -> __m256i {
+        let lanes = self.load(&COMPRESSED[mask as usize % 256]);
+        unsafe { _mm256_permutevar8x32_epi32(v, lanes) }
+    }
+}

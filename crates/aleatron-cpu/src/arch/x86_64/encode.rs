@@ -1,0 +1,500 @@
+//! Bernoulli encoding with vector registers, the same for all widths.
+//!
+//! A register holds 32-bit stream words ("slots"), two to a word of output: the [`Grid`] says of how many streams, so that
+//! short streams fill it as well as long ones. Eight planes (two draws) decide all but one slot in eight; those are put on
+//! a list and drawn further together, so a few slow bits never hold up a whole register.
+
+use super::philox::{Philox, Planes, UnitPart, WordPart};
+use super::simd::Simd;
+use crate::arch::portable::encode::below;
+use crate::draws::Draws;
+use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
+use aleatron_core::{Length, StreamAddress, Threshold};
+use std::ops::Range;
+
+/// Draws that every slot gets before the undecided ones are set aside.
+const FIRST_DRAWS: usize = 2;
+
+/// Digits of a threshold that the first draws compare with.
+const FIRST_DIGITS: usize = FIRST_DRAWS * PLANES_PER_DRAW as usize;
+
+/// Columns of the grid whose word parts are kept at a time: few enough for the first-level cache.
+const COLUMNS: usize = 4;
+
+/// Undecided slots collected before they are settled: enough that several registers of them are in flight at once.
+const ROOM: usize = 256;
+
+/// The most 32-bit lanes a register has.
+const MAX_LANES: usize = 16;
+
+/// An instruction set, and the part of encoding that is not to be inlined.
+pub(super) trait Encoder: Simd {
+    /// [`Undecided::settle`], compiled for the instruction set.
+    fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>);
+}
+
+/// Streams to encode, at consecutive units from `address` on, and where their words go.
+pub(super) struct Job<'a> {
+    pub(super) thresholds: &'a [Threshold],
+    pub(super) length: Length,
+    pub(super) address: StreamAddress,
+    pub(super) out: &'a mut [u64],
+}
+
+impl Job<'_> {
+    /// Adds bits to stream word `word` of the stream at `unit`.
+    #[inline]
+    fn add(&mut self, unit: u32, word: u32, bits: u32) {
+        let stream = unit.wrapping_sub(self.address.unit) as usize;
+        if let Some(out) = self.out.get_mut(stream * self.length.words() + word as usize / 2) {
+            *out |= u64::from(bits) << (word % 2 * 32);
+        }
+    }
+
+    /// Streams of ones, and clean tails.
+    fn finish(&mut self) {
+        let mask = self.length.tail_mask();
+        if mask == u64::MAX && !self.thresholds.contains(&Threshold::ONE) {
+            return;
+        }
+        for (stream, &threshold) in self.out.chunks_exact_mut(self.length.words()).zip(self.thresholds) {
+            if threshold == Threshold::ONE {
+                stream.fill(u64::MAX);
+            }
+            if let Some(last) = stream.last_mut() {
+                *last &= mask;
+            }
+        }
+    }
+}
+
+/// How registers cover streams by words: one holds `words` words of each of `streams` streams.
+#[derive(Clone, Copy)]
+pub(super) struct Grid {
+    streams: usize,
+    words: usize,
+    n_streams: usize,
+    n_words: usize,
+    /// Registers side by side that cover the words.
+    columns: usize,
+}
+
+impl Grid {
+    /// The grid that leaves the fewest of `lanes` 32-bit lanes idle; of several, the one with the longest runs of words.
+    pub(super) fn new(lanes: usize, n_streams: usize, length: Length) -> Self {
+        let n_words = length.words();
+        let mut best = Self { streams: lanes / 2, words: 1, n_streams, n_words, columns: n_words };
+        for words in [2, 4, 8].into_iter().filter(|words| *words <= lanes / 2) {
+            let (streams, columns) = (lanes / 2 / words, n_words.div_ceil(words));
+            let grid = Self { streams, words, columns, ..best };
+            if grid.registers() <= best.registers() {
+                best = grid;
+            }
+        }
+        best
+    }
+
+    /// The registers that cover all streams.
+    pub(super) fn registers(&self) -> usize {
+        self.n_streams.div_ceil(self.streams).saturating_mul(self.columns)
+    }
+
+    /// The words that the first draws of all registers take.
+    pub(super) fn first_draws(&self, lanes: usize) -> usize {
+        self.registers().saturating_mul(FIRST_DIGITS * lanes / 2)
+    }
+
+    /// Whether the registers of a row lie in the output one after another, without a gap or an idle lane.
+    #[inline(always)]
+    fn is_whole(&self, row: usize) -> bool {
+        let in_one_piece = self.streams == 1 || self.words == self.n_words;
+        in_one_piece
+            && self.columns * self.words == self.n_words
+            && (row + 1) * self.streams <= self.n_streams
+    }
+
+    /// The streams and the words that the register at a place really holds.
+    fn held(&self, row: usize, column: usize) -> (usize, usize) {
+        let streams = self.streams.min(self.n_streams - row * self.streams);
+        (streams, self.words.min(self.n_words - column * self.words))
+    }
+
+    /// The 32-bit lanes that hold something, a bit each.
+    #[inline(never)]
+    fn filled(&self, row: usize, column: usize) -> u32 {
+        let (streams, words) = self.held(row, column);
+        let of_one = (1 << (2 * words)) - 1;
+        (0..streams).fold(0, |filled, stream| filled | of_one << (2 * stream * self.words))
+    }
+
+    /// The output of a row.
+    #[inline(always)]
+    fn output<'a>(&self, row: usize, out: &'a mut [u64]) -> &'a mut [u64] {
+        let first = row * self.streams * self.n_words;
+        let last = out.len().min(first + self.streams * self.n_words);
+        &mut out[first..last]
+    }
+
+    /// Writes a register to its place among the output of its row, piece by piece.
+    #[inline(never)]
+    fn write(&self, register: &[u64], row: usize, column: usize, out: &mut [u64]) {
+        let (streams, words) = self.held(row, column);
+        for (stream, from) in register.chunks(self.words).take(streams).enumerate() {
+            let to = stream * self.n_words + column * self.words;
+            out[to..to + words].copy_from_slice(&from[..words]);
+        }
+    }
+}
+
+/// Encodes a job.
+#[inline(always)]
+pub(super) fn encode<S: Encoder>(simd: S, job: Job<'_>, draws: Draws<'_>) {
+    match draws {
+        Draws::Made => Encoding::new(simd, job).run(Make),
+        Draws::ToKeep(words) => Encoding::new(simd, job).run(Keep(words)),
+        Draws::Kept(words) => Encoding::new(simd, job).run(Use(words)),
+    }
+}
+
+/// Where the first draws of a register come from.
+trait Source<S: Simd> {
+    /// The first `N` draws of a register.
+    fn draw<const N: usize>(
+        &mut self,
+        philox: &Philox<S>,
+        register: &Register<'_, S::V>,
+    ) -> [Planes<S::V>; N];
+}
+
+/// A register of the grid: its number, and what draws need to know of its words and units.
+struct Register<'a, V> {
+    number: usize,
+    words: &'a [WordPart<V>; FIRST_DRAWS],
+    units: UnitPart<V>,
+}
+
+impl<V> Register<'_, V> {
+    /// Where its draws lie among kept ones, for registers of `lanes` 32-bit lanes.
+    #[inline(always)]
+    fn kept(&self, lanes: usize) -> Range<usize> {
+        let words = FIRST_DIGITS * lanes / 2;
+        self.number * words..(self.number + 1) * words
+    }
+}
+
+struct Make;
+struct Keep<'a>(&'a mut [u64]);
+struct Use<'a>(&'a [u64]);
+
+impl<S: Simd> Source<S> for Make {
+    #[inline(always)]
+    fn draw<const N: usize>(
+        &mut self,
+        philox: &Philox<S>,
+        register: &Register<'_, S::V>,
+    ) -> [Planes<S::V>; N] {
+        let mut words = [register.words[0]; N];
+        words.copy_from_slice(&register.words[..N]);
+        philox.draw(&words, &[[register.units; 2]; N])
+    }
+}
+
+impl<S: Simd> Source<S> for Keep<'_> {
+    #[inline(always)]
+    fn draw<const N: usize>(
+        &mut self,
+        philox: &Philox<S>,
+        register: &Register<'_, S::V>,
+    ) -> [Planes<S::V>; N] {
+        let simd = philox.simd();
+        let draws = philox.draw(register.words, &[[register.units; 2]; FIRST_DRAWS]);
+        let places = self.0[register.kept(S::LANES)].chunks_mut(S::LANES / 2);
+        for (&plane, words) in draws.as_flattened().iter().zip(places) {
+            simd.store_words(plane, words);
+        }
+        let mut first = [draws[0]; N];
+        first.copy_from_slice(&draws[..N]);
+        first
+    }
+}
+
+impl<S: Simd> Source<S> for Use<'_> {
+    #[inline(always)]
+    fn draw<const N: usize>(
+        &mut self,
+        philox: &Philox<S>,
+        register: &Register<'_, S::V>,
+    ) -> [Planes<S::V>; N] {
+        let simd = philox.simd();
+        let mut draws = [[simd.splat(0); 4]; N];
+        let places = self.0[register.kept(S::LANES)].chunks(S::LANES / 2);
+        for (plane, words) in draws.as_flattened_mut().iter_mut().zip(places) {
+            *plane = simd.load_words(words);
+        }
+        draws
+    }
+}
+
+/// A job under way.
+struct Encoding<'a, S: Encoder> {
+    simd: S,
+    job: Job<'a>,
+    grid: Grid,
+    philox: Philox<S>,
+    undecided: Undecided,
+}
+
+/// Neighbouring columns of the grid: the stream words in their lanes, and what draws need to know of them.
+struct Columns<V> {
+    first: usize,
+    len: usize,
+    words: [V; COLUMNS],
+    parts: [[WordPart<V>; FIRST_DRAWS]; COLUMNS],
+}
+
+impl<'a, S: Encoder> Encoding<'a, S> {
+    #[inline(always)]
+    fn new(simd: S, job: Job<'a>) -> Self {
+        let grid = Grid::new(S::LANES, job.thresholds.len(), job.length);
+        Self { simd, grid, philox: Philox::new(simd, job.address), undecided: Undecided::new(), job }
+    }
+
+    #[inline(always)]
+    fn run(mut self, mut source: impl Source<S>) {
+        let (simd, grid) = (self.simd, self.grid);
+        let mut lane_streams = [0; MAX_LANES];
+        for (lane, stream) in lane_streams.iter_mut().enumerate() {
+            *stream = (lane / (2 * grid.words)) as u32;
+        }
+        let lane_streams = simd.load(&lane_streams);
+        for first_column in (0..grid.columns).step_by(COLUMNS) {
+            let columns = self.columns(first_column);
+            for (row, thresholds) in self.job.thresholds.chunks(grid.streams).enumerate() {
+                let first_unit = self.job.address.unit.wrapping_add((row * grid.streams) as u32);
+                let units = simd.add(simd.splat(first_unit), lane_streams);
+                let compared = Compared::new(simd, thresholds, &grid);
+                match compared.digits {
+                    // In every column; that is done with the first.
+                    0 => grid.output(row, self.job.out).fill(0),
+                    1..=PLANES_PER_DRAW => self.fill::<1>(row, units, &columns, &compared, &mut source),
+                    _ => self.fill::<FIRST_DRAWS>(row, units, &columns, &compared, &mut source),
+                }
+            }
+        }
+        simd.settle(&mut self.undecided, &self.philox, &mut self.job);
+        self.job.finish();
+    }
+
+    #[inline(always)]
+    fn columns(&self, first: usize) -> Columns<S::V> {
+        let (simd, grid) = (self.simd, &self.grid);
+        let mut lane_words = [0; MAX_LANES];
+        for (lane, word) in lane_words.iter_mut().enumerate() {
+            *word = (lane % (2 * grid.words)) as u32;
+        }
+        let lane_words = simd.load(&lane_words);
+        let len = COLUMNS.min(grid.columns - first);
+        let mut words = [lane_words; COLUMNS];
+        let mut parts = [[[[lane_words; 4]; 2]; FIRST_DRAWS]; COLUMNS];
+        for i in 0..len {
+            words[i] = simd.add(simd.splat((2 * (first + i) * grid.words) as u32), lane_words);
+            for (part, draw) in parts[i].iter_mut().zip(0..) {
+                *part = self.philox.word_part(words[i], draw);
+            }
+        }
+        Columns { first, len, words, parts }
+    }
+
+    /// Compares a row with its first `N` draws, and puts on the list what they do not decide.
+    #[inline(always)]
+    fn fill<const N: usize>(
+        &mut self,
+        row: usize,
+        units: S::V,
+        columns: &Columns<S::V>,
+        compared: &Compared<S>,
+        source: &mut impl Source<S>,
+    ) {
+        let (simd, grid) = (self.simd, self.grid);
+        let unit_part = self.philox.unit_part(units);
+        let is_whole = grid.is_whole(row);
+        for i in 0..columns.len {
+            let column = columns.first + i;
+            let number = row * grid.columns + column;
+            let register = Register { number, words: &columns.parts[i], units: unit_part };
+            let draws = source.draw::<N>(&self.philox, &register);
+            let (below, equal) = compare(simd, &draws, compared.first_digits);
+            let out = grid.output(row, self.job.out);
+            let filled = if is_whole {
+                simd.store_words(below, &mut out[column * S::LANES / 2..]);
+                u32::MAX
+            } else {
+                let mut words = [0; MAX_LANES / 2];
+                simd.store_words(below, &mut words);
+                grid.write(&words, row, column, out);
+                grid.filled(row, column)
+            };
+            if N < FIRST_DRAWS || compared.digits <= FIRST_DIGITS as u32 {
+                continue;
+            }
+            let open = simd.nonzero(equal) & filled;
+            // What is the same in all lanes needs no picking.
+            let [unit, threshold] = match grid.streams {
+                1 => [units, compared.thresholds],
+                _ => [simd.compress(open, units), simd.compress(open, compared.thresholds)],
+            };
+            let [word, equal] = [simd.compress(open, columns.words[i]), simd.compress(open, equal)];
+            self.undecided.append(simd, [unit, word, threshold, equal], open.count_ones());
+            if self.undecided.len > ROOM - S::LANES {
+                simd.settle(&mut self.undecided, &self.philox, &mut self.job);
+            }
+        }
+    }
+}
+
+/// The thresholds of the streams in a register.
+struct Compared<S: Simd> {
+    thresholds: S::V,
+    /// Up to the last digit that is not 0 in all of them.
+    digits: u32,
+    first_digits: [S::V; FIRST_DIGITS],
+}
+
+impl<S: Simd> Compared<S> {
+    #[inline(always)]
+    fn new(simd: S, thresholds: &[Threshold], grid: &Grid) -> Self {
+        // That of a stream of ones becomes 0, which is put right in the end.
+        if let [threshold] = thresholds {
+            let threshold = threshold.get() as u32;
+            let thresholds = simd.splat(threshold);
+            let mut first_digits = [thresholds; FIRST_DIGITS];
+            for (digit, &bits) in first_digits.iter_mut().zip(&DIGITS[(threshold >> 24) as usize]) {
+                *digit = simd.splat(bits);
+            }
+            return Self { thresholds, digits: 32 - threshold.trailing_zeros(), first_digits };
+        }
+        let (mut lanes, mut any) = ([0; MAX_LANES], 0);
+        for (threshold, lanes) in thresholds.iter().zip(lanes.chunks_mut(2 * grid.words)) {
+            let threshold = threshold.get() as u32;
+            any |= threshold;
+            lanes.fill(threshold);
+        }
+        let thresholds = simd.load(&lanes);
+        let mut first_digits = [thresholds; FIRST_DIGITS];
+        for (digit, m) in first_digits.iter_mut().zip(0..) {
+            *digit = simd.digit(thresholds, m);
+        }
+        Self { thresholds, digits: 32 - any.trailing_zeros(), first_digits }
+    }
+}
+
+/// The digits of each 8-bit number, first to last, each in all bits.
+static DIGITS: [[u32; FIRST_DIGITS]; 256] = {
+    let mut table = [[0; FIRST_DIGITS]; 256];
+    let mut i = 0;
+    while i < 256 * FIRST_DIGITS {
+        let (number, m) = (i / FIRST_DIGITS, i % FIRST_DIGITS);
+        table[number][m] = if number >> (FIRST_DIGITS - 1 - m) & 1 == 1 { u32::MAX } else { 0 };
+        i += 1;
+    }
+    table
+};
+
+/// The numbers below others, and those equal to them, as far as `planes` go, the most significant first.
+#[inline(always)]
+fn compare<S: Simd, const N: usize>(simd: S, planes: &[Planes<S::V>], digits: [S::V; N]) -> (S::V, S::V) {
+    let (mut below, mut equal) = (simd.splat(0), simd.splat(u32::MAX));
+    // From the last plane up: a number is below if this plane says so, or it is equal here and below further down.
+    for (&plane, &digit) in planes.as_flattened().iter().zip(&digits).rev() {
+        below = simd.less(plane, below, digit);
+        equal = simd.same(equal, plane, digit);
+    }
+    (below, equal)
+}
+
+/// Slots with bits still equal to their threshold, waiting to fill registers: unit, stream word, threshold, and those bits.
+pub(super) struct Undecided {
+    len: usize,
+    columns: [[u32; ROOM]; 4],
+}
+
+impl Undecided {
+    fn new() -> Self {
+        Self { len: 0, columns: [[0; ROOM]; 4] }
+    }
+
+    /// Appends the first `n` lanes; what the others hold is overwritten by the next, or is past the end.
+    #[inline(always)]
+    fn append<S: Simd>(&mut self, simd: S, slots: [S::V; 4], n: u32) {
+        let at = self.len.min(ROOM - S::LANES);
+        for (column, v) in self.columns.iter_mut().zip(slots) {
+            simd.store(v, &mut column[at..]);
+        }
+        self.len = at + n as usize;
+    }
+
+    /// Decides all slots on the list.
+    #[inline(always)]
+    pub(super) fn settle<S: Simd>(&mut self, simd: S, philox: &Philox<S>, job: &mut Job<'_>) {
+        // Each draw leaves one slot in sixteen; the last few are not worth a register.
+        for draw in FIRST_DRAWS as u32..DRAWS {
+            if self.len < S::LANES / 4 {
+                self.settle_one_by_one(draw, job);
+                break;
+            }
+            self.draw_further(simd, philox, draw, job);
+        }
+        self.len = 0;
+    }
+
+    /// Compares with the planes of `draw`, two registers at a time, and leaves what is undecided on the list.
+    #[inline(always)]
+    fn draw_further<S: Simd>(&mut self, simd: S, philox: &Philox<S>, draw: u32, job: &mut Job<'_>) {
+        // Lanes past the end of the list hold what was there before: nothing is open in them.
+        let end = self.len.next_multiple_of(2 * S::LANES);
+        self.columns[3][self.len..end].fill(0);
+        self.len = 0;
+        for start in (0..end).step_by(2 * S::LANES) {
+            let mut loaded = [[simd.splat(0); 4]; 2];
+            let mut word_parts = [[[simd.splat(0); 4]; 2]; 2];
+            let mut unit_parts = [[philox.unit_part(simd.splat(0)); 2]; 2];
+            for (i, loaded) in loaded.iter_mut().enumerate() {
+                for (v, column) in loaded.iter_mut().zip(&self.columns) {
+                    *v = simd.load(&column[start + i * S::LANES..]);
+                }
+                let [units, words, ..] = *loaded;
+                unit_parts[i] = [philox.unit_part(units), philox.unit_part(simd.high(units))];
+                word_parts[i] = philox.word_part(words, draw);
+            }
+            let planes = philox.draw(&word_parts, &unit_parts);
+            for (planes, [units, words, thresholds, equal]) in planes.iter().zip(loaded) {
+                let mut digits = [thresholds; PLANES_PER_DRAW as usize];
+                for (digit, m) in digits.iter_mut().zip(PLANES_PER_DRAW * draw..) {
+                    *digit = simd.digit(thresholds, m);
+                }
+                let (below, same) = compare(simd, std::slice::from_ref(planes), digits);
+                let [mut unit, mut word, mut bits] = [[0; MAX_LANES]; 3];
+                simd.store(units, &mut unit);
+                simd.store(words, &mut word);
+                simd.store(simd.and(below, equal), &mut bits);
+                for lane in 0..S::LANES {
+                    job.add(unit[lane], word[lane], bits[lane]);
+                }
+                let mut slots = [units, words, thresholds, simd.and(same, equal)];
+                let open = simd.nonzero(slots[3]);
+                for v in &mut slots {
+                    *v = simd.compress(open, *v);
+                }
+                self.append(simd, slots, open.count_ones());
+            }
+        }
+    }
+
+    fn settle_one_by_one(&self, draw: u32, job: &mut Job<'_>) {
+        let [units, words, thresholds, equal] = &self.columns;
+        for i in 0..self.len {
+            let address = job.address.at_unit(units[i]);
+            job.add(units[i], words[i], below(thresholds[i], address, words[i], draw, equal[i]));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The vector instructions the encoder is written in, once for all widths of registers.
+
+/// Proof that the machine has an instruction set, and its operations on registers of [`Self::LANES`] 32-bit lanes, or half as
+/// many 64-bit ones.
+///
+/// Methods are inlined into kernels compiled for the instruction set; only there do they become single instructions.
+pub(super) trait Simd: Copy {
+    /// A register.
+    type V: Copy;
+
+    /// 32-bit lanes of a register.
+    const LANES: usize;
+
+    /// Reads [`Self::LANES`] values; zeros where there are fewer.
+    fn load(self, lanes: &[u32]) -> Self::V;
+
+    /// Writes all lanes, or nothing where there are not as many places.
+    fn store(self, v: Self::V, lanes: &mut [u32]);
+
+    /// Reads as many words as there are 64-bit lanes; zeros where there are fewer.
+    fn load_words(self, words: &[u64]) -> Self::V;
+
+    /// Writes all 64-bit lanes, or nothing where there are not as many places.
+    fn store_words(self, v: Self::V, words: &mut [u64]);
+
+    /// `word` in every 32-bit lane.
+    fn splat(self, word: u32) -> Self::V;
+
+    /// The products of the low halves of 64-bit lanes.
+    fn multiply(self, a: Self::V, b: Self::V) -> Self::V;
+
+    /// The high halves of 64-bit lanes, moved down.
+    fn high(self, v: Self::V) -> Self::V;
+
+    /// The low halves of `a` below those of `b`.
+    fn interleave(self, a: Self::V, b: Self::V) -> Self::V;
+
+    fn and(self, a: Self::V, b: Self::V) -> Self::V;
+
+    fn xor(self, a: Self::V, b: Self::V) -> Self::V;
+
+    fn xor3(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+
+    /// The sums of 32-bit lanes.
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+
+    /// 32-bit lanes times 8.
+    fn times_8(self, v: Self::V) -> Self::V;
+
+    /// Bit 31 - `m` of each 32-bit lane, in all its bits.
+    fn digit(self, v: Self::V, m: u32) -> Self::V;
+
+    /// Whether a number is below another: `below` says so of the planes after this one, in which the first has the bits
+    /// `plane` and the second `digit`.
+    fn less(self, plane: Self::V, below: Self::V, digit: Self::V) -> Self::V;
+
+    /// `equal` where `plane` is `digit`.
+    fn same(self, equal: Self::V, plane: Self::V, digit: Self::V) -> Self::V;
+
+    /// The 32-bit lanes that are not zero, a bit each.
+    fn nonzero(self, v: Self::V) -> u32;
+
+    /// The 32-bit lanes in `mask`, moved to the front.
+    fn compress(self, mask: u32, v: Self::V) -> Self::V;
+}
