@@ -2,7 +2,8 @@
 //!
 //! A register holds 32-bit stream words ("slots"), two to a word of output: the [`Grid`] says of how many streams, so that
 //! short streams fill it as well as long ones. Eight planes (two draws) decide all but one slot in eight; those are put on
-//! a list and drawn further together, so a few slow bits never hold up a whole register.
+//! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are kept cost little,
+//! so there are three of them, which leave one slot in a hundred and thirty.
 
 use super::philox::{Philox, Planes, UnitPart, WordPart};
 use super::simd::Simd;
@@ -12,11 +13,14 @@ use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
 use aleatron_core::{Length, StreamAddress, Threshold};
 use std::ops::Range;
 
-/// Draws that every slot gets before the undecided ones are set aside.
-const FIRST_DRAWS: usize = 2;
+/// Draws that every slot gets before the undecided ones are set aside, where they are made.
+const MADE_DRAWS: usize = 2;
 
-/// Digits of a threshold that the first draws compare with.
-const FIRST_DIGITS: usize = FIRST_DRAWS * PLANES_PER_DRAW as usize;
+/// And where they are kept.
+const KEPT_DRAWS: usize = 3;
+
+/// Digits of a threshold that these draws compare with at most.
+const FIRST_DIGITS: usize = KEPT_DRAWS * PLANES_PER_DRAW as usize;
 
 /// Columns of the grid whose word parts are kept at a time: few enough for the first-level cache.
 const COLUMNS: usize = 4;
@@ -30,7 +34,7 @@ const MAX_LANES: usize = 16;
 /// An instruction set, and the part of encoding that is not to be inlined.
 pub(super) trait Encoder: Simd {
     /// [`Undecided::settle`], compiled for the instruction set.
-    fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>);
+    fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>, draw: usize);
 }
 
 /// Streams to encode, at consecutive units from `address` on, and where their words go.
@@ -150,30 +154,33 @@ impl Grid {
 #[inline(always)]
 pub(super) fn encode<S: Encoder>(simd: S, job: Job<'_>, draws: Draws<'_>) {
     match draws {
-        Draws::Made => Encoding::new(simd, job).run(Make),
-        Draws::ToKeep(words) => Encoding::new(simd, job).run(Keep(words)),
-        Draws::Kept(words) => Encoding::new(simd, job).run(Use(words)),
+        Draws::Made => Encoding::new(simd, job).run::<MADE_DRAWS, _>(Make),
+        Draws::ToKeep(words) => Encoding::new(simd, job).run::<KEPT_DRAWS, _>(Keep(words)),
+        Draws::Kept(words) => Encoding::new(simd, job).run::<KEPT_DRAWS, _>(Use(words)),
     }
 }
 
 /// Where the first draws of a register come from.
-trait Source<S: Simd> {
-    /// The first `N` draws of a register.
-    fn draw<const N: usize>(
+trait Source<S: Simd, const N: usize> {
+    /// Whether draws are wanted even where no bit depends on them.
+    const ALL: bool = false;
+
+    /// The first `M` of `N` draws of a register.
+    fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V>,
-    ) -> [Planes<S::V>; N];
+        register: &Register<'_, S::V, N>,
+    ) -> [Planes<S::V>; M];
 }
 
 /// A register of the grid: its number, and what draws need to know of its words and units.
-struct Register<'a, V> {
+struct Register<'a, V, const N: usize> {
     number: usize,
-    words: &'a [WordPart<V>; FIRST_DRAWS],
+    words: &'a [WordPart<V>; N],
     units: UnitPart<V>,
 }
 
-impl<V> Register<'_, V> {
+impl<V, const N: usize> Register<'_, V, N> {
     /// Where its draws lie among kept ones, for registers of `lanes` 32-bit lanes.
     #[inline(always)]
     fn kept(&self, lanes: usize) -> Range<usize> {
@@ -186,50 +193,50 @@ struct Make;
 struct Keep<'a>(&'a mut [u64]);
 struct Use<'a>(&'a [u64]);
 
-impl<S: Simd> Source<S> for Make {
+impl<S: Simd> Source<S, MADE_DRAWS> for Make {
     #[inline(always)]
-    fn draw<const N: usize>(
+    fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V>,
-    ) -> [Planes<S::V>; N] {
-        let mut words = [register.words[0]; N];
-        words.copy_from_slice(&register.words[..N]);
-        philox.draw(&words, &[[register.units; 2]; N])
+        register: &Register<'_, S::V, MADE_DRAWS>,
+    ) -> [Planes<S::V>; M] {
+        let mut words = [register.words[0]; M];
+        words.copy_from_slice(&register.words[..M]);
+        philox.draw(&words, &[[register.units; 2]; M])
     }
 }
 
-impl<S: Simd> Source<S> for Keep<'_> {
+impl<S: Simd> Source<S, KEPT_DRAWS> for Keep<'_> {
+    const ALL: bool = true;
+
     #[inline(always)]
-    fn draw<const N: usize>(
+    fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V>,
-    ) -> [Planes<S::V>; N] {
-        let simd = philox.simd();
-        let draws = philox.draw(register.words, &[[register.units; 2]; FIRST_DRAWS]);
+        register: &Register<'_, S::V, KEPT_DRAWS>,
+    ) -> [Planes<S::V>; M] {
+        let draws = philox.draw(register.words, &[[register.units; 2]; KEPT_DRAWS]);
         let places = self.0[register.kept(S::LANES)].chunks_mut(S::LANES / 2);
         for (&plane, words) in draws.as_flattened().iter().zip(places) {
-            simd.store_words(plane, words);
+            philox.simd().store_words(plane, words);
         }
-        let mut first = [draws[0]; N];
-        first.copy_from_slice(&draws[..N]);
+        let mut first = [draws[0]; M];
+        first.copy_from_slice(&draws[..M]);
         first
     }
 }
 
-impl<S: Simd> Source<S> for Use<'_> {
+impl<S: Simd> Source<S, KEPT_DRAWS> for Use<'_> {
     #[inline(always)]
-    fn draw<const N: usize>(
+    fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V>,
-    ) -> [Planes<S::V>; N] {
-        let simd = philox.simd();
-        let mut draws = [[simd.splat(0); 4]; N];
+        register: &Register<'_, S::V, KEPT_DRAWS>,
+    ) -> [Planes<S::V>; M] {
+        let mut draws = [[philox.simd().splat(0); 4]; M];
         let places = self.0[register.kept(S::LANES)].chunks(S::LANES / 2);
         for (plane, words) in draws.as_flattened_mut().iter_mut().zip(places) {
-            *plane = simd.load_words(words);
+            *plane = philox.simd().load_words(words);
         }
         draws
     }
@@ -245,11 +252,11 @@ struct Encoding<'a, S: Encoder> {
 }
 
 /// Neighbouring columns of the grid: the stream words in their lanes, and what draws need to know of them.
-struct Columns<V> {
+struct Columns<V, const N: usize> {
     first: usize,
     len: usize,
     words: [V; COLUMNS],
-    parts: [[WordPart<V>; FIRST_DRAWS]; COLUMNS],
+    parts: [[WordPart<V>; N]; COLUMNS],
 }
 
 impl<'a, S: Encoder> Encoding<'a, S> {
@@ -259,8 +266,9 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         Self { simd, grid, philox: Philox::new(simd, job.address), undecided: Undecided::new(), job }
     }
 
+    /// Encodes with the first `N` draws from a source.
     #[inline(always)]
-    fn run(mut self, mut source: impl Source<S>) {
+    fn run<const N: usize, D: Source<S, N>>(mut self, mut source: D) {
         let (simd, grid) = (self.simd, self.grid);
         let mut lane_streams = [0; MAX_LANES];
         for (lane, stream) in lane_streams.iter_mut().enumerate() {
@@ -268,25 +276,25 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         }
         let lane_streams = simd.load(&lane_streams);
         for first_column in (0..grid.columns).step_by(COLUMNS) {
-            let columns = self.columns(first_column);
+            let columns = self.columns::<N>(first_column);
             for (row, thresholds) in self.job.thresholds.chunks(grid.streams).enumerate() {
                 let first_unit = self.job.address.unit.wrapping_add((row * grid.streams) as u32);
                 let units = simd.add(simd.splat(first_unit), lane_streams);
-                let compared = Compared::new(simd, thresholds, &grid);
+                let compared = Compared::new::<N>(simd, thresholds, &grid);
                 match compared.digits {
                     // In every column; that is done with the first.
-                    0 => grid.output(row, self.job.out).fill(0),
-                    1..=PLANES_PER_DRAW => self.fill::<1>(row, units, &columns, &compared, &mut source),
-                    _ => self.fill::<FIRST_DRAWS>(row, units, &columns, &compared, &mut source),
+                    0 if !D::ALL => grid.output(row, self.job.out).fill(0),
+                    0..=PLANES_PER_DRAW => self.fill::<N, 1>(row, units, &columns, &compared, &mut source),
+                    _ => self.fill::<N, N>(row, units, &columns, &compared, &mut source),
                 }
             }
         }
-        simd.settle(&mut self.undecided, &self.philox, &mut self.job);
+        simd.settle(&mut self.undecided, &self.philox, &mut self.job, N);
         self.job.finish();
     }
 
     #[inline(always)]
-    fn columns(&self, first: usize) -> Columns<S::V> {
+    fn columns<const N: usize>(&self, first: usize) -> Columns<S::V, N> {
         let (simd, grid) = (self.simd, &self.grid);
         let mut lane_words = [0; MAX_LANES];
         for (lane, word) in lane_words.iter_mut().enumerate() {
@@ -295,7 +303,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         let lane_words = simd.load(&lane_words);
         let len = COLUMNS.min(grid.columns - first);
         let mut words = [lane_words; COLUMNS];
-        let mut parts = [[[[lane_words; 4]; 2]; FIRST_DRAWS]; COLUMNS];
+        let mut parts = [[[[lane_words; 4]; 2]; N]; COLUMNS];
         for i in 0..len {
             words[i] = simd.add(simd.splat((2 * (first + i) * grid.words) as u32), lane_words);
             for (part, draw) in parts[i].iter_mut().zip(0..) {
@@ -305,15 +313,15 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         Columns { first, len, words, parts }
     }
 
-    /// Compares a row with its first `N` draws, and puts on the list what they do not decide.
+    /// Compares a row with its first `M` draws, and puts on the list what they do not decide.
     #[inline(always)]
-    fn fill<const N: usize>(
+    fn fill<const N: usize, const M: usize>(
         &mut self,
         row: usize,
         units: S::V,
-        columns: &Columns<S::V>,
+        columns: &Columns<S::V, N>,
         compared: &Compared<S>,
-        source: &mut impl Source<S>,
+        source: &mut impl Source<S, N>,
     ) {
         let (simd, grid) = (self.simd, self.grid);
         let unit_part = self.philox.unit_part(units);
@@ -322,7 +330,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
             let column = columns.first + i;
             let number = row * grid.columns + column;
             let register = Register { number, words: &columns.parts[i], units: unit_part };
-            let draws = source.draw::<N>(&self.philox, &register);
+            let draws = source.draw::<M>(&self.philox, &register);
             let (below, equal) = compare(simd, &draws, compared.first_digits);
             let out = grid.output(row, self.job.out);
             let filled = if is_whole {
@@ -334,10 +342,10 @@ impl<'a, S: Encoder> Encoding<'a, S> {
                 grid.write(&words, row, column, out);
                 grid.filled(row, column)
             };
-            if N < FIRST_DRAWS || compared.digits <= FIRST_DIGITS as u32 {
+            let open = simd.nonzero(equal) & filled;
+            if (N == KEPT_DRAWS && open == 0) || compared.digits <= PLANES_PER_DRAW * M as u32 {
                 continue;
             }
-            let open = simd.nonzero(equal) & filled;
             // What is the same in all lanes needs no picking.
             let [unit, threshold] = match grid.streams {
                 1 => [units, compared.thresholds],
@@ -346,7 +354,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
             let [word, equal] = [simd.compress(open, columns.words[i]), simd.compress(open, equal)];
             self.undecided.append(simd, [unit, word, threshold, equal], open.count_ones());
             if self.undecided.len > ROOM - S::LANES {
-                simd.settle(&mut self.undecided, &self.philox, &mut self.job);
+                simd.settle(&mut self.undecided, &self.philox, &mut self.job, N);
             }
         }
     }
@@ -362,14 +370,16 @@ struct Compared<S: Simd> {
 
 impl<S: Simd> Compared<S> {
     #[inline(always)]
-    fn new(simd: S, thresholds: &[Threshold], grid: &Grid) -> Self {
+    fn new<const N: usize>(simd: S, thresholds: &[Threshold], grid: &Grid) -> Self {
+        let n_digits = N * PLANES_PER_DRAW as usize;
         // That of a stream of ones becomes 0, which is put right in the end.
         if let [threshold] = thresholds {
             let threshold = threshold.get() as u32;
             let thresholds = simd.splat(threshold);
             let mut first_digits = [thresholds; FIRST_DIGITS];
-            for (digit, &bits) in first_digits.iter_mut().zip(&DIGITS[(threshold >> 24) as usize]) {
-                *digit = simd.splat(bits);
+            let [first, second, ..] = threshold.to_be_bytes().map(usize::from);
+            for (digit, m) in first_digits.iter_mut().zip(0..n_digits) {
+                *digit = simd.splat(if m < 8 { DIGITS[first][m] } else { DIGITS[second][m - 8] });
             }
             return Self { thresholds, digits: 32 - threshold.trailing_zeros(), first_digits };
         }
@@ -381,20 +391,20 @@ impl<S: Simd> Compared<S> {
         }
         let thresholds = simd.load(&lanes);
         let mut first_digits = [thresholds; FIRST_DIGITS];
-        for (digit, m) in first_digits.iter_mut().zip(0..) {
-            *digit = simd.digit(thresholds, m);
+        for (digit, m) in first_digits.iter_mut().zip(0..n_digits) {
+            *digit = simd.digit(thresholds, m as u32);
         }
         Self { thresholds, digits: 32 - any.trailing_zeros(), first_digits }
     }
 }
 
 /// The digits of each 8-bit number, first to last, each in all bits.
-static DIGITS: [[u32; FIRST_DIGITS]; 256] = {
-    let mut table = [[0; FIRST_DIGITS]; 256];
+static DIGITS: [[u32; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
     let mut i = 0;
-    while i < 256 * FIRST_DIGITS {
-        let (number, m) = (i / FIRST_DIGITS, i % FIRST_DIGITS);
-        table[number][m] = if number >> (FIRST_DIGITS - 1 - m) & 1 == 1 { u32::MAX } else { 0 };
+    while i < 256 * 8 {
+        let (number, m) = (i / 8, i % 8);
+        table[number][m] = if number >> (7 - m) & 1 == 1 { u32::MAX } else { 0 };
         i += 1;
     }
     table
@@ -433,11 +443,11 @@ impl Undecided {
         self.len = at + n as usize;
     }
 
-    /// Decides all slots on the list.
+    /// Decides all slots on the list, from `draw` on.
     #[inline(always)]
-    pub(super) fn settle<S: Simd>(&mut self, simd: S, philox: &Philox<S>, job: &mut Job<'_>) {
+    pub(super) fn settle<S: Simd>(&mut self, simd: S, philox: &Philox<S>, job: &mut Job<'_>, draw: usize) {
         // Each draw leaves one slot in sixteen; the last few are not worth a register.
-        for draw in FIRST_DRAWS as u32..DRAWS {
+        for draw in draw as u32..DRAWS {
             if self.len < S::LANES / 4 {
                 self.settle_one_by_one(draw, job);
                 break;

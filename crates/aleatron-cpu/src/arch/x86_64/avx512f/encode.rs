@@ -32,13 +32,13 @@ pub(crate) fn draw(draws: usize) -> u32 {
 
 impl Encoder for Avx512f {
     #[inline(always)]
-    fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>) {
+    fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>, draw: usize) {
         #[inline(never)]
         #[target_feature(enable = "avx512f,popcnt")]
-        fn settle(undecided: &mut Undecided, philox: &Philox<Avx512f>, job: &mut Job<'_>) {
-            undecided.settle(Avx512f::new(), philox, job);
+        fn settle(undecided: &mut Undecided, philox: &Philox<Avx512f>, job: &mut Job<'_>, draw: usize) {
+            undecided.settle(Avx512f::new(), philox, job, draw);
         }
         // SAFETY: whoever has an `Avx512f` is on a machine with the instructions.
-        unsafe { settle(undecided, philox, job) }
+        unsafe { settle(undecided, philox, job, draw) }
     }
 }
