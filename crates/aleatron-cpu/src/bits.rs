@@ -13,7 +13,7 @@ impl Cpu {
     #[must_use]
     pub fn pack(&self, bits: &[u8]) -> Vec<u64> {
         let mut words = vec![0; bits.len().div_ceil(64)];
-        dispatch::pack(self.tier, bits, &mut words);
+        self.pack_pieces(bits, &mut words);
         words
     }
 
@@ -26,8 +26,26 @@ impl Cpu {
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Words, expected, actual });
         }
-        dispatch::pack(self.tier, bits, out);
+        self.pack_pieces(bits, out);
         Ok(())
+    }
+
+    fn pack_pieces(&self, bits: &[u8], out: &mut [u64]) {
+        let (cost, grain) = (Costs::of(self.tier).pack(out.len()), self.pack_grain(out.len()));
+        let items = bits.chunks(64 * grain).zip(out.chunks_mut(grain));
+        self.pool.for_each(items, cost, |(bits, words)| dispatch::pack(self.tier, bits, words));
+    }
+
+    fn unpack_pieces(&self, words: &[u64], out: &mut [u8]) {
+        let (cost, grain) = (Costs::of(self.tier).pack(words.len()), self.pack_grain(words.len()));
+        let items = words.chunks(grain).zip(out.chunks_mut(64 * grain));
+        self.pool.for_each(items, cost, |(words, bits)| dispatch::unpack(self.tier, words, bits));
+    }
+
+    /// Words a thread packs at a time: an equal share, unless that is next to nothing, or so much that one thread might be
+    /// held up.
+    fn pack_grain(&self, words: usize) -> usize {
+        words.div_ceil(self.threads()).clamp(1 << 10, GRAIN)
     }
 
     /// The first `length` bits of `words`, one byte each.
@@ -37,7 +55,7 @@ impl Cpu {
     pub fn unpack(&self, words: &[u64], length: usize) -> Result<Vec<u8>> {
         self.check_unpack(words, length)?;
         let mut bits = vec![0; length];
-        dispatch::unpack(self.tier, words, &mut bits);
+        self.unpack_pieces(words, &mut bits);
         Ok(bits)
     }
 
@@ -47,7 +65,7 @@ impl Cpu {
     /// [`Error::TooLarge`] where there are not as many.
     pub fn unpack_into(&self, words: &[u64], out: &mut [u8]) -> Result<()> {
         self.check_unpack(words, out.len())?;
-        dispatch::unpack(self.tier, words, out);
+        self.unpack_pieces(words, out);
         Ok(())
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Costs {
     count: f64,
     /// Per 64 bits encoded.
     encode: f64,
+    /// Per 64 bits packed or unpacked.
+    pack: f64,
 }
 
 /// Words of the trial buffers: in the first-level cache, so that a trial takes microseconds.
@@ -52,7 +54,9 @@ impl Costs {
         let count = per_word(|| {
             std::hint::black_box(dispatch::and_ones(tier, std::hint::black_box(&words), &other));
         });
-        Self { count, encode }
+        let bits = [1; 64 * TRIAL_WORDS];
+        let pack = per_word(|| dispatch::pack(tier, std::hint::black_box(&bits), &mut words));
+        Self { count, encode, pack }
     }
 
     /// Of ANDing and counting `pairs` pairs of words.
@@ -68,6 +72,11 @@ impl Costs {
             Plan::Use(_) => 0.4,
         };
         nanoseconds(self.encode * words as f64 * share)
+    }
+
+    /// Of packing or unpacking `words` words.
+    pub(crate) fn pack(self, words: usize) -> Duration {
+        nanoseconds(self.pack * words as f64)
     }
 }
 

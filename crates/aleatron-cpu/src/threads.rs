@@ -24,7 +24,7 @@ pub struct Pool {
     hand_over: OnceLock<HandOver>,
 }
 
-/// What it costs to have other threads do nothing.
+/// What it costs to have another thread do as much as the caller.
 #[derive(Debug, Clone, Copy, Default)]
 struct HandOver {
     awake: Duration,
@@ -79,7 +79,7 @@ impl Pool {
     {
         let helpers = (self.threads - 1).min(items.len().saturating_sub(1));
         match &self.workers {
-            Some(workers) if helpers > 0 && cost > 2 * self.hand_over(workers) => {
+            Some(workers) if helpers > 0 && self.pays(workers, cost) => {
                 let queue = Mutex::new(items);
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                 workers.run(helpers, || std::iter::from_fn(next).for_each(&task));
@@ -89,27 +89,45 @@ impl Pool {
         }
     }
 
-    /// What it costs now: the median of a few tries, made on first need.
-    fn hand_over(&self, workers: &Workers) -> Duration {
-        let costs = self.hand_over.get_or_init(|| {
-            let asleep = median::<3>(|| std::thread::sleep(PATIENCE), || workers.run(1, || ()));
+    /// Whether work of this cost is worth handing over now.
+    fn pays(&self, workers: &Workers, cost: Duration) -> bool {
+        // Tried out on first need.
+        let hand_over = self.hand_over.get_or_init(|| {
+            let [_, asleep, _] = added_times(workers, || std::thread::sleep(PATIENCE));
             workers.stay_awake();
-            HandOver { asleep, awake: median::<9>(|| (), || workers.run(1, || ())) }
+            let [awake, ..]: [_; 9] = added_times(workers, || ());
+            HandOver { asleep, awake }
         });
-        if workers.are_awake() { costs.awake } else { costs.asleep }
+        if cost <= 4 * hand_over.awake {
+            return false;
+        }
+        if workers.are_awake() || cost > 2 * hand_over.asleep {
+            return true;
+        }
+        // Not this time; but where one such call follows another, it is for the next.
+        if workers.was_wanted() {
+            workers.stay_awake();
+        }
+        false
     }
 }
 
-/// The median time `work` takes after `pause`.
-fn median<const N: usize>(pause: impl Fn(), work: impl Fn()) -> Duration {
+/// How much longer it takes until two threads have done something than one, after `before`: a few tries, the shortest first.
+fn added_times<const N: usize>(workers: &Workers, before: impl Fn()) -> [Duration; N] {
+    let work = Duration::from_micros(5);
     let mut tries: [Duration; N] = std::array::from_fn(|_| {
-        pause();
+        before();
         let start = Instant::now();
-        work();
-        start.elapsed()
+        workers.run(1, || {
+            let start = Instant::now();
+            while start.elapsed() < work {
+                std::hint::spin_loop();
+            }
+        });
+        start.elapsed().saturating_sub(work)
     });
     tries.sort_unstable();
-    tries[N / 2]
+    tries
 }
 
 /// The threads beside the caller.
@@ -126,14 +144,20 @@ struct Wakefulness {
     /// Nanoseconds from the start.
     until: AtomicU64,
     awake: AtomicBool,
+    /// When they would last have been of use had they been awake, in nanoseconds from the start.
+    wanted: AtomicU64,
 }
 
 impl Workers {
     fn new(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
         let builder = rayon::ThreadPoolBuilder::new();
         let pool = builder.num_threads(threads).thread_name(|i| format!("aleatron-{i}")).build()?;
-        let wakefulness =
-            Wakefulness { start: Instant::now(), until: AtomicU64::new(0), awake: AtomicBool::new(false) };
+        let wakefulness = Wakefulness {
+            start: Instant::now(),
+            until: AtomicU64::new(0),
+            awake: AtomicBool::new(false),
+            wanted: AtomicU64::new(0),
+        };
         Ok(Self { pool, wakefulness: Arc::new(wakefulness) })
     }
 
@@ -150,11 +174,14 @@ impl Workers {
             work();
             // The scope would put this thread to sleep at once, though the others have seldom much left to do.
             let start = Instant::now();
-            while busy.load(Ordering::Acquire) > 0 && start.elapsed() < PATIENCE {
-                pause();
+            for i in 0.. {
+                if busy.load(Ordering::Acquire) == 0 || start.elapsed() > PATIENCE {
+                    break;
+                }
+                pause(i);
             }
             // They still have to tell the scope.
-            pause();
+            pause(0);
         });
     }
 
@@ -162,11 +189,17 @@ impl Workers {
         self.wakefulness.awake.load(Ordering::Acquire)
     }
 
+    /// Whether they would have been of use a moment ago; they would be now.
+    fn was_wanted(&self) -> bool {
+        let now = self.wakefulness.now();
+        let before = self.wakefulness.wanted.swap(now, Ordering::Relaxed);
+        before > 0 && now - before.min(now) < AWAKE.as_nanos() as u64
+    }
+
     /// Keeps the workers looking for work for a while. A worker that sleeps takes tens of microseconds to wake.
     fn stay_awake(&self) {
         let wakefulness = &self.wakefulness;
-        let until = (wakefulness.start.elapsed() + AWAKE).as_nanos() as u64;
-        wakefulness.until.store(until, Ordering::Relaxed);
+        wakefulness.until.store(wakefulness.now() + AWAKE.as_nanos() as u64, Ordering::Relaxed);
         if !wakefulness.awake.swap(true, Ordering::AcqRel) {
             let wakefulness = Arc::clone(wakefulness);
             self.pool.spawn_broadcast(move |_| wakefulness.keep());
@@ -175,14 +208,19 @@ impl Workers {
 }
 
 impl Wakefulness {
+    /// Nanoseconds from the start.
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
     /// Does whatever the pool is given to do until the time is over.
     fn keep(&self) {
-        loop {
+        for i in 0.. {
             if rayon::yield_now() == Some(rayon::Yield::Executed) {
                 continue;
             }
-            pause();
-            if self.start.elapsed().as_nanos() as u64 > self.until.load(Ordering::Relaxed) {
+            pause(i);
+            if self.now() > self.until.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -190,10 +228,12 @@ impl Wakefulness {
     }
 }
 
-/// Lets some hundred nanoseconds pass, and whoever else wants this core have it.
-fn pause() {
+/// Lets some hundred nanoseconds pass for the `i`th time, and now and then whoever else wants this core have it.
+fn pause(i: u32) {
     (0..16).for_each(|_| std::hint::spin_loop());
-    std::thread::yield_now();
+    if i % 8 == 7 {
+        std::thread::yield_now();
+    }
 }
 
 static CURRENT: RwLock<Option<Arc<Pool>>> = RwLock::new(None);
