@@ -12,7 +12,8 @@ products, so a layer is an AND and a count:
 - `encode`, `decode`, `pack`, `unpack`, `popcount` and the gates: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
 - `Network`, `Layer`, `evaluate`: networks, and how accurate they are as streams;
-- `simd_tier`, `set_num_threads`, `get_num_threads`, `gpus`: how it runs, which never changes what it computes;
+- `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
+  changes what it computes;
 - `aleatron.compat`: the names of `sc_neurocore_engine`.
 """
 
@@ -27,11 +28,13 @@ from aleatron._core import (
     __version__,
     _after_fork,
     encode,
+    get_draw_memory,
     get_num_threads,
     lif_run,
     lif_run_multi,
     lif_run_varying,
     pack,
+    set_draw_memory,
     set_num_threads,
     simd_tier,
     unpack,
@@ -63,6 +66,7 @@ __all__ = [
     "decode",
     "encode",
     "evaluate",
+    "get_draw_memory",
     "get_num_threads",
     "gpus",
     "hamming_distance",
@@ -75,6 +79,7 @@ __all__ = [
     "or_",
     "pack",
     "popcount",
+    "set_draw_memory",
     "set_num_threads",
     "simd_tier",
     "unpack",

@@ -87,6 +87,27 @@ def test_results_do_not_depend_on_threads() -> None:
     assert al.get_num_threads() == len(os.sched_getaffinity(0))
 
 
+def test_results_do_not_depend_on_kept_draws() -> None:
+    layer, rng = al.DenseLayer(100, 20, polarity="bipolar"), np.random.default_rng(5)
+    before = al.get_draw_memory()
+    try:
+        for _ in range(4):
+            x = rng.uniform(-1, 1, (6, 100))
+            al.set_draw_memory(before)
+            kept = layer.counts(x, seed=6)
+            al.set_draw_memory(0)
+            assert al.get_draw_memory() == 0
+            assert np.array_equal(layer.counts(x, seed=6), kept)
+            # Kept draws are forgotten with the memory they had; let the next round use some.
+            al.set_draw_memory(before)
+            for _ in range(3):
+                assert np.array_equal(layer.counts(x, seed=6), kept)
+    finally:
+        al.set_draw_memory(before)
+    with pytest.raises(ValueError, match="n_bytes"):
+        al.set_draw_memory(-1)
+
+
 @pytest.mark.usefixtures("keep_threads")
 def test_other_threads_run_meanwhile() -> None:
     al.set_num_threads(1)

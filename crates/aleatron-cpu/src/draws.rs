@@ -1,8 +1,8 @@
 //! Draws that are used again.
 //!
 //! The random numbers a stream is compared with depend on its address, not on its probability: a layer called again with the
-//! same seed needs the same numbers, whatever its inputs. Making them is most of the work of encoding, so the first eight
-//! planes, which decide nearly all bits, are kept from the second such call on. Calls that never repeat a seed keep nothing.
+//! same seed needs the same numbers, whatever its inputs. Making them is most of the work of encoding, so the first planes,
+//! which decide nearly all bits, are kept from the second such call on. Calls that never repeat a seed keep nothing.
 
 use crate::dispatch;
 use crate::memory::WordBuffer;
@@ -10,7 +10,7 @@ use crate::tier::Tier;
 use aleatron_core::address::Domain;
 use aleatron_core::{Length, Quantity, StreamAddress};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Where the first draws of an encoding come from.
 pub(crate) enum Draws<'a> {
@@ -35,21 +35,24 @@ static CALLED: Mutex<Vec<Called>> = Mutex::new(Vec::new());
 
 /// Keeps at most `bytes` of draws in this process, and none for 0; 64 MiB until this is called.
 ///
-/// Encoding again with a seed that was used before takes a third of the time while its draws are kept: 1 byte for each
-/// stream bit of the call. Results do not depend on it.
+/// Encoding again with a seed that was used before takes a third of the time while its draws are kept, in 1.5 bytes for
+/// each stream bit of the call. Results do not depend on it.
 ///
 /// ```
 /// aleatron_cpu::set_draw_memory(16 << 20);
-/// assert_eq!(aleatron_cpu::draw_memory(), 16 << 20);
+/// assert_eq!(aleatron_cpu::get_draw_memory(), 16 << 20);
 /// ```
 pub fn set_draw_memory(bytes: usize) {
     MEMORY.store(bytes, Ordering::Relaxed);
-    make_room(&mut called(), 0);
+    if let Some(mut called) = called() {
+        let all = called.len();
+        make_room(&mut called, all, 0, 1);
+    }
 }
 
 /// The bytes of draws kept at most.
 #[must_use]
-pub fn draw_memory() -> usize {
+pub fn get_draw_memory() -> usize {
     MEMORY.load(Ordering::Relaxed)
 }
 
@@ -82,18 +85,19 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// The draws of one item of the call after another.
+    /// The draws of one item of the call after another, without end: those of rows past the kept ones are made.
     pub(crate) fn items(&mut self, call: &Call) -> Box<dyn Iterator<Item = Draws<'_>> + '_> {
         let (row_words, item_words) = (call.row_words(), call.words(call.per_item));
+        let made = std::iter::repeat_with(|| Draws::Made);
         match self {
-            Self::Make => Box::new(std::iter::repeat_with(|| Draws::Made)),
+            Self::Make => Box::new(made),
             Self::Keep(words) => {
-                let rows = words.chunks_mut(row_words);
-                Box::new(rows.flat_map(move |row| row.chunks_mut(item_words)).map(Draws::ToKeep))
+                let items = words.chunks_mut(row_words).flat_map(move |row| row.chunks_mut(item_words));
+                Box::new(items.map(Draws::ToKeep).chain(made))
             }
             Self::Use(words) => {
-                let rows = words.chunks(row_words);
-                Box::new(rows.flat_map(move |row| row.chunks(item_words)).map(Draws::Kept))
+                let items = words.chunks(row_words).flat_map(move |row| row.chunks(item_words));
+                Box::new(items.map(Draws::Kept).chain(made))
             }
         }
     }
@@ -113,62 +117,114 @@ impl Call {
 
     /// What to do about the draws of this call of `rows` rows.
     pub(crate) fn plan(self, rows: usize) -> Plan {
-        let words = rows.saturating_mul(self.row_words());
+        let row_words = self.row_words();
         // Weights are encoded once.
-        if self.address.domain != Domain::Input || words == 0 || words > draw_memory() / 8 {
+        if self.address.domain != Domain::Input || row_words == 0 {
             return Plan::Make;
         }
-        let known = {
-            let mut called = called();
-            let at = called.iter().rposition(|called| called.call == self);
-            let mut latest = match at {
-                Some(at) => called.remove(at),
-                None => Called { call: self, rows: 0, draws: None },
-            };
-            let known = latest.rows >= rows;
-            if !known {
-                // More rows than before: the next such call is to keep them all.
-                (latest.rows, latest.draws) = (rows, None);
-            }
-            let draws = latest.draws.clone();
-            if called.len() >= CALLS {
-                called.remove(0);
-            }
-            called.push(latest);
-            known.then_some(draws)
+        let Some(mut called) = called() else { return Plan::Make };
+        let before = called.iter().rposition(|called| called.call == self);
+        let mut latest = match before {
+            Some(at) => called.remove(at),
+            None => Called { call: self, rows: 0, draws: None },
         };
-        match known {
-            None => Plan::Make,
-            Some(Some(draws)) => Plan::Use(draws),
-            // Where there is no memory, nothing is kept.
-            Some(None) => WordBuffer::zeroed(words, Quantity::Words).map_or(Plan::Make, Plan::Keep),
+        let known = latest.rows >= rows;
+        if !known {
+            // More rows than before: the next such call is to keep them all.
+            (latest.rows, latest.draws) = (rows, None);
+        }
+        let kept = latest.draws.clone();
+        // Draws that were used since this call was last made are not forgotten for it: where calls take turns that do not
+        // all fit, some are kept for good rather than each until the next.
+        let fitting = match (&kept, known) {
+            (None, true) => make_room(&mut called, before.unwrap_or(0), rows, 8 * row_words),
+            _ => 0,
+        };
+        if called.len() >= CALLS {
+            called.remove(0);
+        }
+        called.push(latest);
+        drop(called);
+        match kept {
+            Some(draws) => Plan::Use(draws),
+            None if fitting == 0 => Plan::Make,
+            // Where the system has no memory to spare, nothing is kept.
+            None => WordBuffer::zeroed(fitting * row_words, Quantity::Words).map_or(Plan::Make, Plan::Keep),
         }
     }
 
     /// Keeps the draws of `rows` rows, if that was the plan.
     pub(crate) fn done(self, rows: usize, plan: Plan) {
         let Plan::Keep(draws) = plan else { return };
-        let mut called = called();
-        make_room(&mut called, draws.len() * 8);
-        if let Some(same) = called.iter_mut().find(|called| called.call == self) {
+        let Some(mut called) = called() else { return };
+        let all = called.len();
+        if make_room(&mut called, all, 1, 8 * draws.len()) == 1
+            && let Some(same) = called.iter_mut().find(|called| called.call == self)
+        {
             (same.rows, same.draws) = (rows, Some(Arc::new(draws)));
         }
     }
 }
 
-fn called() -> MutexGuard<'static, Vec<Called>> {
-    CALLED.lock().unwrap_or_else(PoisonError::into_inner)
+/// The calls, unless another thread is at them: nobody waits for what is only a matter of speed, least of all the child of a
+/// process that was forked just then.
+fn called() -> Option<MutexGuard<'static, Vec<Called>>> {
+    CALLED.try_lock().ok()
 }
 
-/// Forgets draws, the oldest first, until `bytes` more fit.
-fn make_room(called: &mut [Called], bytes: usize) {
-    let kept = |called: &Called| called.draws.as_ref().map_or(0, |draws| draws.len() * 8);
-    let mut total = called.iter().map(kept).sum::<usize>() + bytes;
-    for called in called {
-        if total <= draw_memory() {
+/// Forgets draws, the oldest first and those of the first `n` calls at most, for `rows` of `row_bytes` to fit; how many do.
+fn make_room(called: &mut [Called], n: usize, rows: usize, row_bytes: usize) -> usize {
+    let kept = |called: &[Called]| -> usize {
+        called.iter().filter_map(|called| called.draws.as_ref()).map(|draws| 8 * draws.len()).sum()
+    };
+    let memory = get_draw_memory();
+    let fitting = rows.min(memory.saturating_sub(kept(&called[n..])) / row_bytes);
+    for i in 0..n {
+        if kept(called) + fitting * row_bytes <= memory {
             break;
         }
-        total -= kept(called);
-        called.draws = None;
+        called[i].draws = None;
+    }
+    fitting
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn calls_that_take_turns_keep_as_many_draws_as_fit() {
+        let length = Length::new(1024).unwrap();
+        let call = |seed| Call {
+            tier: Tier::best(),
+            address: StreamAddress::input(seed, 0, 0),
+            per_row: 64,
+            per_item: 64,
+            length,
+        };
+        set_draw_memory(8 * call(0).row_words() * 5 / 2);
+        let kept = usize::from(call(0).row_words() > 0);
+        let mut used = [0; 6];
+        for round in &mut used {
+            for seed in 0..3 {
+                let plan = call(seed).plan(1);
+                *round += usize::from(matches!(plan, Plan::Use(_)));
+                call(seed).done(1, plan);
+            }
+        }
+        // Seen, kept, and then two of three are used every time (by a tier that keeps any).
+        assert_eq!(used, [0, 0, 2, 2, 2, 2].map(|n| n * kept));
+        // They give way to calls that are made instead.
+        let used: Vec<_> = (0..3)
+            .map(|_| {
+                let plan = call(9).plan(2);
+                let used = matches!(plan, Plan::Use(_));
+                call(9).done(2, plan);
+                used
+            })
+            .collect();
+        assert_eq!(used, [false, false, kept > 0]);
+        set_draw_memory(DEFAULT_MEMORY);
     }
 }

@@ -86,10 +86,10 @@ impl Cpu {
         for ((thresholds, out), row) in thresholds.chunks(per_row).zip(outs).zip(address.row..=u32::MAX) {
             let outs = out.chunks_mut(per_item * length.words());
             let units = (address.unit..=u32::MAX).step_by(per_item);
-            for ((thresholds, out), unit) in thresholds.chunks(per_item).zip(outs).zip(units) {
-                let draws = draws.next().unwrap_or(Draws::Made);
-                items.push((thresholds, address.at_row(row).at_unit(unit), draws, out));
-            }
+            let pieces = thresholds.chunks(per_item).zip(outs).zip(units);
+            items.extend(pieces.zip(&mut draws).map(|(((thresholds, out), unit), draws)| {
+                (thresholds, address.at_row(row).at_unit(unit), draws, out)
+            }));
         }
         drop(draws);
         self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| {

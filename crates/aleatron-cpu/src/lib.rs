@@ -37,7 +37,7 @@ pub mod threads;
 pub mod tier;
 
 pub use aleatron_core::memory::available as available_memory;
-pub use draws::{draw_memory, set_draw_memory};
+pub use draws::{get_draw_memory, set_draw_memory};
 pub use error::Error;
 pub use memory::WordBuffer;
 pub use table::TabledWeights;

@@ -1,12 +1,12 @@
 //! Threads: a pool that the calling thread works in too, and that can be replaced at any time.
 //!
 //! Work is cut into items that any thread may take; which one takes which decides nothing but time. Work that costs
-//! less than handing some of it over stays on the calling thread: both costs are measured, see `cost.rs`. Handing over is
+//! less than handing some of it over stays on the calling thread; what it costs is measured, see `cost.rs`. Handing over is
 //! cheap only while the threads are awake, so they stay so for a moment after each operation, waiting for the next.
 
 use crate::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// How long threads stay awake after an operation: most programs call again sooner, and waking them takes longer than
@@ -21,14 +21,24 @@ const PATIENCE: Duration = Duration::from_micros(100);
 pub struct Pool {
     threads: usize,
     workers: Option<Workers>,
-    hand_over: OnceLock<HandOver>,
+    hand_over: HandOver,
 }
 
-/// What it costs to have another thread do as much as the caller.
-#[derive(Debug, Clone, Copy, Default)]
+/// What work must cost for handing some of it over to pay.
+///
+/// Not measured: what a machine does in the first microseconds of a process says little about later.
+#[derive(Debug, Clone, Copy)]
 struct HandOver {
     awake: Duration,
     asleep: Duration,
+}
+
+impl HandOver {
+    /// Some times 1 to 3 us, and 15 to 30 us where a thread must be woken.
+    const USUAL: Self = Self { awake: Duration::from_micros(10), asleep: Duration::from_micros(50) };
+
+    /// Whatever work costs.
+    const NOTHING: Self = Self { awake: Duration::ZERO, asleep: Duration::ZERO };
 }
 
 impl Pool {
@@ -51,7 +61,7 @@ impl Pool {
                 Workers::new(threads - 1).map_err(|e| Error::Threads { threads, reason: e.to_string() })?,
             ),
         };
-        Ok(Self { threads, workers, hand_over: OnceLock::new() })
+        Ok(Self { threads, workers, hand_over: HandOver::USUAL })
     }
 
     /// A pool that shares out all work, however small, as if that cost nothing: for tests of its results.
@@ -59,9 +69,7 @@ impl Pool {
     /// # Errors
     /// As [`Self::new`].
     pub fn eager(threads: usize) -> Result<Self, Error> {
-        let pool = Self::new(threads)?;
-        pool.hand_over.get_or_init(HandOver::default);
-        Ok(pool)
+        Ok(Self { hand_over: HandOver::NOTHING, ..Self::new(threads)? })
     }
 
     /// The threads, the calling one included.
@@ -91,17 +99,11 @@ impl Pool {
 
     /// Whether work of this cost is worth handing over now.
     fn pays(&self, workers: &Workers, cost: Duration) -> bool {
-        // Tried out on first need.
-        let hand_over = self.hand_over.get_or_init(|| {
-            let [_, asleep, _] = added_times(workers, || std::thread::sleep(PATIENCE));
-            workers.stay_awake();
-            let [awake, ..]: [_; 9] = added_times(workers, || ());
-            HandOver { asleep, awake }
-        });
-        if cost <= 4 * hand_over.awake {
+        let HandOver { awake, asleep } = self.hand_over;
+        if cost <= awake {
             return false;
         }
-        if workers.are_awake() || cost > 2 * hand_over.asleep {
+        if workers.are_awake() || cost > asleep {
             return true;
         }
         // Not this time; but where one such call follows another, it is for the next.
@@ -110,24 +112,6 @@ impl Pool {
         }
         false
     }
-}
-
-/// How much longer it takes until two threads have done something than one, after `before`: a few tries, the shortest first.
-fn added_times<const N: usize>(workers: &Workers, before: impl Fn()) -> [Duration; N] {
-    let work = Duration::from_micros(5);
-    let mut tries: [Duration; N] = std::array::from_fn(|_| {
-        before();
-        let start = Instant::now();
-        workers.run(1, || {
-            let start = Instant::now();
-            while start.elapsed() < work {
-                std::hint::spin_loop();
-            }
-        });
-        start.elapsed().saturating_sub(work)
-    });
-    tries.sort_unstable();
-    tries
 }
 
 /// The threads beside the caller.

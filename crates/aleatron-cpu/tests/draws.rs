@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use aleatron_core::{Length, StreamAddress, Threshold, reference};
-use aleatron_cpu::{Cpu, Pool, Tier, draw_memory, set_draw_memory};
+use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, set_draw_memory};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much is kept belongs to the process, so tests take turns.
@@ -32,18 +32,26 @@ fn expected(thresholds: &[Threshold], per_row: usize, length: Length, address: S
 #[test]
 fn every_call_with_a_seed_gives_the_same_bits() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    for (tier, threads) in
-        Tier::available().into_iter().flat_map(|tier| [1, 3].map(|threads| (tier, threads)))
-    {
-        let cpu = Cpu::new(tier, Arc::new(Pool::eager(threads).unwrap()));
-        for (seed, bits) in [1, 64, 100, 128, 250, 300, 600, 1024, 1100, 5000].into_iter().enumerate() {
-            let (length, address) = (Length::new(bits).unwrap(), StreamAddress::input(seed as u64, 5, 9));
-            // Seen, kept, used; fewer rows of it; more rows: seen, kept, used.
-            for (call, rows) in [2, 2, 2, 1, 2, 5, 5, 5].into_iter().enumerate() {
-                let thresholds = thresholds(rows * 37, call);
-                let streams = cpu.encode_rows(&thresholds, 37, length, address).unwrap();
+    // Seen, kept, used; fewer rows of it; more rows: seen, kept, used.
+    let calls = [2, 2, 2, 1, 2, 5, 5, 5];
+    for (seed, bits) in [1, 64, 100, 128, 250, 300, 600, 1024, 1100, 3000].into_iter().enumerate() {
+        let (length, address) = (Length::new(bits).unwrap(), StreamAddress::input(seed as u64, 5, 9));
+        let calls: Vec<_> = calls
+            .into_iter()
+            .enumerate()
+            .map(|(salt, rows)| {
+                let thresholds = thresholds(rows * 37, salt);
                 let expected = expected(&thresholds, 37, length, address);
-                assert_eq!(streams.words(), expected, "{tier}, {threads} threads, {bits} bits, call {call}");
+                (thresholds, expected)
+            })
+            .collect();
+        for (tier, threads) in
+            Tier::available().into_iter().flat_map(|tier| [1, 3].map(|threads| (tier, threads)))
+        {
+            let cpu = Cpu::new(tier, Arc::new(Pool::eager(threads).unwrap()));
+            for (call, (thresholds, expected)) in calls.iter().enumerate() {
+                let streams = cpu.encode_rows(thresholds, 37, length, address).unwrap();
+                assert_eq!(streams.words(), *expected, "{tier}, {threads} threads, {bits} bits, call {call}");
             }
         }
     }
@@ -52,22 +60,19 @@ fn every_call_with_a_seed_gives_the_same_bits() {
 #[test]
 fn no_memory_keeps_nothing_and_changes_nothing() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = draw_memory();
+    let before = get_draw_memory();
     let cpu = Cpu::new(Tier::best(), Arc::new(Pool::new(1).unwrap()));
     let (length, address) = (Length::new(1000).unwrap(), StreamAddress::input(77, 0, 0));
-    for bytes in [0, 1 << 16, 1 << 20] {
+    // None, some rows of one layer, all of one and some of the other, all of both.
+    for bytes in [0, 1 << 17, 1 << 18, 1 << 20] {
         set_draw_memory(bytes);
-        assert_eq!(draw_memory(), bytes);
+        assert_eq!(get_draw_memory(), bytes);
         for call in 0..4 {
-            // Two layers that take turns and of which one fits 64 KiB.
-            for n in [50, 100] {
-                let thresholds = thresholds(n, call);
-                let streams = cpu.encode(&thresholds, length, address).unwrap();
-                assert_eq!(
-                    streams.words(),
-                    expected(&thresholds, n, length, address),
-                    "{bytes} bytes, call {call}"
-                );
+            for n in [20, 40] {
+                let thresholds = thresholds(3 * n, call);
+                let streams = cpu.encode_rows(&thresholds, n, length, address).unwrap();
+                let expected = expected(&thresholds, n, length, address);
+                assert_eq!(streams.words(), expected, "{n} streams, {bytes} bytes, call {call}");
             }
         }
     }

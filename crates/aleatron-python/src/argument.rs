@@ -26,6 +26,11 @@ pub(crate) fn n_threads(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n")
 }
 
+/// A number of bytes.
+pub(crate) fn n_bytes(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "n_bytes")
+}
+
 /// A number of steps.
 pub(crate) fn n_steps(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_steps")

@@ -43,7 +43,10 @@ mod _core {
     #[pymodule_export]
     use crate::streams::{count_ones, encode, pack, unpack};
     #[pymodule_export]
-    use crate::system::{after_fork, get_num_threads, gpus, run_program, set_num_threads, simd_tier};
+    use crate::system::{
+        after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory, set_num_threads,
+        simd_tier,
+    };
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "its name in Python")]

@@ -20,7 +20,7 @@
 //! - [`DeviceLayer`]: a dense layer on the CPU, a GPU (feature `gpu`), or wherever it was measured to be faster;
 //! - [`Cpu`]: the operations underneath, on packed words;
 //! - [`core`]: what every bit means, streams, gates and neurons, with a plain reference of each;
-//! - [`simd_tier`], [`set_num_threads`]: how it runs, which never changes what it computes.
+//! - [`simd_tier`], [`set_num_threads`], [`set_draw_memory`]: how it runs, which never changes what it computes.
 #![forbid(unsafe_code)]
 
 pub mod data;
@@ -37,7 +37,7 @@ pub use aleatron_core::{
     BitStream, Connections, DenseShape, LayerIndex, Length, Polarity, StreamAddress, StreamMatrix, Threshold,
     gates,
 };
-pub use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_num_threads};
+pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
 #[cfg(feature = "gpu")]
