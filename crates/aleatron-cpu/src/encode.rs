@@ -2,7 +2,8 @@
 
 use crate::cost::Costs;
 use crate::draws::{Call, Draws, Plan};
-use crate::{Cpu, WordBuffer, dispatch};
+use crate::memory::Scratch;
+use crate::{Cpu, dispatch};
 use aleatron_core::{
     Connections, Error, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold, memory,
 };
@@ -118,7 +119,7 @@ impl Cpu {
         }
         let row_words = per_row * length.words();
         let per_piece = (PIECE_WORDS / row_words).clamp(1, rows);
-        let mut words = WordBuffer::zeroed(per_piece * row_words, Quantity::EncodedInputs)?;
+        let mut words = Scratch::new(per_piece * row_words, Quantity::EncodedInputs)?;
         let first_rows = (address.row..=u32::MAX).step_by(per_piece);
         for (piece, row) in inputs.chunks(per_piece * per_row).zip(first_rows) {
             let words = &mut words[..piece.len() * length.words()];

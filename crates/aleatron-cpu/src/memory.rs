@@ -5,18 +5,24 @@
 //! megabytes are aligned to 2 MiB and advised to be huge before they are first touched.
 
 use aleatron_core::{Error, Quantity, Result, memory};
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
 const CACHE_LINE: usize = 64;
 const HUGE_PAGE: usize = 2 << 20;
+
+/// Words of scratch memory that are not given back to the system.
+const MAX_SPARE: usize = 1 << 20;
 
 /// A fixed-size buffer of 64-bit words, zero at first.
 pub struct WordBuffer {
     start: NonNull<u64>,
     len: usize,
+    /// What was allocated, if anything: the words and what aligning them takes.
+    allocation: Option<(NonNull<u8>, Layout)>,
 }
 
 // SAFETY: the buffer owns its memory and gives it out by the borrowing rules of slices alone.
@@ -32,25 +38,23 @@ impl WordBuffer {
     pub fn zeroed(len: usize, what: Quantity) -> Result<Self> {
         let bytes = len as u128 * 8;
         memory::check(bytes, what)?;
-        let refused = || Error::Memory { what, bytes, available: memory::available() };
-        let layout = Self::layout(len).ok_or_else(refused)?;
         if len == 0 {
-            return Ok(Self { start: NonNull::dangling(), len });
+            return Ok(Self { start: NonNull::dangling(), len, allocation: None });
         }
+        let refused = || Error::Memory { what, bytes, available: memory::available() };
+        let align = if bytes >= 2 * HUGE_PAGE as u128 { HUGE_PAGE } else { CACHE_LINE };
+        // Aligned by hand: an allocator that is asked for aligned zeros writes them itself, one page after another, where
+        // fresh pages are zero and are better touched first by the threads that fill them.
+        let size = len.checked_mul(8).and_then(|size| size.checked_add(align)).ok_or_else(refused)?;
+        let layout = Layout::from_size_align(size, align_of::<u64>()).map_err(|_| refused())?;
         // SAFETY: the layout is not of size zero.
-        let start = NonNull::new(unsafe { alloc(layout) }.cast::<u64>()).ok_or_else(refused)?;
-        if layout.align() == HUGE_PAGE {
-            advise_huge_pages(start, layout.size());
+        let allocated = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?;
+        // SAFETY: the offset is below `align`, so that the words after it lie within the allocation.
+        let start = unsafe { allocated.add(allocated.align_offset(align)) }.cast::<u64>();
+        if align == HUGE_PAGE {
+            advise_huge_pages(start, 8 * len);
         }
-        // SAFETY: the allocation holds `len` words, and all-zero bytes are a valid u64.
-        unsafe { start.write_bytes(0, len) };
-        Ok(Self { start, len })
-    }
-
-    fn layout(len: usize) -> Option<Layout> {
-        let size = len.checked_mul(8)?;
-        let align = if size >= 2 * HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
-        Layout::from_size_align(size, align).ok()
+        Ok(Self { start, len, allocation: Some((allocated, layout)) })
     }
 }
 
@@ -67,9 +71,9 @@ fn advise_huge_pages(start: NonNull<u64>, size: usize) {
 
 impl Drop for WordBuffer {
     fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.len).filter(|_| self.len > 0) {
-            // SAFETY: `zeroed` allocated `start` with this very layout.
-            unsafe { dealloc(self.start.as_ptr().cast(), layout) };
+        if let Some((start, layout)) = self.allocation {
+            // SAFETY: `zeroed` allocated it with this very layout.
+            unsafe { dealloc(start.as_ptr(), layout) };
         }
     }
 }
@@ -87,6 +91,51 @@ impl DerefMut for WordBuffer {
     fn deref_mut(&mut self) -> &mut [u64] {
         // SAFETY: as in `deref`, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+/// Words that hold anything: those of an earlier user, where they are enough.
+pub(crate) struct Scratch {
+    words: Option<WordBuffer>,
+    len: usize,
+}
+
+/// The words of the last user.
+static SPARE: Mutex<Option<WordBuffer>> = Mutex::new(None);
+
+impl Scratch {
+    /// `len` words for `what`.
+    pub(crate) fn new(len: usize, what: Quantity) -> Result<Self> {
+        // Whoever finds others at it does without.
+        let spare = SPARE.try_lock().ok().and_then(|mut spare| spare.take());
+        let words = match spare.filter(|words| words.len() >= len) {
+            Some(words) => words,
+            None => WordBuffer::zeroed(len, what)?,
+        };
+        Ok(Self { words: Some(words), len })
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        self.words.as_ref().map_or(&[], |words| &words[..self.len])
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        self.words.as_mut().map_or(&mut [], |words| &mut words[..self.len])
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let words = self.words.take().filter(|words| words.len() <= MAX_SPARE);
+        if let (Some(words), Ok(mut spare)) = (words, SPARE.try_lock()) {
+            *spare = Some(words);
+        }
     }
 }
 

@@ -85,7 +85,9 @@ impl Pool {
         I: ExactSizeIterator + Send,
         I::Item: Send,
     {
-        let helpers = (self.threads - 1).min(items.len().saturating_sub(1));
+        // Each thread is to have something to do.
+        let most = cost.as_nanos() / self.hand_over.awake.as_nanos().max(1);
+        let helpers = (self.threads - 1).min(items.len().saturating_sub(1)).min(most as usize);
         match &self.workers {
             Some(workers) if helpers > 0 && self.pays(workers, cost) => {
                 let queue = Mutex::new(items);

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Words a call counts on the CPU before it looks whether the user has pressed Ctrl-C: tens of milliseconds.
-pub(crate) const PATIENCE: usize = 1 << 28;
+pub(crate) const PATIENCE: usize = 1 << 30;
 
 /// Runs `task` without the interpreter; `shape` is that of the argument its errors speak of.
 pub(crate) fn compute<T: Send>(
