@@ -5,7 +5,7 @@ use crate::{Cpu, dispatch};
 use aleatron_core::{Error, Quantity, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words a thread counts at a time.
+/// Words a thread counts, packs or unpacks at a time. Less is as soon done as moved to another core's caches.
 const GRAIN: usize = 1 << 15;
 
 impl Cpu {
@@ -31,21 +31,15 @@ impl Cpu {
     }
 
     fn pack_pieces(&self, bits: &[u8], out: &mut [u64]) {
-        let (cost, grain) = (Costs::of(self.tier).pack(out.len()), self.pack_grain(out.len()));
-        let items = bits.chunks(64 * grain).zip(out.chunks_mut(grain));
+        let cost = Costs::of(self.tier).pack(out.len());
+        let items = bits.chunks(64 * GRAIN).zip(out.chunks_mut(GRAIN));
         self.pool.for_each(items, cost, |(bits, words)| dispatch::pack(self.tier, bits, words));
     }
 
     fn unpack_pieces(&self, words: &[u64], out: &mut [u8]) {
-        let (cost, grain) = (Costs::of(self.tier).pack(words.len()), self.pack_grain(words.len()));
-        let items = words.chunks(grain).zip(out.chunks_mut(64 * grain));
+        let cost = Costs::of(self.tier).pack(words.len());
+        let items = words.chunks(GRAIN).zip(out.chunks_mut(64 * GRAIN));
         self.pool.for_each(items, cost, |(words, bits)| dispatch::unpack(self.tier, words, bits));
-    }
-
-    /// Words a thread packs at a time: an equal share, unless that is next to nothing, or so much that one thread might be
-    /// held up.
-    fn pack_grain(&self, words: usize) -> usize {
-        words.div_ceil(self.threads()).clamp(1 << 10, GRAIN)
     }
 
     /// The first `length` bits of `words`, one byte each.

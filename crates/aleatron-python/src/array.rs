@@ -7,6 +7,7 @@ use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyList};
 
 /// An element type that arguments are read as.
@@ -104,6 +105,16 @@ pub(crate) fn output<'py, T: Element>(
     let array = ArrayD::from_shape_vec(IxDyn(shape), elements);
     let array = array.map_err(|error| PyRuntimeError::new_err(format!("internal error: {error}")))?;
     Ok(array.into_pyarray(py).into_any())
+}
+
+/// An array of a shape for results to be written to, holding anything.
+pub(crate) fn empty<'py, T: Element>(
+    py: Python<'py>,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+    static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let array = EMPTY.import(py, "numpy", "empty")?.call1((shape, T::get_dtype(py)))?;
+    Ok(array.cast_into::<PyArrayDyn<T>>()?)
 }
 
 /// A shape as Python writes it.

@@ -1,12 +1,13 @@
 //! Functions on packed streams: `encode`, `pack`, `unpack` and the counting under `popcount`.
 
 use crate::argument::{length, read_polarity, seed};
-use crate::array::{Input, output, shape_text};
+use crate::array::{Input, empty, output, shape_text};
 use crate::compute::compute;
 use crate::error::core_exception;
 use aleatron::core::threshold::thresholds;
 use aleatron::core::{Error, Quantity};
 use aleatron::{Cpu, Length, StreamAddress};
+use numpy::PyArrayMethods;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -57,9 +58,13 @@ pub(crate) fn encode<'py>(
     let p = Input::<f64>::read(p, "p")?;
     let (shape, values) = (p.shape(), p.slice()?);
     let per_row = shape.last().copied().unwrap_or(1).max(1);
-    let mut words = zeros(values.len(), length)?;
+    check_memory(values.len(), length)?;
     let check = polarity.check(values, Quantity::Probability);
     check.map_err(|error| core_exception(error, shape))?;
+    let words_shape: Vec<usize> = shape.iter().copied().chain([length.words()]).collect();
+    let array = empty::<u64>(py, &words_shape)?;
+    let mut words = array.try_readwrite()?;
+    let words = words.as_slice_mut()?;
 
     // Whole rows at a time, or parts of a row that is too long: the address says where a piece starts.
     let streams = (PIECE_WORDS / length.words()).max(1);
@@ -82,8 +87,7 @@ pub(crate) fn encode<'py>(
         })?;
         start = end;
     }
-    let shape: Vec<usize> = shape.iter().copied().chain([length.words()]).collect();
-    output(py, words, &shape)
+    Ok(array.into_any())
 }
 
 /// A counter word.
@@ -93,20 +97,10 @@ fn counter(index: usize) -> aleatron::Result<u32> {
     })
 }
 
-/// The words of `n` streams, refused where they would not fit.
-fn zeros(n: usize, length: Length) -> PyResult<Vec<u64>> {
+/// Checks that the words of `n` streams would fit.
+fn check_memory(n: usize, length: Length) -> PyResult<()> {
     let bytes = n as u128 * length.words() as u128 * 8;
-    // Asking the system takes longer than a small allocation.
-    let available = if bytes < 1 << 24 { None } else { aleatron_cpu::available_memory() };
-    let refused = || core_exception(Error::Memory { what: Quantity::Streams, bytes, available }, &[]);
-    if available.is_some_and(|available| bytes > available.into()) {
-        return Err(refused());
-    }
-    let n_words = n.checked_mul(length.words()).ok_or_else(refused)?;
-    let mut words = Vec::new();
-    words.try_reserve_exact(n_words).map_err(|_| refused())?;
-    words.resize(n_words, 0);
-    Ok(words)
+    aleatron::core::memory::check(bytes, Quantity::Streams).map_err(|error| core_exception(error, &[]))
 }
 
 /// Packs bits along the last axis into uint64 words, least significant bit first.
@@ -130,20 +124,22 @@ pub(crate) fn pack<'py>(bits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
         return Err(PyValueError::new_err("bits must have at least one axis"));
     };
     let n_words = length.div_ceil(64);
-    let words = compute(py, shape, || {
+    let words_shape: Vec<usize> = outer.iter().copied().chain([n_words]).collect();
+    let array = empty::<u64>(py, &words_shape)?;
+    let mut words = array.try_readwrite()?;
+    let words = words.as_slice_mut()?;
+    compute(py, shape, || {
         let cpu = Cpu::current()?;
         // Streams that fill their words are one long stream.
         if outer.is_empty() || length.is_multiple_of(64) {
-            return Ok(cpu.pack(bytes));
+            return Ok(cpu.pack_into(bytes, words)?);
         }
-        let mut words = vec![0; bytes.len() / length * n_words];
         for (bits, words) in bytes.chunks_exact(length).zip(words.chunks_exact_mut(n_words)) {
             cpu.pack_into(bits, words)?;
         }
-        Ok(words)
+        Ok(())
     })?;
-    let shape: Vec<usize> = outer.iter().copied().chain([n_words]).collect();
-    output(py, words, &shape)
+    Ok(array.into_any())
 }
 
 /// Unpacks the first `length` bits of each stream of words along the last axis, to uint8 zeros and ones.
@@ -169,22 +165,23 @@ pub(crate) fn unpack<'py>(
             format!("length is {length}, but streams of {n_words} words have {} bits", n_words * 64);
         return Err(PyValueError::new_err(message));
     }
-    let n_streams: usize = outer.iter().product();
-    let bits = compute(py, shape, || {
+    let bits_shape: Vec<usize> = outer.iter().copied().chain([length]).collect();
+    let array = empty::<u8>(py, &bits_shape)?;
+    let mut bits = array.try_readwrite()?;
+    let bits = bits.as_slice_mut()?;
+    compute(py, shape, || {
         let cpu = Cpu::current()?;
         if outer.is_empty() || length == n_words * 64 {
-            return Ok(cpu.unpack(elements, n_streams * length)?);
+            return Ok(cpu.unpack_into(elements, bits)?);
         }
-        let mut bits = vec![0; n_streams * length];
         if length > 0 {
             for (words, bits) in elements.chunks_exact(n_words).zip(bits.chunks_exact_mut(length)) {
                 cpu.unpack_into(words, bits)?;
             }
         }
-        Ok(bits)
+        Ok(())
     })?;
-    let shape: Vec<usize> = outer.iter().copied().chain([length]).collect();
-    output(py, bits, &shape)
+    Ok(array.into_any())
 }
 
 /// The ones of all words, or of each stream along the last axis.
