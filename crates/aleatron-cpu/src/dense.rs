@@ -110,7 +110,12 @@ impl Cpu {
     /// The ones of each row of `row_words` words.
     #[must_use]
     pub fn row_ones(&self, words: &[u64], row_words: usize) -> Vec<u64> {
-        words.chunks_exact(row_words.max(1)).map(|row| dispatch::ones(self.tier, row)).collect()
+        let rows = words.chunks_exact(row_words.max(1));
+        let mut ones = vec![0; rows.len()];
+        let cost = Costs::of(self.tier).count(words.len());
+        self.pool
+            .for_each(ones.iter_mut().zip(rows), cost, |(ones, row)| *ones = dispatch::ones(self.tier, row));
+        ones
     }
 
     /// Makes the ones that samples share with neurons the matches of a bipolar layer.
@@ -119,8 +124,10 @@ impl Cpu {
             return;
         }
         let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
-        let input_ones = self.row_ones(inputs, shape.row_words());
-        for (counts, x) in counts.chunks_exact_mut(shape.n_neurons()).zip(input_ones) {
+        for (counts, x) in
+            counts.chunks_exact_mut(shape.n_neurons()).zip(inputs.chunks_exact(shape.row_words()))
+        {
+            let x = dispatch::ones(self.tier, x);
             for (count, w) in counts.iter_mut().zip(weight_ones) {
                 *count = matches(*count, *w, x, bits);
             }

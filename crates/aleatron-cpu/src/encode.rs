@@ -5,7 +5,8 @@ use crate::draws::{Call, Draws, Plan};
 use crate::memory::Scratch;
 use crate::{Cpu, dispatch};
 use aleatron_core::{
-    Connections, Error, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold, memory,
+    Connections, Error, LayerIndex, Length, Polarity, Quantity, Result, StreamAddress, StreamMatrix,
+    Threshold, memory, weights,
 };
 
 /// Words of inputs made at a time: a batch of any size takes no more scratch memory than this.
@@ -127,6 +128,23 @@ impl Cpu {
             counts.append(&mut count(words)?);
         }
         Ok(counts)
+    }
+
+    /// Random weights, row-major of neurons by inputs; see [`aleatron_core::weights::fill_row`].
+    pub fn random_weights(
+        &self,
+        seed: u64,
+        layer: LayerIndex,
+        polarity: Polarity,
+        n_inputs: usize,
+        weights: &mut [f64],
+    ) {
+        // A weight takes about as long as eight pairs of words.
+        let cost = Costs::of(self.tier).count(8 * weights.len());
+        let rows = weights.chunks_mut(n_inputs.max(1)).zip(0u32..);
+        self.pool.for_each(rows.collect::<Vec<_>>().into_iter(), cost, |(row, neuron)| {
+            weights::fill_row(seed, layer, neuron, polarity, row);
+        });
     }
 
     /// The weight streams of a sparse layer, one per connection: those a dense layer would have there. `address` is that

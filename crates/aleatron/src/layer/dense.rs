@@ -4,7 +4,7 @@ use super::InputPlan;
 use crate::{Result, SampleSeed};
 use aleatron_core::threshold::thresholds;
 use aleatron_core::{
-    DenseShape, Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, memory, weights,
+    DenseShape, Error, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, memory,
 };
 use aleatron_cpu::{Cpu, WordBuffer};
 use std::fmt;
@@ -49,9 +49,8 @@ impl DenseLayer {
         let shape = &spec.shape;
         let mut layer = Self::allocate(spec)?;
         layer.weights.resize(shape.n_weights(), 0.0);
-        for (row, neuron) in layer.weights.chunks_exact_mut(shape.n_inputs()).zip(0..=u32::MAX) {
-            weights::fill_row(spec.seed, spec.layer, neuron, shape.polarity(), row);
-        }
+        let (polarity, n_inputs) = (shape.polarity(), shape.n_inputs());
+        Cpu::current()?.random_weights(spec.seed, spec.layer, polarity, n_inputs, &mut layer.weights);
         layer.encode()?;
         Ok(layer)
     }
