@@ -5,7 +5,7 @@ use crate::argument::{
 };
 use crate::array::{Input, output, shape_text};
 use crate::batch::Inputs;
-use crate::compute::{PATIENCE, compute};
+use crate::compute::PATIENCE;
 use crate::engine::Engine;
 use crate::error::core_exception;
 use aleatron::layer::DenseSpec;
@@ -106,8 +106,7 @@ impl DenseLayer {
     ) -> PyResult<Self> {
         let device = read_device(device)?;
         let spec = spec(n_inputs, n_neurons, length, polarity, seed)?;
-        let engine = compute(py, &[], || Engine::random(spec, device))?;
-        Ok(Self::new_with(spec, device, engine))
+        Ok(Self::new_with(spec, device, Engine::new(py, spec, None, device)?))
     }
 
     /// A layer with given weights of shape (n_neurons, n_inputs).
@@ -147,9 +146,7 @@ impl DenseLayer {
             )));
         };
         let spec = spec(n_inputs, n_neurons, length, polarity, seed)?;
-        let values = weights.slice()?;
-        let engine = compute(py, weights.shape(), || Engine::from_weights(spec, values, device))?;
-        Ok(Self::new_with(spec, device, engine))
+        Ok(Self::new_with(spec, device, Engine::new(py, spec, Some(&weights), device)?))
     }
 
     /// Computes outputs for one sample of shape (n_inputs,) or a batch of shape (N, n_inputs).
@@ -228,8 +225,7 @@ impl DenseLayer {
             let [actual, expected] = [weights.shape(), &expected].map(shape_text);
             return Err(PyValueError::new_err(format!("weights have shape {actual}; expected {expected}")));
         }
-        let values = weights.slice()?;
-        let engine = compute(py, weights.shape(), || Engine::from_weights(self.spec, values, self.device))?;
+        let engine = Engine::new(py, self.spec, Some(&weights), self.device)?;
         *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(engine);
         Ok(())
     }

@@ -1,25 +1,40 @@
 //! A dense layer on its device. The bits are the same on each.
 
+use crate::array::Input;
+use crate::compute::compute;
 use crate::system::is_forked;
-use aleatron::layer::DenseSpec;
-use aleatron::{DenseLayer, Device, DeviceLayer, Result, SampleSeed, StreamMatrix};
-use pyo3::PyResult;
+use aleatron::layer::{DenseSpec, UnfinishedLayer};
+use aleatron::{Device, DeviceLayer, Result, SampleSeed, StreamMatrix};
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::{PyResult, Python};
 
 /// A layer on its device.
 pub(crate) struct Engine(DeviceLayer);
 
 impl Engine {
-    /// A layer with the random weights of its seed.
-    pub(crate) fn random(spec: DenseSpec, device: Device) -> Result<Self> {
-        look_for(device)?;
-        Ok(Self(DeviceLayer::new(DenseLayer::random(spec)?, device)?))
-    }
-
-    /// A layer with the given weights.
-    pub(crate) fn from_weights(spec: DenseSpec, weights: &[f64], device: Device) -> Result<Self> {
-        look_for(device)?;
-        Ok(Self(DeviceLayer::new(DenseLayer::from_weights(spec, weights)?, device)?))
+    /// A layer with the given weights, or with the random ones of its seed; Ctrl-C is heeded while it is made.
+    pub(crate) fn new(
+        py: Python<'_>,
+        spec: DenseSpec,
+        weights: Option<&Input<'_, f64>>,
+        device: Device,
+    ) -> PyResult<Self> {
+        let (shape, values) = match weights {
+            Some(weights) => (weights.shape(), Some(weights.slice()?)),
+            None => (&[][..], None),
+        };
+        let mut layer = compute(py, shape, || {
+            look_for(device)?;
+            match values {
+                Some(values) => UnfinishedLayer::from_weights(spec, values),
+                None => UnfinishedLayer::random(spec),
+            }
+        })?;
+        while layer.neurons_left() > 0 {
+            py.check_signals()?;
+            compute(py, shape, || layer.draw())?;
+        }
+        Ok(Self(compute(py, shape, || DeviceLayer::new(layer.finish()?, device))?))
     }
 
     /// The weights, row-major of neurons by inputs.

@@ -1,6 +1,6 @@
 //! The dense layer: every neuron sees every input.
 
-use super::InputPlan;
+use super::{InputPlan, PIECE_WORDS};
 use crate::{Result, SampleSeed};
 use aleatron_core::threshold::thresholds;
 use aleatron_core::{
@@ -46,13 +46,7 @@ impl DenseLayer {
     /// # Errors
     /// [`Error::Memory`] with the bytes the layer would take where it does not fit.
     pub fn random(spec: DenseSpec) -> Result<Self> {
-        let shape = &spec.shape;
-        let mut layer = Self::allocate(spec)?;
-        layer.weights.resize(shape.n_weights(), 0.0);
-        let (polarity, n_inputs) = (shape.polarity(), shape.n_inputs());
-        Cpu::current()?.random_weights(spec.seed, spec.layer, polarity, n_inputs, &mut layer.weights);
-        layer.encode()?;
-        Ok(layer)
+        UnfinishedLayer::random(spec)?.finish()
     }
 
     /// A layer with the given weights, row-major of neurons by inputs.
@@ -71,11 +65,7 @@ impl DenseLayer {
     /// [`Error::Mismatch`] where there is not one weight per neuron and input, [`Error::OutOfRange`] with the first
     /// weight outside the interval of the polarity, [`Error::Memory`] where the layer does not fit.
     pub fn from_weights(spec: DenseSpec, weights: &[f64]) -> Result<Self> {
-        check_weights(&spec.shape, weights)?;
-        let mut layer = Self::allocate(spec)?;
-        layer.weights.extend_from_slice(weights);
-        layer.encode()?;
-        Ok(layer)
+        UnfinishedLayer::from_weights(spec, weights)?.finish()
     }
 
     /// A layer without weights yet, all its memory taken.
@@ -85,24 +75,24 @@ impl DenseLayer {
         memory::check(n_weights * 8 + shape.weight_bytes() as u128, what)?;
         let weights = memory::with_capacity(n_weights, what)?;
         let streams = WordBuffer::zeroed(shape.weight_words(), what)?;
-        Ok(Self { spec, weights, streams, ones: Vec::new() })
+        let ones = memory::zeros(shape.n_neurons() as u128, what)?;
+        Ok(Self { spec, weights, streams, ones })
     }
 
-    /// Draws the weight streams, a neuron at a time so that thresholds take no memory to speak of.
-    fn encode(&mut self) -> Result<()> {
+    /// Draws the weight streams of some neurons from `first` on, few enough that thresholds take no memory to speak of; the
+    /// neuron after them.
+    fn draw(&mut self, first: usize) -> Result<usize> {
         let DenseSpec { shape, seed, layer } = self.spec;
+        let (n_inputs, row_words) = (shape.n_inputs(), shape.row_words());
+        let last = shape.n_neurons().min(first + (PIECE_WORDS / row_words).max(1));
+        let out = &mut self.streams[first * row_words..last * row_words];
+        let weights = &self.weights[first * n_inputs..last * n_inputs];
+        let thresholds = thresholds(weights, shape.polarity(), Quantity::Weight)?;
+        let address = StreamAddress::weight(seed, 0, first as u32).in_layer(layer);
         let cpu = Cpu::current()?;
-        let rows_per_piece = (super::PIECE_WORDS / shape.row_words()).max(1);
-        let pieces = self.weights.chunks(rows_per_piece * shape.n_inputs());
-        let outs = self.streams.chunks_mut(rows_per_piece * shape.row_words());
-        let neurons = (0..=u32::MAX).step_by(rows_per_piece);
-        for ((weights, out), neuron) in pieces.zip(outs).zip(neurons) {
-            let thresholds = thresholds(weights, shape.polarity(), Quantity::Weight)?;
-            let address = StreamAddress::weight(seed, 0, neuron).in_layer(layer);
-            cpu.encode_rows_into(&thresholds, shape.n_inputs(), shape.length(), address, out)?;
-        }
-        self.ones = cpu.row_ones(&self.streams, shape.row_words());
-        Ok(())
+        cpu.encode_rows_into(&thresholds, n_inputs, shape.length(), address, out)?;
+        self.ones[first..last].copy_from_slice(&cpu.row_ones(out, row_words));
+        Ok(last)
     }
 
     /// Replaces all weights, row-major of neurons by inputs. On an error the old ones stay.
@@ -112,7 +102,11 @@ impl DenseLayer {
     pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
         check_weights(&self.spec.shape, weights)?;
         self.weights.copy_from_slice(weights);
-        self.encode()
+        let mut drawn = 0;
+        while drawn < self.spec.shape.n_neurons() {
+            drawn = self.draw(drawn)?;
+        }
+        Ok(())
     }
 
     /// The weights, row-major of neurons by inputs.
@@ -214,6 +208,80 @@ impl DenseLayer {
 impl fmt::Debug for DenseLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DenseLayer").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// A dense layer that is drawn piece by piece, for callers who have something else to look after meanwhile.
+///
+/// ```
+/// use aleatron::layer::{DenseSpec, UnfinishedLayer};
+/// use aleatron::{DenseLayer, DenseShape, LayerIndex, Length, Polarity};
+/// let shape = DenseShape::new(40, 20, Length::new(4096)?, Polarity::Unipolar)?;
+/// let spec = DenseSpec { shape, seed: 1, layer: LayerIndex::ALONE };
+/// let mut layer = UnfinishedLayer::random(spec)?;
+/// while layer.neurons_left() > 0 {
+///     layer.draw()?; // some milliseconds
+/// }
+/// assert_eq!(layer.finish()?.weight_streams(), DenseLayer::random(spec)?.weight_streams());
+/// # Ok::<(), aleatron::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct UnfinishedLayer {
+    layer: DenseLayer,
+    drawn: usize,
+}
+
+impl UnfinishedLayer {
+    /// Starts a layer as [`DenseLayer::random`] makes it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn random(spec: DenseSpec) -> Result<Self> {
+        let shape = &spec.shape;
+        let mut layer = DenseLayer::allocate(spec)?;
+        layer.weights.resize(shape.n_weights(), 0.0);
+        let (polarity, n_inputs) = (shape.polarity(), shape.n_inputs());
+        Cpu::current()?.random_weights(spec.seed, spec.layer, polarity, n_inputs, &mut layer.weights);
+        Ok(Self { layer, drawn: 0 })
+    }
+
+    /// Starts a layer as [`DenseLayer::from_weights`] makes it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_weights(spec: DenseSpec, weights: &[f64]) -> Result<Self> {
+        check_weights(&spec.shape, weights)?;
+        let mut layer = DenseLayer::allocate(spec)?;
+        layer.weights.extend_from_slice(weights);
+        Ok(Self { layer, drawn: 0 })
+    }
+
+    /// The neurons whose weights are yet to be drawn.
+    #[must_use]
+    pub fn neurons_left(&self) -> usize {
+        self.layer.spec.shape.n_neurons() - self.drawn
+    }
+
+    /// Draws the weights of a few more neurons, if there are any.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where there is not enough for that.
+    pub fn draw(&mut self) -> Result<()> {
+        if self.neurons_left() > 0 {
+            self.drawn = self.layer.draw(self.drawn)?;
+        }
+        Ok(())
+    }
+
+    /// Draws what is left.
+    ///
+    /// # Errors
+    /// As [`Self::draw`].
+    pub fn finish(mut self) -> Result<DenseLayer> {
+        while self.neurons_left() > 0 {
+            self.draw()?;
+        }
+        Ok(self.layer)
     }
 }
 

@@ -8,7 +8,7 @@ pub mod dense;
 pub mod sequence;
 pub mod sparse;
 
-pub use dense::{DenseLayer, DenseSpec};
+pub use dense::{DenseLayer, DenseSpec, UnfinishedLayer};
 pub use sequence::{Counting, SequenceLayer};
 pub use sparse::{SparseLayer, SparseSpec};
 

@@ -5,13 +5,19 @@
 //! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are kept cost little,
 //! so there are three of them, which leave one slot in a hundred and thirty.
 
+mod grid;
+mod undecided;
+
+pub(super) use grid::Grid;
+pub(super) use undecided::Undecided;
+
 use super::philox::{Philox, Planes, UnitPart, WordPart};
 use super::simd::Simd;
-use crate::arch::portable::encode::below;
 use crate::draws::Draws;
-use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
+use aleatron_core::address::PLANES_PER_DRAW;
 use aleatron_core::{Length, StreamAddress, Threshold};
 use std::ops::Range;
+use undecided::ROOM;
 
 /// Draws that every slot gets before the undecided ones are set aside, where they are made.
 const MADE_DRAWS: usize = 2;
@@ -24,9 +30,6 @@ const FIRST_DIGITS: usize = KEPT_DRAWS * PLANES_PER_DRAW as usize;
 
 /// Columns of the grid whose word parts are kept at a time: few enough for the first-level cache.
 const COLUMNS: usize = 4;
-
-/// Undecided slots collected before they are settled: enough that several registers of them are in flight at once.
-const ROOM: usize = 256;
 
 /// The most 32-bit lanes a register has.
 const MAX_LANES: usize = 16;
@@ -68,84 +71,6 @@ impl Job<'_> {
             if let Some(last) = stream.last_mut() {
                 *last &= mask;
             }
-        }
-    }
-}
-
-/// How registers cover streams by words: one holds `words` words of each of `streams` streams.
-#[derive(Clone, Copy)]
-pub(super) struct Grid {
-    streams: usize,
-    words: usize,
-    n_streams: usize,
-    n_words: usize,
-    /// Registers side by side that cover the words.
-    columns: usize,
-}
-
-impl Grid {
-    /// The grid that leaves the fewest of `lanes` 32-bit lanes idle; of several, the one with the longest runs of words.
-    pub(super) fn new(lanes: usize, n_streams: usize, length: Length) -> Self {
-        let n_words = length.words();
-        let mut best = Self { streams: lanes / 2, words: 1, n_streams, n_words, columns: n_words };
-        for words in [2, 4, 8].into_iter().filter(|words| *words <= lanes / 2) {
-            let (streams, columns) = (lanes / 2 / words, n_words.div_ceil(words));
-            let grid = Self { streams, words, columns, ..best };
-            if grid.registers() <= best.registers() {
-                best = grid;
-            }
-        }
-        best
-    }
-
-    /// The registers that cover all streams.
-    pub(super) fn registers(&self) -> usize {
-        self.n_streams.div_ceil(self.streams).saturating_mul(self.columns)
-    }
-
-    /// The words that the first draws of all registers take.
-    pub(super) fn first_draws(&self, lanes: usize) -> usize {
-        self.registers().saturating_mul(FIRST_DIGITS * lanes / 2)
-    }
-
-    /// Whether the registers of a row lie in the output one after another, without a gap or an idle lane.
-    #[inline(always)]
-    fn is_whole(&self, row: usize) -> bool {
-        let in_one_piece = self.streams == 1 || self.words == self.n_words;
-        in_one_piece
-            && self.columns * self.words == self.n_words
-            && (row + 1) * self.streams <= self.n_streams
-    }
-
-    /// The streams and the words that the register at a place really holds.
-    fn held(&self, row: usize, column: usize) -> (usize, usize) {
-        let streams = self.streams.min(self.n_streams - row * self.streams);
-        (streams, self.words.min(self.n_words - column * self.words))
-    }
-
-    /// The 32-bit lanes that hold something, a bit each.
-    #[inline(never)]
-    fn filled(&self, row: usize, column: usize) -> u32 {
-        let (streams, words) = self.held(row, column);
-        let of_one = (1 << (2 * words)) - 1;
-        (0..streams).fold(0, |filled, stream| filled | of_one << (2 * stream * self.words))
-    }
-
-    /// The output of a row.
-    #[inline(always)]
-    fn output<'a>(&self, row: usize, out: &'a mut [u64]) -> &'a mut [u64] {
-        let first = row * self.streams * self.n_words;
-        let last = out.len().min(first + self.streams * self.n_words);
-        &mut out[first..last]
-    }
-
-    /// Writes a register to its place among the output of its row, piece by piece.
-    #[inline(never)]
-    fn write(&self, register: &[u64], row: usize, column: usize, out: &mut [u64]) {
-        let (streams, words) = self.held(row, column);
-        for (stream, from) in register.chunks(self.words).take(streams).enumerate() {
-            let to = stream * self.n_words + column * self.words;
-            out[to..to + words].copy_from_slice(&from[..words]);
         }
     }
 }
@@ -420,91 +345,4 @@ fn compare<S: Simd, const N: usize>(simd: S, planes: &[Planes<S::V>], digits: [S
         equal = simd.same(equal, plane, digit);
     }
     (below, equal)
-}
-
-/// Slots with bits still equal to their threshold, waiting to fill registers: unit, stream word, threshold, and those bits.
-pub(super) struct Undecided {
-    len: usize,
-    columns: [[u32; ROOM]; 4],
-}
-
-impl Undecided {
-    fn new() -> Self {
-        Self { len: 0, columns: [[0; ROOM]; 4] }
-    }
-
-    /// Appends the first `n` lanes; what the others hold is overwritten by the next, or is past the end.
-    #[inline(always)]
-    fn append<S: Simd>(&mut self, simd: S, slots: [S::V; 4], n: u32) {
-        let at = self.len.min(ROOM - S::LANES);
-        for (column, v) in self.columns.iter_mut().zip(slots) {
-            simd.store(v, &mut column[at..]);
-        }
-        self.len = at + n as usize;
-    }
-
-    /// Decides all slots on the list, from `draw` on.
-    #[inline(always)]
-    pub(super) fn settle<S: Simd>(&mut self, simd: S, philox: &Philox<S>, job: &mut Job<'_>, draw: usize) {
-        // Each draw leaves one slot in sixteen; the last few are not worth a register.
-        for draw in draw as u32..DRAWS {
-            if self.len < S::LANES / 4 {
-                self.settle_one_by_one(draw, job);
-                break;
-            }
-            self.draw_further(simd, philox, draw, job);
-        }
-        self.len = 0;
-    }
-
-    /// Compares with the planes of `draw`, two registers at a time, and leaves what is undecided on the list.
-    #[inline(always)]
-    fn draw_further<S: Simd>(&mut self, simd: S, philox: &Philox<S>, draw: u32, job: &mut Job<'_>) {
-        // Lanes past the end of the list hold what was there before: nothing is open in them.
-        let end = self.len.next_multiple_of(2 * S::LANES);
-        self.columns[3][self.len..end].fill(0);
-        self.len = 0;
-        for start in (0..end).step_by(2 * S::LANES) {
-            let mut loaded = [[simd.splat(0); 4]; 2];
-            let mut word_parts = [[[simd.splat(0); 4]; 2]; 2];
-            let mut unit_parts = [[philox.unit_part(simd.splat(0)); 2]; 2];
-            for (i, loaded) in loaded.iter_mut().enumerate() {
-                for (v, column) in loaded.iter_mut().zip(&self.columns) {
-                    *v = simd.load(&column[start + i * S::LANES..]);
-                }
-                let [units, words, ..] = *loaded;
-                unit_parts[i] = [philox.unit_part(units), philox.unit_part(simd.high(units))];
-                word_parts[i] = philox.word_part(words, draw);
-            }
-            let planes = philox.draw(&word_parts, &unit_parts);
-            for (planes, [units, words, thresholds, equal]) in planes.iter().zip(loaded) {
-                let mut digits = [thresholds; PLANES_PER_DRAW as usize];
-                for (digit, m) in digits.iter_mut().zip(PLANES_PER_DRAW * draw..) {
-                    *digit = simd.digit(thresholds, m);
-                }
-                let (below, same) = compare(simd, std::slice::from_ref(planes), digits);
-                let [mut unit, mut word, mut bits] = [[0; MAX_LANES]; 3];
-                simd.store(units, &mut unit);
-                simd.store(words, &mut word);
-                simd.store(simd.and(below, equal), &mut bits);
-                for lane in 0..S::LANES {
-                    job.add(unit[lane], word[lane], bits[lane]);
-                }
-                let mut slots = [units, words, thresholds, simd.and(same, equal)];
-                let open = simd.nonzero(slots[3]);
-                for v in &mut slots {
-                    *v = simd.compress(open, *v);
-                }
-                self.append(simd, slots, open.count_ones());
-            }
-        }
-    }
-
-    fn settle_one_by_one(&self, draw: u32, job: &mut Job<'_>) {
-        let [units, words, thresholds, equal] = &self.columns;
-        for i in 0..self.len {
-            let address = job.address.at_unit(units[i]);
-            job.add(units[i], words[i], below(thresholds[i], address, words[i], draw, equal[i]));
-        }
-    }
 }
