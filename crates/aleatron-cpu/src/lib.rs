@@ -6,8 +6,8 @@
 //!
 //! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
 //! it, and `dense.rs`, `encode.rs`, `lif.rs` and `bits.rs` are the loops and threads around the kernels. The only unsafe
-//! code of the workspace is here: memory in `memory.rs`, loads and stores in `arch/x86_64/memory.rs`, the calls of
-//! `dispatch.rs`.
+//! code of the workspace is here: memory in `memory.rs`, loads and stores in `arch/x86_64/memory.rs`, the instructions
+//! of `arch/x86_64/<who>/simd.rs`, the calls of `dispatch.rs`.
 //!
 //! ```
 //! use aleatron_core::{Length, StreamAddress, Threshold};
