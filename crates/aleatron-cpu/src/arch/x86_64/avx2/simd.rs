@@ -13,13 +13,13 @@ use std::arch::x86_64::{
     _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srai_epi32, _mm256_srli_epi64, _mm256_xor_si256,
 };
 
-/// Proof that the machine has AVX2.
+/// Proof that the machine has AVX2 and POPCNT.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,popcnt")]
     pub(super) fn new() -> Self {
         Self(())
     }

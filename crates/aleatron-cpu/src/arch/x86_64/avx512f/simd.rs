@@ -13,13 +13,13 @@ use std::arch::x86_64::{
     _mm512_test_epi32_mask, _mm512_xor_si512,
 };
 
-/// Proof that the machine has AVX-512F.
+/// Proof that the machine has AVX-512F and POPCNT.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512f(());
 
 impl Avx512f {
     #[inline]
-    #[target_feature(enable = "avx512f")]
+    #[target_feature(enable = "avx512f,popcnt")]
     pub(super) fn new() -> Self {
         Self(())
     }

@@ -5,9 +5,11 @@
 //! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are kept cost little,
 //! so there are three of them, which leave one slot in a hundred and thirty.
 
+mod entry;
 mod grid;
 mod undecided;
 
+pub(super) use entry::encoder;
 pub(super) use grid::Grid;
 pub(super) use undecided::Undecided;
 
@@ -207,7 +209,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
                 let units = simd.add(simd.splat(first_unit), lane_streams);
                 let compared = Compared::new::<N>(simd, thresholds, &grid);
                 match compared.digits {
-                    // In every column; that is done with the first.
+                    // Nothing to draw. Once for each group of columns, which is seldom more than one.
                     0 if !D::ALL => grid.output(row, self.job.out).fill(0),
                     0..=PLANES_PER_DRAW => self.fill::<N, 1>(row, units, &columns, &compared, &mut source),
                     _ => self.fill::<N, N>(row, units, &columns, &compared, &mut source),
