@@ -5,6 +5,7 @@
 //! cheap only while the threads are awake, so they stay so for a moment after each operation, waiting for the next.
 
 use crate::error::Error;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -201,6 +202,13 @@ impl Wakefulness {
 
     /// Does whatever the pool is given to do until the time is over.
     fn keep(&self) {
+        thread_local! {
+            static KEEPING: Cell<bool> = const { Cell::new(false) };
+        }
+        // What the pool is given may be this again; once at a time is enough, and any number would fill the stack.
+        if KEEPING.replace(true) {
+            return;
+        }
         for i in 0.. {
             if rayon::yield_now() == Some(rayon::Yield::Executed) {
                 continue;
@@ -210,12 +218,13 @@ impl Wakefulness {
                 break;
             }
         }
+        KEEPING.set(false);
         self.awake.store(false, Ordering::Release);
     }
 }
 
 /// Lets some hundred nanoseconds pass for the `i`th time, and now and then whoever else wants this core have it.
-fn pause(i: u32) {
+fn pause(i: u64) {
     (0..16).for_each(|_| std::hint::spin_loop());
     if i % 8 == 7 {
         std::thread::yield_now();

@@ -152,3 +152,15 @@ fn the_number_may_change_while_others_compute() {
     });
     set_num_threads(0).unwrap();
 }
+
+#[test]
+fn threads_may_fall_asleep_and_wake_at_any_time() {
+    let words: Vec<u64> = (0..1 << 17).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let expected = words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+    let cpu = Cpu::new(Tier::best(), Arc::new(Pool::eager(4).unwrap()));
+    // They stay awake for 200 microseconds.
+    for pause in (0..400).step_by(7).cycle().take(600) {
+        std::thread::sleep(std::time::Duration::from_micros(pause));
+        assert_eq!(cpu.popcount(&words), expected);
+    }
+}
