@@ -54,7 +54,7 @@ impl Costs {
         let count = per_word(|| {
             std::hint::black_box(dispatch::and_ones(tier, std::hint::black_box(&words), &other));
         });
-        let bits = [1; 64 * TRIAL_WORDS];
+        let bits = vec![1; 64 * TRIAL_WORDS];
         let pack = per_word(|| dispatch::pack(tier, std::hint::black_box(&bits), &mut words));
         Self { count, encode, pack }
     }

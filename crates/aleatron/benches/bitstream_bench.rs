@@ -92,6 +92,22 @@ fn main() {
         );
     }
 
+    // Thresholds of few digits need few planes, those of zeros and ones none.
+    let few: Vec<f64> = (0..1000).map(|i| f64::from(i * 7919 % 17) / 16.0).collect();
+    let few = threshold::thresholds(&few, Polarity::Unipolar, Quantity::Value).unwrap();
+    let mut fresh = address;
+    let streams = one.encode(&few, length, address).unwrap();
+    assert_eq!(streams.stream(1).unwrap(), reference::encode(few[1], length, address.at_unit(1)));
+    table.case(
+        "encode, 1 thread(s), 4-bit probabilities",
+        rate(1_024_000.0, "bit/s"),
+        || {
+            fresh.seed += 1;
+            one.encode_rows_into(&few, 1000, length, fresh, &mut out).unwrap();
+        },
+        None,
+    );
+
     let params = LifParams::default();
     let drive = LifDrive { leak_k: 20, gain_k: 256, current: 100, noise: 0 };
     let alone = one.lif_run(params, drive, 1000).unwrap();
