@@ -80,10 +80,11 @@ impl Cpu {
         check_counter(Quantity::Inputs, address.unit, per_row)?;
         // The weights stay in each thread's cache: a thread encodes a few samples and counts them at once.
         let mut counts = memory::zeros(n_samples as u128 * shape.n_neurons() as u128, Quantity::Counts)?;
-        let call = Call { tier: self.tier, address, per_row, per_item: per_row, length };
-        let mut plan = call.plan(n_samples);
+        let call = Call { tier: self.tier, address, rows: n_samples, per_row, per_item: per_row, length };
+        let mut plan = call.plan();
         let costs = Costs::of(self.tier);
-        let cost = costs.encode(n_samples * row_words, &plan) + costs.count(counts.len() * row_words);
+        let cost = costs.encode(n_samples.saturating_mul(row_words), &plan)
+            + costs.count(counts.len().saturating_mul(row_words));
         let samples = n_samples.div_ceil(self.threads()).clamp(1, GRAIN);
         let mut draws = plan.items(&call);
         let mut items = Vec::with_capacity(n_samples.div_ceil(samples));
@@ -103,7 +104,7 @@ impl Cpu {
             self.count_block(row_words, &words, weights, counts);
             self.match_block(shape, weight_ones, &words, counts);
         });
-        call.done(n_samples, plan);
+        call.done(plan);
         Ok(counts)
     }
 

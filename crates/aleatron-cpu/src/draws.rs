@@ -10,7 +10,7 @@ use crate::tier::Tier;
 use aleatron_core::address::Domain;
 use aleatron_core::{Length, Quantity, StreamAddress};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where the first draws of an encoding come from.
 pub(crate) enum Draws<'a> {
@@ -44,10 +44,10 @@ static CALLED: Mutex<Vec<Called>> = Mutex::new(Vec::new());
 /// ```
 pub fn set_draw_memory(bytes: usize) {
     MEMORY.store(bytes, Ordering::Relaxed);
-    if let Some(mut called) = called() {
-        let all = called.len();
-        make_room(&mut called, all, 0, 1);
-    }
+    // Nobody is at them for longer than a moment.
+    let mut called = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = called.len();
+    make_room(&mut called, all, 0, 1);
 }
 
 /// The bytes of draws kept at most.
@@ -56,11 +56,12 @@ pub fn get_draw_memory() -> usize {
     MEMORY.load(Ordering::Relaxed)
 }
 
-/// All that decides the draws of a call, but for how many rows it has.
+/// All that decides the draws of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) tier: Tier,
     pub(crate) address: StreamAddress,
+    pub(crate) rows: usize,
     pub(crate) per_row: usize,
     /// Streams that a thread encodes at a time: they decide how draws lie in memory.
     pub(crate) per_item: usize,
@@ -70,7 +71,6 @@ pub(crate) struct Call {
 /// A call that was made, and its draws if they are kept.
 struct Called {
     call: Call,
-    rows: usize,
     draws: Option<Arc<WordBuffer>>,
 }
 
@@ -115,53 +115,48 @@ impl Call {
         items.saturating_mul(self.words(self.per_item)).saturating_add(self.words(rest))
     }
 
-    /// What to do about the draws of this call of `rows` rows.
-    pub(crate) fn plan(self, rows: usize) -> Plan {
+    /// What to do about the draws of this call.
+    pub(crate) fn plan(self) -> Plan {
         let row_words = self.row_words();
         // Weights are encoded once.
         if self.address.domain != Domain::Input || row_words == 0 {
             return Plan::Make;
         }
         let Some(mut called) = called() else { return Plan::Make };
-        let before = called.iter().rposition(|called| called.call == self);
-        let mut latest = match before {
-            Some(at) => called.remove(at),
-            None => Called { call: self, rows: 0, draws: None },
+        let Some(at) = called.iter().rposition(|called| called.call == self) else {
+            if called.len() >= CALLS {
+                called.remove(0);
+            }
+            called.push(Called { call: self, draws: None });
+            return Plan::Make;
         };
-        let known = latest.rows >= rows;
-        if !known {
-            // More rows than before: the next such call is to keep them all.
-            (latest.rows, latest.draws) = (rows, None);
-        }
-        let kept = latest.draws.clone();
+        let again = called.remove(at);
+        let kept = again.draws.clone();
         // Draws that were used since this call was last made are not forgotten for it: where calls take turns that do not
         // all fit, some are kept for good rather than each until the next.
-        let fitting = match (&kept, known) {
-            (None, true) => make_room(&mut called, before.unwrap_or(0), rows, 8 * row_words),
-            _ => 0,
+        let rows = match kept {
+            Some(_) => 0,
+            None => make_room(&mut called, at, self.rows, row_words.saturating_mul(8)),
         };
-        if called.len() >= CALLS {
-            called.remove(0);
-        }
-        called.push(latest);
+        called.push(again);
         drop(called);
         match kept {
             Some(draws) => Plan::Use(draws),
-            None if fitting == 0 => Plan::Make,
+            None if rows == 0 => Plan::Make,
             // Where the system has no memory to spare, nothing is kept.
-            None => WordBuffer::zeroed(fitting * row_words, Quantity::Words).map_or(Plan::Make, Plan::Keep),
+            None => WordBuffer::zeroed(rows * row_words, Quantity::Words).map_or(Plan::Make, Plan::Keep),
         }
     }
 
-    /// Keeps the draws of `rows` rows, if that was the plan.
-    pub(crate) fn done(self, rows: usize, plan: Plan) {
+    /// Keeps the draws that were made, if that was the plan.
+    pub(crate) fn done(self, plan: Plan) {
         let Plan::Keep(draws) = plan else { return };
         let Some(mut called) = called() else { return };
         let all = called.len();
         if make_room(&mut called, all, 1, 8 * draws.len()) == 1
             && let Some(same) = called.iter_mut().find(|called| called.call == self)
         {
-            (same.rows, same.draws) = (rows, Some(Arc::new(draws)));
+            same.draws = Some(Arc::new(draws));
         }
     }
 }
@@ -199,6 +194,7 @@ mod tests {
         let call = |seed| Call {
             tier: Tier::best(),
             address: StreamAddress::input(seed, 0, 0),
+            rows: 1,
             per_row: 64,
             per_item: 64,
             length,
@@ -208,23 +204,25 @@ mod tests {
         let mut used = [0; 6];
         for round in &mut used {
             for seed in 0..3 {
-                let plan = call(seed).plan(1);
+                let plan = call(seed).plan();
                 *round += usize::from(matches!(plan, Plan::Use(_)));
-                call(seed).done(1, plan);
+                call(seed).done(plan);
             }
         }
         // Seen, kept, and then two of three are used every time (by a tier that keeps any).
         assert_eq!(used, [0, 0, 2, 2, 2, 2].map(|n| n * kept));
         // They give way to calls that are made instead.
-        let used: Vec<_> = (0..3)
-            .map(|_| {
-                let plan = call(9).plan(2);
-                let used = matches!(plan, Plan::Use(_));
-                call(9).done(2, plan);
-                used
-            })
-            .collect();
+        let other = Call { rows: 2, ..call(9) };
+        let used = [(); 3].map(|()| {
+            let plan = other.plan();
+            let used = matches!(plan, Plan::Use(_));
+            other.done(plan);
+            used
+        });
         assert_eq!(used, [false, false, kept > 0]);
+        // Without memory nothing is used that was kept before.
+        set_draw_memory(0);
+        assert!(matches!(other.plan(), Plan::Make));
         set_draw_memory(DEFAULT_MEMORY);
     }
 }

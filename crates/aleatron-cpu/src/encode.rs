@@ -79,8 +79,8 @@ impl Cpu {
         let rows = thresholds.len() / per_row;
         let grain = (out.len() / self.threads()).clamp(MIN_GRAIN, MAX_GRAIN);
         let per_item = (grain / length.words()).clamp(1, per_row);
-        let call = Call { tier: self.tier, address, per_row, per_item, length };
-        let mut plan = call.plan(rows);
+        let call = Call { tier: self.tier, address, rows, per_row, per_item, length };
+        let mut plan = call.plan();
         let cost = Costs::of(self.tier).encode(out.len(), &plan);
         let mut draws = plan.items(&call);
         let mut items = Vec::with_capacity(rows * per_row.div_ceil(per_item));
@@ -97,7 +97,7 @@ impl Cpu {
         self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| {
             dispatch::encode(self.tier, thresholds, length, address, draws, out);
         });
-        call.done(rows, plan);
+        call.done(plan);
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl Cpu {
     ) {
         // A weight takes about as long as eight pairs of words.
         let cost = Costs::of(self.tier).count(8 * weights.len());
-        let rows = weights.chunks_mut(n_inputs.max(1)).zip(0u32..);
+        let rows = weights.chunks_mut(n_inputs.max(1)).zip(0..=u32::MAX);
         self.pool.for_each(rows.collect::<Vec<_>>().into_iter(), cost, |(row, neuron)| {
             weights::fill_row(seed, layer, neuron, polarity, row);
         });

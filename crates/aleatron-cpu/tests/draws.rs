@@ -32,7 +32,7 @@ fn expected(thresholds: &[Threshold], per_row: usize, length: Length, address: S
 #[test]
 fn every_call_with_a_seed_gives_the_same_bits() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Seen, kept, used; fewer rows of it; more rows: seen, kept, used.
+    // Seen, kept, used; fewer rows of it; used again; more rows: seen, kept, used.
     let calls = [2, 2, 2, 1, 2, 5, 5, 5];
     for (seed, bits) in [1, 64, 100, 128, 250, 300, 600, 1024, 1100, 3000].into_iter().enumerate() {
         let (length, address) = (Length::new(bits).unwrap(), StreamAddress::input(seed as u64, 5, 9));
