@@ -1,81 +1,8 @@
-//! The shape of a dense layer, how large its parts are, and what its counts mean.
+//! The shape of a dense layer and how large its parts are.
 
 use crate::error::{Error, Quantity, Result};
+use crate::polarity::Polarity;
 use crate::stream::Length;
-
-/// How a stream's share of ones is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Polarity {
-    /// Values in [0, 1], the share of ones; AND multiplies.
-    #[default]
-    Unipolar,
-    /// Values in [-1, 1], twice the share of ones less one; XNOR multiplies.
-    Bipolar,
-}
-
-impl Polarity {
-    /// The least and the greatest value.
-    #[must_use]
-    pub const fn interval(self) -> [f64; 2] {
-        match self {
-            Self::Unipolar => [0.0, 1.0],
-            Self::Bipolar => [-1.0, 1.0],
-        }
-    }
-
-    /// Checks that all `values`, called `what`, lie in the interval.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`] with the index and value of the first one that is NaN or outside.
-    pub fn check(self, values: &[f64], what: Quantity) -> Result<()> {
-        let [low, high] = self.interval();
-        let inside = |value: f64| (low <= value) & (value <= high);
-        // All at once without a branch, in vector registers; the culprit is looked for only where there is one.
-        if values.iter().fold(true, |all, &value| all & inside(value)) {
-            return Ok(());
-        }
-        match values.iter().enumerate().find(|(_, value)| !inside(**value)) {
-            Some((index, &value)) => Err(Error::OutOfRange { what, index, value, low, high }),
-            None => Ok(()),
-        }
-    }
-
-    /// The share of ones that stands for `value`.
-    #[inline]
-    #[must_use]
-    pub fn probability(self, value: f64) -> f64 {
-        match self {
-            Self::Unipolar => value,
-            Self::Bipolar => (value + 1.0) / 2.0,
-        }
-    }
-
-    /// The value a share of ones stands for.
-    #[inline]
-    #[must_use]
-    pub fn value_of(self, probability: f64) -> f64 {
-        match self {
-            Self::Unipolar => probability,
-            Self::Bipolar => 2.0 * probability - 1.0,
-        }
-    }
-
-    /// The value of `count` ones (or matches) summed over `n` products of streams of `length`: `count / L`, or
-    /// `(2 count - n L) / L`. Everything else is integer, so this is the one place where a layer rounds.
-    #[inline]
-    #[must_use]
-    pub fn decode(self, count: u64, n: usize, length: Length) -> f64 {
-        let bits = length.bits() as f64;
-        match self {
-            Self::Unipolar => count as f64 / bits,
-            Self::Bipolar => {
-                // i128: n * L may pass 2^63 before a layer stops fitting into memory, and the rounding is one.
-                let signed = 2 * i128::from(count) - n as i128 * length.bits() as i128;
-                signed as f64 / bits
-            }
-        }
-    }
-}
 
 /// Inputs, neurons, length and polarity of a layer: all at least 1, and every derived size checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -67,6 +67,28 @@ pub enum Quantity {
     Sequence,
     /// The counts of all products of two sequences.
     CountTable,
+    /// The name of a polarity.
+    Polarity,
+    /// The name of a way to share sequences.
+    Sharing,
+    /// The name of a generator.
+    Generator,
+    /// The name of an arithmetic between layers.
+    Arithmetic,
+    /// A multiplier of the integer arithmetic between layers.
+    Multiplier,
+    /// A right shift of the integer arithmetic between layers.
+    Shift,
+    /// The width of an accumulator in bits.
+    AccumulatorWidth,
+    /// The width of a multiplier in bits.
+    MultiplierWidth,
+    /// The width of a comparator in bits.
+    ComparatorWidth,
+    /// An integer bias.
+    Bias,
+    /// A bound of an activation.
+    Bound,
 }
 
 impl fmt::Display for Quantity {
@@ -101,8 +123,35 @@ impl fmt::Display for Quantity {
             Self::LfsrSeed => "LFSR seed",
             Self::Sequence => "index of an independent sequence",
             Self::CountTable => "count table",
+            Self::Polarity => "polarity",
+            Self::Sharing => "sharing",
+            Self::Generator => "generator",
+            Self::Arithmetic => "arithmetic",
+            Self::Multiplier => "multiplier",
+            Self::Shift => "right shift",
+            Self::AccumulatorWidth => "accumulator width",
+            Self::MultiplierWidth => "multiplier width",
+            Self::ComparatorWidth => "comparator width",
+            Self::Bias => "bias",
+            Self::Bound => "bound of an activation",
         })
     }
+}
+
+/// What kind of fault a backend reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackendFault {
+    /// There is no such device, driver or build.
+    Unavailable,
+    /// The backend has no code for this operation.
+    Unsupported,
+    /// The device has no memory left for this.
+    OutOfMemory,
+    /// The device is gone. Preparing the layer again opens it anew.
+    Lost,
+    /// Anything else.
+    Failed,
 }
 
 /// What went wrong, with the index and the value at fault.
@@ -210,6 +259,35 @@ pub enum Error {
         /// The width.
         width: u32,
     },
+    /// A name or a description cannot be read.
+    #[error("\"{text}\" is not {} {what}: {reason}", article(.what))]
+    Syntax {
+        /// What it should be.
+        what: Quantity,
+        /// What was given.
+        text: String,
+        /// What is wrong with it, or what there is.
+        reason: String,
+    },
+    /// Numbers changed while they were read.
+    #[error("a {what} changed while it was read: another thread writes to the array")]
+    Changed {
+        /// What the numbers are.
+        what: Quantity,
+    },
+    /// The work was stopped on request; see [`crate::Cancel`].
+    #[error("cancelled")]
+    Cancelled,
+    /// A backend cannot do what was asked of it.
+    #[error("{backend}: {message}")]
+    Backend {
+        /// The backend.
+        backend: String,
+        /// What kind of fault it is.
+        fault: BackendFault,
+        /// What the backend says.
+        message: String,
+    },
     /// A packed stream has ones past its length.
     #[error("stream {stream} has ones past its length of {length} bits")]
     DirtyTail {
@@ -218,6 +296,53 @@ pub enum Error {
         /// Its length.
         length: usize,
     },
+}
+
+impl Error {
+    /// The error for a name that is none of those there are.
+    pub fn unknown_name<const N: usize>(what: Quantity, text: &str, names: [&str; N]) -> Self {
+        let reason = format!("use {}", alternatives(&names));
+        Self::Syntax { what, text: text.to_owned(), reason }
+    }
+
+    /// The error of a backend that has no code for an operation.
+    pub fn unsupported(backend: impl Into<String>, operation: impl fmt::Display) -> Self {
+        let (fault, message) = (BackendFault::Unsupported, format!("{operation} are not supported here"));
+        Self::Backend { backend: backend.into(), fault, message }
+    }
+
+    /// The same error for a part of an argument that starts at index `offset` of the whole.
+    #[must_use]
+    pub fn shifted(self, offset: usize) -> Self {
+        match self {
+            Self::OutOfRange { what, index, value, low, high } => {
+                Self::OutOfRange { what, index: index.saturating_add(offset), value, low, high }
+            }
+            error => error,
+        }
+    }
+
+    /// The fault of a backend, where this is one.
+    #[must_use]
+    pub const fn backend_fault(&self) -> Option<BackendFault> {
+        match self {
+            Self::Backend { fault, .. } => Some(*fault),
+            _ => None,
+        }
+    }
+}
+
+/// `a, b or c`.
+fn alternatives(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+fn article(what: &Quantity) -> &'static str {
+    if what.to_string().starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
 fn available_text(available: &Option<u64>) -> String {

@@ -3,7 +3,7 @@
 use crate::address::{Domain, LayerIndex, StreamAddress};
 
 /// The text of `golden/streams.kat`.
-pub const TEXT: &str = include_str!("../../../golden/streams.kat");
+pub const TEXT: &str = include_str!("../golden/streams.kat");
 
 /// One known answer.
 #[derive(Debug, Clone, PartialEq)]

@@ -21,6 +21,9 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod arithmetic;
+pub mod backend;
+mod cancel;
 pub mod conformance;
 pub mod connections;
 pub mod correlation;
@@ -29,19 +32,25 @@ pub mod error;
 pub mod gates;
 pub mod generator;
 pub mod golden;
+pub mod layer;
 pub mod lif;
 pub mod memory;
 pub mod philox;
+mod polarity;
 pub mod reference;
 pub mod stream;
 pub mod threshold;
 pub mod weights;
 
 pub use address::{Domain, LayerIndex, StreamAddress};
+pub use backend::{Backend, Batch, PreparedLayer};
+pub use cancel::Cancel;
 pub use connections::Connections;
 pub use correlation::Overlap;
-pub use dense::{DenseShape, Polarity};
-pub use error::{Error, Quantity, Result};
+pub use dense::DenseShape;
+pub use error::{BackendFault, Error, Quantity, Result};
 pub use generator::{CountTable, Pairing, Sequence, Sharing, Width};
+pub use layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
+pub use polarity::Polarity;
 pub use stream::{BitStream, Length, StreamMatrix};
 pub use threshold::Threshold;

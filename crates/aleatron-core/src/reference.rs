@@ -3,11 +3,12 @@
 //! This is the oracle. A backend is right when it gives what these functions give, with `==`.
 
 use crate::address::{PLANES_PER_DRAW, StreamAddress};
-use crate::connections::Connections;
-use crate::dense::{DenseShape, Polarity};
+use crate::arithmetic::{Accumulator, IntegerActivation, Requantizer};
 use crate::gates::Gate;
+use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology};
 use crate::lif::{FixedPointLif, LifDrive, LifParams, LifTrace};
 use crate::philox::philox4x32;
+use crate::polarity::Polarity;
 use crate::stream::{BitStream, Length, StreamMatrix};
 use crate::threshold::Threshold;
 
@@ -87,45 +88,132 @@ fn product(polarity: Polarity, w: &BitStream, x: &BitStream) -> u64 {
     popcount(&gate(multiply, w, x))
 }
 
-/// The counts of a dense layer, row-major of samples by neurons: weight streams are rows of neurons by inputs, input
-/// streams rows of samples by inputs.
+/// The neuron and input of each weight of a layer, in order.
+fn connections(spec: &LayerSpec) -> Vec<(usize, usize)> {
+    let neurons = 0..spec.n_neurons();
+    match spec.topology() {
+        Topology::Dense { n_inputs, .. } => {
+            neurons.flat_map(|j| (0..*n_inputs).map(move |i| (j, i))).collect()
+        }
+        Topology::Sparse(connections) => {
+            neurons.flat_map(|j| connections.inputs_of(j).iter().map(move |&i| (j, i as usize))).collect()
+        }
+    }
+}
+
+/// The weight streams of a layer, one per weight in their order, of the given thresholds. A stream that a generator has no
+/// sequence for is all zeros.
 #[must_use]
-pub fn dense_counts(shape: &DenseShape, weights: &StreamMatrix, inputs: &StreamMatrix) -> Vec<u64> {
-    let n = shape.n_inputs();
-    let mut counts = Vec::new();
-    for sample in 0..inputs.rows() / n {
-        for neuron in 0..shape.n_neurons() {
-            let products = (0..n).filter_map(|i| {
-                let (w, x) = (weights.stream(neuron * n + i)?, inputs.stream(sample * n + i)?);
-                Some(product(shape.polarity(), &w, &x))
-            });
-            counts.push(products.sum());
+pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
+    let streams = connections(spec).into_iter().zip(thresholds).map(|((j, i), &threshold)| {
+        let row = spec.first_neuron() as usize + j;
+        match spec.encoding() {
+            Encoding::Bernoulli { seed } => {
+                let address = StreamAddress::weight(*seed, i as u32, row as u32).in_layer(spec.index());
+                encode(Threshold::saturating(threshold), spec.length(), address)
+            }
+            Encoding::Sequences(pairing) => match pairing.weight(row, i, spec.n_inputs()) {
+                Ok(sequence) => sequence.encode(threshold, spec.length()),
+                Err(_) => BitStream::zeros(spec.length()),
+            },
+        }
+    });
+    matrix(streams, spec.length())
+}
+
+/// The input streams of a batch, rows of samples by inputs, of the given thresholds. A stream that a generator has no
+/// sequence for is all zeros.
+#[must_use]
+pub fn input_streams(spec: &LayerSpec, thresholds: &[u64], seed: SampleSeed) -> StreamMatrix {
+    let n = spec.n_inputs();
+    let streams = thresholds.iter().enumerate().map(|(k, &threshold)| match spec.encoding() {
+        Encoding::Bernoulli { .. } => {
+            let row = seed.first_sample.wrapping_add((k / n) as u32);
+            let address = StreamAddress::input(seed.seed, (k % n) as u32, row).in_layer(spec.index());
+            encode(Threshold::saturating(threshold), spec.length(), address)
+        }
+        Encoding::Sequences(pairing) => match pairing.input(k % n) {
+            Ok(sequence) => sequence.encode(threshold, spec.length()),
+            Err(_) => BitStream::zeros(spec.length()),
+        },
+    });
+    matrix(streams, spec.length())
+}
+
+fn matrix(streams: impl Iterator<Item = BitStream>, length: Length) -> StreamMatrix {
+    let words: Vec<u64> = streams.flat_map(BitStream::into_words).collect();
+    let rows = words.len() / length.words();
+    StreamMatrix::from_clean_words(words, rows, length)
+}
+
+/// The counts of a layer, row-major of samples by neurons: one weight stream per weight in their order, input streams rows of
+/// samples by inputs.
+#[must_use]
+pub fn counts(spec: &LayerSpec, weights: &StreamMatrix, inputs: &StreamMatrix) -> Vec<u64> {
+    let (n, m) = (spec.n_inputs(), spec.n_neurons());
+    let mut counts = vec![0; inputs.rows() / n * m];
+    for (sample, counts) in counts.chunks_mut(m).enumerate() {
+        for (k, (j, i)) in connections(spec).into_iter().enumerate() {
+            if let (Some(w), Some(x)) = (weights.stream(k), inputs.stream(sample * n + i)) {
+                counts[j] += product(spec.polarity(), &w, &x);
+            }
         }
     }
     counts
 }
 
-/// The counts of a sparse layer: like [`dense_counts`] with one weight stream per connection, in order.
+/// What an accumulator holds for the count of a neuron, step by step.
 #[must_use]
-pub fn sparse_counts(
-    connections: &Connections,
-    polarity: Polarity,
-    weights: &StreamMatrix,
-    inputs: &StreamMatrix,
-) -> Vec<u64> {
-    let n = connections.n_inputs();
-    let mut counts = Vec::new();
-    for sample in 0..inputs.rows() / n {
-        for neuron in 0..connections.n_neurons() {
-            let first = connections.offsets()[neuron];
-            let products = connections.inputs_of(neuron).iter().enumerate().filter_map(|(c, &i)| {
-                let (w, x) = (weights.stream(first + c)?, inputs.stream(sample * n + i as usize)?);
-                Some(product(polarity, &w, &x))
-            });
-            counts.push(products.sum());
+pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, count: u64) -> i64 {
+    let products = spec.fan_in(neuron) as i128 * spec.length().bits() as i128;
+    let sum = match spec.polarity() {
+        Polarity::Unipolar => i128::from(count),
+        Polarity::Bipolar => i128::from(count) - (products - i128::from(count)),
+    };
+    let biased = sum + i128::from(accumulator.bias().get(neuron).copied().unwrap_or(0));
+    let most = 2i128.pow(accumulator.width() - 1) - 1;
+    let held = if biased > most {
+        most
+    } else if biased < -most - 1 {
+        -most - 1
+    } else {
+        biased
+    } as i64;
+    match accumulator.activation() {
+        IntegerActivation::Identity => held,
+        IntegerActivation::Relu => {
+            if held < 0 {
+                0
+            } else {
+                held
+            }
         }
+        IntegerActivation::Clamp { low, .. } if held < low => low,
+        IntegerActivation::Clamp { high, .. } if held > high => high,
+        IntegerActivation::Clamp { .. } => held,
     }
-    counts
+}
+
+/// The threshold for what an accumulator holds, by divisions that round down.
+#[must_use]
+pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
+    let product = i128::from(value) * i128::from(requantizer.multiplier());
+    let scaled = match requantizer.shift() {
+        0 => product,
+        shift => (product + 2i128.pow(shift - 1)).div_euclid(2i128.pow(shift)),
+    };
+    let one = 2i128.pow(requantizer.comparator().bits());
+    let level = match requantizer.polarity() {
+        Polarity::Unipolar => scaled,
+        Polarity::Bipolar => scaled + one / 2,
+    };
+    if level < 0 {
+        0
+    } else if level > one {
+        one as u64
+    } else {
+        level as u64
+    }
 }
 
 /// One neuron from rest through `drives`, step by step.

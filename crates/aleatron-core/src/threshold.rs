@@ -1,7 +1,7 @@
 //! Probabilities as integer thresholds: a stream bit is 1 when its uniform integer is below the threshold.
 
-use crate::dense::Polarity;
 use crate::error::{Error, Quantity, Result};
+use crate::polarity::Polarity;
 
 /// A threshold `floor(p * 2^32 + 0.5)` in `0..=2^32`; both ends are exact, all zeros and all ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -31,6 +31,12 @@ impl Threshold {
         } else {
             Err(Error::OutOfRange { what: Quantity::Probability, index: 0, value: p, low: 0.0, high: 1.0 })
         }
+    }
+
+    /// The threshold `threshold`; past `2^32` the stream of ones.
+    #[must_use]
+    pub const fn saturating(threshold: u64) -> Self {
+        if threshold < Self::ONE.0 { Self(threshold) } else { Self::ONE }
     }
 
     /// Rounds a probability already known to lie in [0, 1].
@@ -64,17 +70,31 @@ pub fn thresholds(values: &[f64], polarity: Polarity, what: Quantity) -> Result<
 
 /// Appends the thresholds of `values` to `out`, or nothing on an error.
 ///
+/// Each value is read once, so that what is checked is what is converted, and a threshold is one whatever bits were read: others
+/// may be writing to the memory of an array that was handed over.
+///
 /// # Errors
-/// As [`thresholds`].
+/// As [`thresholds`], and [`Error::Changed`] where values were seen outside the interval and are no longer.
 pub fn extend_thresholds(
     values: &[f64],
     polarity: Polarity,
     what: Quantity,
     out: &mut Vec<Threshold>,
 ) -> Result<()> {
-    polarity.check(values, what)?;
-    out.extend(values.iter().map(|&value| Threshold::of(polarity.probability(value))));
-    Ok(())
+    let [low, high] = polarity.interval();
+    let (before, mut valid) = (out.len(), true);
+    out.extend(values.iter().map(|&value| {
+        valid &= (low <= value) & (value <= high);
+        // NaN becomes `low`. Comparisons in this form are one instruction each.
+        let above = if value > low { value } else { low };
+        let inside = if above < high { above } else { high };
+        Threshold::of(polarity.probability(inside))
+    }));
+    if valid {
+        return Ok(());
+    }
+    out.truncate(before);
+    polarity.check(values, what).and(Err(Error::Changed { what }))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Random weights, drawn from the same counters everywhere.
 
 use crate::address::{Domain, LayerIndex};
-use crate::dense::Polarity;
 use crate::philox;
+use crate::polarity::Polarity;
 
 /// The weight of `input` at `neuron`: word `input % 4` of Philox at (input / 4, 0, neuron, weight
 /// initialisation), divided by 2^32. A bipolar layer spreads the same number over [-1, 1).

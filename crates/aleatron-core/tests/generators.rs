@@ -2,14 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 use aleatron_core::generator::{
-    CountTable, Halton, Lfsr, Pairing, PrefixCounts, Ramp, Sequence, Sharing, Sobol, Warning, Width,
+    CountTable, GeneratorName, Halton, Lfsr, Pairing, PrefixCounts, Ramp, Sequence, Sharing, Sobol, Warning,
+    Width, WidthChoice,
 };
 use aleatron_core::{
-    BitStream, DenseShape, Error, Length, Overlap, Polarity, Quantity, StreamMatrix, gates, reference,
+    BitStream, Encoding, Error, LayerSpec, Length, Overlap, Polarity, Quantity, StreamMatrix, gates,
+    reference,
 };
 use proptest::prelude::*;
 
-const TEXT: &str = include_str!("../../../golden/generators.kat");
+const TEXT: &str = include_str!("../golden/generators.kat");
 
 /// The fields of every line that starts with `kind`, before and after the equals sign.
 fn answers(kind: &str) -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
@@ -403,20 +405,98 @@ fn bad_pairs_warn() {
 #[test]
 fn a_layer_counts_what_its_table_says() {
     let (n, m, length) = (6, 4, Length::new(77).unwrap());
-    let shape = DenseShape::new(n, m, length, Polarity::Bipolar).unwrap();
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
+    let spec = LayerSpec::dense(n, m, length, Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
     let weights: Vec<u64> = (0..(n * m) as u64).map(|k| k * 53 % 257).collect();
     let inputs: Vec<u64> = (0..n as u64).map(|k| k * 101 % 257).collect();
     let streams: [StreamMatrix; 2] = [
         pairing.encode_weights(&weights, n, length).unwrap(),
         pairing.encode_inputs(&inputs, n, length).unwrap(),
     ];
-    let counts = reference::dense_counts(&shape, &streams[0], &streams[1]);
+    let counts = reference::counts(&spec, &streams[0], &streams[1]);
     let table = CountTable::new(&sobol(1), &sobol(2), length, Polarity::Bipolar).unwrap();
     let from_table: Vec<u64> =
         (0..m).map(|j| (0..n).map(|i| table.get(inputs[i], weights[j * n + i])).sum()).collect();
     assert_eq!(counts, from_table);
     assert!(pairing.encode_inputs(&inputs[1..], n, length).is_err());
     assert!(pairing.encode_inputs(&inputs, 0, length).is_err());
+}
+
+#[test]
+fn names_are_read_and_written() {
+    for text in
+        ["bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", "sobol:3+lfsr:77", "vdc+vdc", "ramp+halton:5"]
+    {
+        let name: GeneratorName = text.parse().unwrap();
+        assert_eq!(name.to_string(), text);
+        assert_eq!(name.to_string().parse::<GeneratorName>().unwrap(), name);
+    }
+    let same = |a: &str, b: &str| a.parse::<GeneratorName>().unwrap() == b.parse().unwrap();
+    assert!(same("sobol", "sobol:1+sobol:2") && same("halton", "halton:2+halton:3"));
+    assert!(same("vdc", "halton:2+ramp") && same("ramp", "ramp+vdc") && same(" SOBOL ", "sobol"));
+    assert!(same("sobol+lfsr", "sobol:1+lfsr:1"));
+    for (text, part) in [
+        ("foo", "use one of bernoulli, sobol, lfsr, halton, vdc, ramp"),
+        ("foo+sobol", "sequences are lfsr:SEED, sobol:DIMENSION, halton:BASE, ramp, vdc"),
+        ("sobol:x+sobol", "\"x\" is not a dimension"),
+        ("sobol:-1+sobol", "\"-1\" is not a dimension"),
+        ("sobol:4294967296+sobol", "is not a dimension in 0..2^32"),
+        ("ramp:3+sobol", "ramp takes no parameter"),
+        ("vdc:3+sobol", "vdc takes no parameter"),
+        ("", "use one of"),
+        ("+", "sequences are"),
+    ] {
+        let error = text.parse::<GeneratorName>().unwrap_err().to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    for sharing in Sharing::ALL {
+        assert_eq!(sharing.to_string().parse::<Sharing>().unwrap(), sharing);
+    }
+    let error = "each".parse::<Sharing>().unwrap_err().to_string();
+    assert_eq!(error, "\"each\" is not a sharing: use all, input or stream");
+}
+
+#[test]
+fn widths_fit_the_length_where_a_whole_period_is_needed() {
+    let length = |bits| Length::new(bits).unwrap();
+    let width = |text: &str, bits| WidthChoice::Auto.resolve(&text.parse().unwrap(), length(bits)).bits();
+    for (bits, expected) in
+        [(1, 3), (7, 3), (14, 3), (15, 4), (16, 4), (255, 8), (256, 8), (1024, 10), (1 << 20, 12)]
+    {
+        assert_eq!(width("lfsr", bits), expected, "{bits}");
+        assert_eq!(width("sobol:1+ramp", bits), expected, "{bits}");
+        assert_eq!(width("sobol", bits), 8);
+        assert_eq!(width("bernoulli", bits), 8);
+    }
+    // A register must hold its seed.
+    assert_eq!(
+        [width("lfsr:77+ramp", 16), width("sobol:1+lfsr:300", 64), width("sobol:1+lfsr:1", 64)],
+        [7, 9, 6]
+    );
+    assert_eq!("auto".parse::<WidthChoice>().unwrap(), WidthChoice::Auto);
+    assert_eq!("11".parse::<WidthChoice>().unwrap(), WidthChoice::Fixed(Width::new(11).unwrap()));
+    assert_eq!("11".parse::<WidthChoice>().unwrap().to_string(), "11");
+    assert!("33".parse::<WidthChoice>().is_err() && "0".parse::<WidthChoice>().is_err());
+    assert!("wide".parse::<WidthChoice>().unwrap_err().to_string().contains("use auto or a number of bits"));
+}
+
+#[test]
+fn encodings_follow_from_names_and_seeds() {
+    let encoding = |text: &str, seed| {
+        text.parse::<GeneratorName>().unwrap().encoding(seed, Width::EIGHT, Sharing::OneForAll).unwrap()
+    };
+    assert_eq!(encoding("bernoulli", 5), Encoding::Bernoulli { seed: 5 });
+    assert_eq!(encoding("sobol", 1), encoding("sobol", 2));
+    assert_ne!(encoding("lfsr", 1), encoding("lfsr", 2));
+    // Whatever the seed and the width, the two phases are apart.
+    for bits in 3..=16 {
+        for seed in (0..300).chain([44_257, u64::MAX]) {
+            let lfsr = GeneratorName::Lfsr.encoding(seed, width(bits), Sharing::OneForAll).unwrap();
+            let Encoding::Sequences(pairing) = lfsr else { panic!("no sequences") };
+            assert_eq!(pairing.warnings(10, 10).unwrap(), [], "{bits} bits, seed {seed}");
+        }
+    }
+    let narrow = "sobol:9999+sobol".parse::<GeneratorName>().unwrap();
+    assert!(narrow.encoding(0, Width::EIGHT, Sharing::OneForAll).is_err());
 }

@@ -2,8 +2,8 @@
 
 use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
-    DenseShape, LayerIndex, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold, philox,
-    reference, threshold, weights,
+    Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, StreamMatrix,
+    Threshold, Weights, philox, reference, threshold, weights,
 };
 
 #[test]
@@ -34,7 +34,9 @@ fn reference_gives_the_known_answers() {
             }
             Answer::Dense { n_inputs, n_neurons, length, weight_seed, input_seed, sample, counts } => {
                 let length = Length::new(length).unwrap();
-                let shape = DenseShape::new(n_inputs, n_neurons, length, Polarity::Unipolar).unwrap();
+                let encoding = Encoding::Bernoulli { seed: weight_seed };
+                let spec =
+                    LayerSpec::dense(n_inputs, n_neurons, length, Polarity::Unipolar, encoding).unwrap();
                 let encode = |values: &[f64], address: StreamAddress| {
                     let thresholds =
                         threshold::thresholds(values, Polarity::Unipolar, Quantity::Value).unwrap();
@@ -53,7 +55,14 @@ fn reference_gives_the_known_answers() {
                 let input_words = encode(&inputs, StreamAddress::input(input_seed, 0, sample));
                 let weights = StreamMatrix::from_words(weight_words, n_inputs * n_neurons, length).unwrap();
                 let inputs = StreamMatrix::from_words(input_words, n_inputs, length).unwrap();
-                assert_eq!(reference::dense_counts(&shape, &weights, &inputs), counts);
+                assert_eq!(reference::counts(&spec, &weights, &inputs), counts);
+                // The layer knows its own streams and weights.
+                let random = spec.weight_thresholds(&Weights::random(&spec, weight_seed).unwrap()).unwrap();
+                assert_eq!(reference::weight_streams(&spec, &random), weights);
+                let values: Vec<f64> = (0..n_inputs).map(dense_input).collect();
+                let thresholds = spec.input_thresholds(&values).unwrap();
+                let seed = SampleSeed::new(input_seed).starting_at(sample);
+                assert_eq!(reference::input_streams(&spec, &thresholds, seed), inputs);
             }
         }
     }

@@ -1,10 +1,14 @@
 //! The cases: an operation and all it needs.
 
-use crate::address::{LayerIndex, StreamAddress};
-use crate::connections::Connections;
-use crate::dense::{DenseShape, Polarity};
+use super::network::NetworkCase;
+use crate::address::StreamAddress;
+use crate::backend::CountMethod;
+use crate::error::Result;
 use crate::gates::Gate;
+use crate::generator::{Sequence, Width};
+use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
 use crate::lif::{LifDrive, LifParams};
+use crate::polarity::Polarity;
 use crate::reference;
 use crate::stream::{BitStream, Length, StreamMatrix};
 use crate::threshold::Threshold;
@@ -28,11 +32,17 @@ pub enum Operation {
     Sparse,
     /// Fixed-point neurons.
     Lif,
+    /// Shared sequences, bit by bit.
+    Sequence,
+    /// Shared sequences, from tables.
+    Table,
+    /// Networks in floating point and in integers between layers.
+    Network,
 }
 
 impl Operation {
     /// Every kind, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Encode,
         Self::Pack,
         Self::Unpack,
@@ -41,6 +51,9 @@ impl Operation {
         Self::Dense,
         Self::Sparse,
         Self::Lif,
+        Self::Sequence,
+        Self::Table,
+        Self::Network,
     ];
 
     /// Its name in reports.
@@ -55,6 +68,9 @@ impl Operation {
             Self::Dense => "dense",
             Self::Sparse => "sparse",
             Self::Lif => "lif",
+            Self::Sequence => "sequence",
+            Self::Table => "table",
+            Self::Network => "network",
         }
     }
 }
@@ -123,10 +139,19 @@ pub enum Case {
         /// Right.
         b: BitStream,
     },
-    /// The counts of a dense layer, from thresholds to counts.
-    Dense(DenseCase),
-    /// The counts of a sparse layer, from thresholds to counts.
-    Sparse(SparseCase),
+    /// Streams of one shared sequence; their words.
+    EncodeSequence {
+        /// The sequence.
+        sequence: Sequence,
+        /// One per stream, at most 2^W.
+        thresholds: Vec<u64>,
+        /// Their length.
+        length: Length,
+    },
+    /// The counts of a layer, from thresholds to counts.
+    Layer(LayerCase),
+    /// What a network makes of a batch; see [`NetworkCase`].
+    Network(NetworkCase),
     /// One neuron through a list of drives; see [`super::trace_words`].
     LifRun {
         /// The neuron.
@@ -157,116 +182,83 @@ impl Case {
             Self::Unpack { .. } => Operation::Unpack,
             Self::Gate { .. } | Self::Not { .. } | Self::Mux { .. } => Operation::Gates,
             Self::Popcount { .. } | Self::AndPopcount { .. } | Self::Hamming { .. } => Operation::Count,
-            Self::Dense(_) => Operation::Dense,
-            Self::Sparse(_) => Operation::Sparse,
+            Self::EncodeSequence { .. } => Operation::Sequence,
+            Self::Layer(layer) => layer.operation(),
+            Self::Network(_) => Operation::Network,
             Self::LifRun { .. } | Self::LifMulti { .. } => Operation::Lif,
         }
     }
 }
 
-/// A dense layer and a batch.
+/// A layer and a batch.
 #[derive(Debug, Clone)]
-pub struct DenseCase {
+pub struct LayerCase {
     /// The layer.
-    pub shape: DenseShape,
-    /// Its place in a network.
-    pub layer: LayerIndex,
-    /// One per neuron and input.
-    pub weights: Vec<Threshold>,
-    /// The seed of the weight streams.
-    pub weight_seed: u64,
-    /// One per sample and input.
-    pub inputs: Vec<Threshold>,
-    /// The seed of the input streams.
-    pub input_seed: u64,
-    /// The row of the first sample.
-    pub first_row: u32,
+    pub spec: LayerSpec,
+    /// A threshold per weight, as wide as the generator of the weights.
+    pub weights: Vec<u64>,
+    /// A threshold per sample and input, as wide as the generator of the inputs.
+    pub inputs: Vec<u64>,
+    /// The seed of the input streams, and the first sample.
+    pub seed: SampleSeed,
+    /// How to count where sequences are shared.
+    pub method: CountMethod,
 }
 
-impl DenseCase {
+impl LayerCase {
+    /// What kind of case this is.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        match (self.spec.encoding(), self.spec.topology(), self.method) {
+            (Encoding::Sequences(_), _, CountMethod::Bits) => Operation::Sequence,
+            (Encoding::Sequences(_), ..) => Operation::Table,
+            (_, Topology::Dense { .. }, _) => Operation::Dense,
+            _ => Operation::Sparse,
+        }
+    }
+
     /// The samples of the batch.
     #[must_use]
     pub fn n_samples(&self) -> usize {
-        self.inputs.len() / self.shape.n_inputs()
+        self.inputs.len() / self.spec.n_inputs()
     }
 
-    /// The weight streams by the reference, rows of neurons by inputs.
+    /// The weights as values, which have just these thresholds.
+    ///
+    /// # Errors
+    /// None for a valid case.
+    pub fn weight_values(&self) -> Result<Weights> {
+        let width = match self.spec.encoding() {
+            Encoding::Bernoulli { .. } => Width::BERNOULLI,
+            Encoding::Sequences(pairing) => pairing.weights.width(),
+        };
+        Weights::new(&self.spec, values(&self.weights, width, self.spec.polarity()))
+    }
+
+    /// The inputs as values, which have just these thresholds.
+    #[must_use]
+    pub fn input_values(&self) -> Vec<f64> {
+        values(&self.inputs, self.spec.encoding().input_width(), self.spec.polarity())
+    }
+
+    /// The weight streams by the reference, one per weight in their order.
     #[must_use]
     pub fn weight_streams(&self) -> StreamMatrix {
-        let first = StreamAddress::weight(self.weight_seed, 0, 0).in_layer(self.layer);
-        encode_rows(&self.weights, self.shape.n_inputs(), self.shape.length(), first)
+        reference::weight_streams(&self.spec, &self.weights)
     }
 
     /// The input streams by the reference, rows of samples by inputs.
     #[must_use]
     pub fn input_streams(&self) -> StreamMatrix {
-        let first = StreamAddress::input(self.input_seed, 0, self.first_row).in_layer(self.layer);
-        encode_rows(&self.inputs, self.shape.n_inputs(), self.shape.length(), first)
+        reference::input_streams(&self.spec, &self.inputs, self.seed)
     }
 }
 
-/// A sparse layer and a batch.
-#[derive(Debug, Clone)]
-pub struct SparseCase {
-    /// Who sees whom.
-    pub connections: Connections,
-    /// The stream length.
-    pub length: Length,
-    /// The polarity.
-    pub polarity: Polarity,
-    /// One per connection.
-    pub weights: Vec<Threshold>,
-    /// The seed of the weight streams.
-    pub weight_seed: u64,
-    /// One per sample and input.
-    pub inputs: Vec<Threshold>,
-    /// The seed of the input streams.
-    pub input_seed: u64,
-    /// The row of the first sample.
-    pub first_row: u32,
-}
-
-impl SparseCase {
-    /// The weight streams by the reference, one per connection: the ones the dense layer would have there.
-    #[must_use]
-    pub fn weight_streams(&self) -> StreamMatrix {
-        let mut words = Vec::new();
-        let mut weights = self.weights.iter();
-        for neuron in 0..self.connections.n_neurons() {
-            for (&unit, &weight) in self.connections.inputs_of(neuron).iter().zip(&mut weights) {
-                let address = StreamAddress::weight(self.weight_seed, unit, neuron as u32);
-                words.extend(reference::encode(weight, self.length, address).into_words());
-            }
-        }
-        matrix(words, self.length)
-    }
-
-    /// The input streams by the reference, rows of samples by inputs.
-    #[must_use]
-    pub fn input_streams(&self) -> StreamMatrix {
-        let first = StreamAddress::input(self.input_seed, 0, self.first_row);
-        encode_rows(&self.inputs, self.connections.n_inputs(), self.length, first)
-    }
-}
-
-fn encode_rows(
-    thresholds: &[Threshold],
-    per_row: usize,
-    length: Length,
-    first: StreamAddress,
-) -> StreamMatrix {
-    let mut words = Vec::new();
-    for (row, thresholds) in (first.row..=u32::MAX).zip(thresholds.chunks(per_row)) {
-        for (unit, &threshold) in (0..).zip(thresholds) {
-            words.extend(reference::encode(threshold, length, first.at_row(row).at_unit(unit)).into_words());
-        }
-    }
-    matrix(words, length)
-}
-
-fn matrix(words: Vec<u64>, length: Length) -> StreamMatrix {
-    let rows = words.len() / length.words();
-    StreamMatrix::from_clean_words(words, rows, length)
+/// Values that have just the given thresholds: dividing by a power of two is exact, and so is what a polarity does to the
+/// result.
+fn values(thresholds: &[u64], width: Width, polarity: Polarity) -> Vec<f64> {
+    let one = width.one() as f64;
+    thresholds.iter().map(|&threshold| polarity.value_of(threshold as f64 / one)).collect()
 }
 
 /// The words of bits, one bit at a time.

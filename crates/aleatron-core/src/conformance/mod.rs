@@ -1,37 +1,72 @@
 //! The one suite every backend must pass: cases, the backends that answer them, and a hash of the answers.
 //!
-//! A [`Case`] is an operation with its inputs; [`Backend::run`] answers it as words. [`Reference`] is the plain
+//! A [`Case`] is an operation with its inputs; [`Subject::run`] answers it as words. [`Reference`] is the plain
 //! answer. Property tests feed random cases to each SIMD tier, thread count and GPU adapter; `aleatron verify`
 //! feeds them [`suite::fixed`], the same cases on every machine, and prints the [`digest`] of what came back.
 
 mod case;
+mod network;
 pub mod suite;
 
-pub use case::{Case, DenseCase, Operation, SparseCase};
+pub use case::{Case, LayerCase, Operation};
+pub use network::{NetworkCase, NetworkLayer};
 
+use crate::backend::{Backend, Batch, PrepareOptions};
+use crate::cancel::Cancel;
+use crate::error::{BackendFault, Result};
 use crate::lif::LifTrace;
 use crate::{gates::Gate, philox, reference};
 
 /// Something that can run cases.
-pub trait Backend {
-    /// Why a case could not be run.
-    type Error: std::error::Error;
-
-    /// The answer as words, or `None` where this backend has no kernel for the operation.
+pub trait Subject {
+    /// The answer as words, or `None` where it has no code for the operation.
     ///
     /// # Errors
-    /// Whatever the backend reports; a valid case should have none.
-    fn run(&self, case: &Case) -> Option<Result<Vec<u64>, Self::Error>>;
+    /// Whatever goes wrong; a valid case should have none.
+    fn run(&self, case: &Case) -> Option<Result<Vec<u64>>>;
 }
 
-/// The plain backend: [`crate::reference`].
+/// The answer of a backend to a case of a layer or a network; `None` for other cases, and where the backend does not support
+/// the layer.
+pub fn run_layers(backend: &dyn Backend, case: &Case) -> Option<Result<Vec<u64>>> {
+    let answer = match case {
+        Case::Layer(layer) => run_layer(backend, layer),
+        Case::Network(network) => network.run(backend),
+        _ => return None,
+    };
+    match answer {
+        Err(error) if error.backend_fault() == Some(BackendFault::Unsupported) => None,
+        answer => Some(answer),
+    }
+}
+
+/// The counts of a layer by each way of giving its inputs, several times over; where one differs, the answer is the wrong one.
+fn run_layer(backend: &dyn Backend, case: &LayerCase) -> Result<Vec<u64>> {
+    let options = PrepareOptions { method: case.method, max_batch: 64, ..PrepareOptions::default() };
+    let layer = backend.prepare(&case.spec, &case.weight_values()?, &options)?;
+    let (values, streams) = (case.input_values(), case.input_streams());
+    let counts = |batch: Batch<'_>| match layer.counts(&batch, Cancel::NEVER) {
+        // Tables count thresholds alone.
+        Err(error) if error.backend_fault() == Some(BackendFault::Unsupported) => Ok(None),
+        counts => counts.map(Some),
+    };
+    let thresholds = Batch::thresholds(&case.inputs, case.seed);
+    let expected = layer.counts(&thresholds, Cancel::NEVER)?;
+    let values = Batch::values(&values, case.seed);
+    for batch in [values, thresholds, values, Batch::streams(streams.words())] {
+        if let Some(other) = counts(batch)?.filter(|counts| *counts != expected) {
+            return Ok(other);
+        }
+    }
+    Ok(expected)
+}
+
+/// The plain subject: [`crate::reference`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reference;
 
-impl Backend for Reference {
-    type Error = std::convert::Infallible;
-
-    fn run(&self, case: &Case) -> Option<Result<Vec<u64>, Self::Error>> {
+impl Subject for Reference {
+    fn run(&self, case: &Case) -> Option<Result<Vec<u64>>> {
         Some(Ok(self.answer(case)))
     }
 }
@@ -54,15 +89,13 @@ impl Reference {
             Case::Popcount { a } => vec![reference::popcount(a)],
             Case::AndPopcount { a, b } => vec![reference::popcount(&reference::gate(Gate::And, a, b))],
             Case::Hamming { a, b } => vec![reference::hamming_distance(a, b)],
-            Case::Dense(dense) => {
-                reference::dense_counts(&dense.shape, &dense.weight_streams(), &dense.input_streams())
+            Case::EncodeSequence { sequence, thresholds, length } => {
+                thresholds.iter().flat_map(|&t| sequence.encode(t, *length).into_words()).collect()
             }
-            Case::Sparse(sparse) => reference::sparse_counts(
-                &sparse.connections,
-                sparse.polarity,
-                &sparse.weight_streams(),
-                &sparse.input_streams(),
-            ),
+            Case::Layer(layer) => {
+                reference::counts(&layer.spec, &layer.weight_streams(), &layer.input_streams())
+            }
+            Case::Network(network) => network.answer(),
             Case::LifRun { params, drives } => {
                 trace_words(&reference::lif_run(*params, drives.iter().copied()))
             }

@@ -1,15 +1,21 @@
 //! The fixed suite: the same random cases on every machine, drawn with Philox from one seed.
 
-use super::case::{Case, DenseCase, SparseCase};
+use super::case::{Case, LayerCase};
+use super::network::{NetworkCase, NetworkLayer};
 use crate::address::{Domain, LayerIndex, StreamAddress};
+use crate::arithmetic::{Accumulator, Activation, Arithmetic, FloatStage, Requantizer};
+use crate::backend::CountMethod;
 use crate::connections::Connections;
-use crate::dense::{DenseShape, Polarity};
 use crate::error::Result;
 use crate::gates::Gate;
+use crate::generator::{Pairing, Sequence, SequenceKind, Sharing, Width};
+use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
 use crate::lif::{LifDrive, LifParams};
 use crate::philox::philox4x32;
+use crate::polarity::Polarity;
 use crate::stream::{BitStream, Length};
 use crate::threshold::Threshold;
+use std::sync::Arc;
 
 /// Lengths around every boundary a kernel has: words, 256- and 512-bit registers, and none.
 const LENGTHS: [usize; 18] =
@@ -29,12 +35,23 @@ const LAYERS: [(usize, usize, usize); 10] = [
     (40, 6, 6),
 ];
 
+/// The cases that version 0.1 verified: the first of [`fixed`]. The hash of their answers is known, see `golden/verify.kat`.
+pub const FIRST_CASES: usize = 304;
+
 /// The cases of `aleatron verify`.
 ///
 /// # Errors
 /// None: the cases are valid by construction, and a test says so.
 pub fn fixed() -> Result<Vec<Case>> {
-    let mut draw = Draw { next: 0 };
+    let mut random = Random { next: 0 };
+    let mut cases = streams(&mut random)?;
+    cases.extend(sequences(&mut random)?);
+    cases.extend(networks(&mut random)?);
+    Ok(cases)
+}
+
+/// Streams, gates, counts, Bernoulli layers and neurons.
+fn streams(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &bits) in LENGTHS.iter().enumerate() {
         let length = Length::new(bits)?;
@@ -62,15 +79,15 @@ pub fn fixed() -> Result<Vec<Case>> {
     for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
         for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
             let length = Length::new(LENGTHS[(5 * n + polarity as usize) % LENGTHS.len()])?;
-            cases.push(Case::Dense(draw.dense(n_inputs, n_neurons, n_samples, length, polarity)?));
-            cases.push(Case::Sparse(draw.sparse(n_inputs, n_neurons, n_samples, length, polarity)?));
+            cases.push(Case::Layer(draw.dense(n_inputs, n_neurons, n_samples, length, polarity)?));
+            cases.push(Case::Layer(draw.sparse(n_inputs, n_neurons, n_samples, length, polarity)?));
         }
     }
     for n in 0..24 {
         let params = draw.lif_params()?;
         let drive = draw.drive();
-        let vary = |draw: &mut Draw| LifDrive { current: draw.small(), noise: draw.small(), ..drive };
-        let drives = (0..50 + 13 * n).map(|_| vary(&mut draw)).collect();
+        let vary = |draw: &mut Random| LifDrive { current: draw.small(), noise: draw.small(), ..drive };
+        let drives = (0..50 + 13 * n).map(|_| vary(draw)).collect();
         cases.push(Case::LifRun { params, drives });
         let currents = (0..1 + 3 * n).map(|_| draw.small()).collect();
         cases.push(Case::LifMulti { params, drive, currents, n_steps: 10 + 7 * n });
@@ -78,12 +95,62 @@ pub fn fixed() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// Shared sequences: streams, layers bit by bit, and layers from tables.
+fn sequences(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (n, &bits) in LENGTHS.iter().enumerate() {
+        let length = Length::new(bits)?;
+        for &kind in SequenceKind::ALL {
+            let sequence = draw.sequence(kind, 3 + (5 * n as u32 + kind as u32) % 30)?;
+            let thresholds = (0..1 + n % 5).map(|_| draw.below(sequence.width().one() + 1)).collect();
+            cases.push(Case::EncodeSequence { sequence, thresholds, length });
+        }
+    }
+    for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
+        for (p, polarity) in Polarity::ALL.into_iter().enumerate() {
+            let length = Length::new(LENGTHS[(7 * n + p) % LENGTHS.len()])?;
+            for sharing in Sharing::ALL {
+                let pairing = draw.pairing(sharing, n + p)?;
+                let dense = Topology::Dense { n_inputs, n_neurons };
+                for method in [CountMethod::Bits, CountMethod::Tables] {
+                    if method == CountMethod::Bits || sharing != Sharing::OnePerStream {
+                        let case =
+                            draw.sequence_layer(dense.clone(), n_samples, length, polarity, pairing)?;
+                        cases.push(Case::Layer(LayerCase { method, ..case }));
+                    }
+                }
+                let sparse = Topology::Sparse(Arc::new(draw.connections(n_inputs, n_neurons)?));
+                let case = draw.sequence_layer(sparse, n_samples, length, polarity, pairing)?;
+                cases.push(Case::Layer(LayerCase { method: CountMethod::Bits, ..case }));
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// Networks of two and three layers in both arithmetics.
+fn networks(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for n in 0..6 {
+        let sizes = [&[5, 4, 3][..], &[16, 9, 4], &[7, 8, 6, 5]][n % 3];
+        let layers = (1..sizes.len()).map(|k| draw.network_layer(n, k, sizes)).collect::<Result<Vec<_>>>()?;
+        let polarity = layers[0].spec.polarity();
+        let inputs = (0..3 * sizes[0]).map(|_| draw.value(polarity)).collect();
+        let seed = SampleSeed::new(draw.word().into()).starting_at(draw.word() % 50);
+        for arithmetic in Arithmetic::ALL {
+            let (layers, inputs) = (layers.clone(), Vec::clone(&inputs));
+            cases.push(Case::Network(NetworkCase { layers, inputs, seed, arithmetic }));
+        }
+    }
+    Ok(cases)
+}
+
 /// A sequence of random things.
-struct Draw {
+struct Random {
     next: u32,
 }
 
-impl Draw {
+impl Random {
     fn word(&mut self) -> u32 {
         let word = philox4x32([self.next / 4, 0, 0, 0], [0x5eed, 0xa1ea])[self.next as usize % 4];
         self.next += 1;
@@ -119,6 +186,39 @@ impl Draw {
         BitStream::from_bits(&bits)
     }
 
+    /// An integer below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        u64::from(self.word()) * end >> 32
+    }
+
+    /// A value of a stream.
+    fn value(&mut self, polarity: Polarity) -> f64 {
+        polarity.value_of(f64::from(self.word()) / 4_294_967_296.0)
+    }
+
+    fn bernoulli_layer(
+        &mut self,
+        topology: Topology,
+        index: LayerIndex,
+        n_samples: usize,
+        length: Length,
+        polarity: Polarity,
+    ) -> Result<LayerCase> {
+        // The seed of the weights is drawn after their thresholds.
+        let unseeded = LayerSpec::new(topology.clone(), length, polarity, Encoding::Bernoulli { seed: 0 })?;
+        let thresholds = |thresholds: Vec<Threshold>| thresholds.into_iter().map(Threshold::get).collect();
+        let weights = thresholds(self.thresholds(unseeded.n_weights()));
+        let seed = self.word().into();
+        let inputs = thresholds(self.thresholds(unseeded.n_inputs() * n_samples));
+        Ok(LayerCase {
+            spec: LayerSpec::new(topology, length, polarity, Encoding::Bernoulli { seed })?.at(index),
+            weights,
+            inputs,
+            seed: SampleSeed::new(self.word().into()).starting_at(self.word() % 100),
+            method: CountMethod::Best,
+        })
+    }
+
     fn dense(
         &mut self,
         n_inputs: usize,
@@ -126,16 +226,9 @@ impl Draw {
         n_samples: usize,
         length: Length,
         polarity: Polarity,
-    ) -> Result<DenseCase> {
-        Ok(DenseCase {
-            shape: DenseShape::new(n_inputs, n_neurons, length, polarity)?,
-            layer: LayerIndex::new(self.word() as usize % 3)?,
-            weights: self.thresholds(n_inputs * n_neurons),
-            weight_seed: self.word().into(),
-            inputs: self.thresholds(n_inputs * n_samples),
-            input_seed: self.word().into(),
-            first_row: self.word() % 100,
-        })
+    ) -> Result<LayerCase> {
+        let index = LayerIndex::new(self.word() as usize % 3)?;
+        self.bernoulli_layer(Topology::Dense { n_inputs, n_neurons }, index, n_samples, length, polarity)
     }
 
     fn sparse(
@@ -145,18 +238,91 @@ impl Draw {
         n_samples: usize,
         length: Length,
         polarity: Polarity,
-    ) -> Result<SparseCase> {
+    ) -> Result<LayerCase> {
+        let topology = Topology::Sparse(Arc::new(self.connections(n_inputs, n_neurons)?));
+        self.bernoulli_layer(topology, LayerIndex::ALONE, n_samples, length, polarity)
+    }
+
+    fn connections(&mut self, n_inputs: usize, n_neurons: usize) -> Result<Connections> {
         let mask: Vec<bool> = (0..n_inputs * n_neurons).map(|_| self.word().is_multiple_of(3)).collect();
-        let connections = Connections::from_mask(&mask, n_inputs)?;
-        Ok(SparseCase {
-            length,
-            polarity,
-            weights: self.thresholds(connections.len()),
-            weight_seed: self.word().into(),
-            inputs: self.thresholds(n_inputs * n_samples),
-            input_seed: self.word().into(),
-            first_row: self.word() % 100,
-            connections,
+        Connections::from_mask(&mask, n_inputs)
+    }
+
+    /// A sequence with few dimensions or primes before it, so that there are many after it.
+    fn sequence(&mut self, kind: SequenceKind, bits: u32) -> Result<Sequence> {
+        let width = Width::new(bits)?;
+        let parameter = match kind {
+            SequenceKind::Lfsr => 1 + self.below(width.one() - 1) as u32,
+            SequenceKind::Sobol => 1 + self.word() % 20,
+            SequenceKind::Halton => 2 + self.word() % 20,
+            SequenceKind::Ramp => 0,
+        };
+        kind.sequence(parameter, width)
+    }
+
+    /// Two sequences of up to twelve bits that have as many others beside them as `sharing` needs.
+    fn pairing(&mut self, sharing: Sharing, n: usize) -> Result<Pairing> {
+        let (few, many) = (&[SequenceKind::Lfsr, SequenceKind::Sobol], &[SequenceKind::Lfsr]);
+        let [inputs, weights]: [&[SequenceKind]; 2] = match sharing {
+            Sharing::OneForAll => [SequenceKind::ALL, SequenceKind::ALL],
+            Sharing::OnePerInput => [few, few],
+            Sharing::OnePerStream => [few, many],
+        };
+        let mut one =
+            |kinds: &[SequenceKind], n: usize| self.sequence(kinds[n % kinds.len()], 3 + (3 * n as u32) % 10);
+        Ok(Pairing { inputs: one(inputs, n)?, weights: one(weights, n + 1)?, sharing })
+    }
+
+    fn sequence_layer(
+        &mut self,
+        topology: Topology,
+        n_samples: usize,
+        length: Length,
+        polarity: Polarity,
+        pairing: Pairing,
+    ) -> Result<LayerCase> {
+        let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing))?;
+        let mut thresholds = |n: usize, width: Width| (0..n).map(|_| self.below(width.one() + 1)).collect();
+        let weights = thresholds(spec.n_weights(), pairing.weights.width());
+        let inputs = thresholds(spec.n_inputs() * n_samples, pairing.inputs.width());
+        Ok(LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best })
+    }
+
+    /// Layer `k - 1` of network `n`.
+    fn network_layer(&mut self, n: usize, k: usize, sizes: &[usize]) -> Result<NetworkLayer> {
+        let polarity = Polarity::ALL[n % 2];
+        let length = Length::new([64, 100, 33][(n + k) % 3])?;
+        let encoding = match (n + k) % 2 {
+            0 => Encoding::Bernoulli { seed: self.word().into() },
+            _ => Encoding::Sequences(self.pairing(Sharing::OneForAll, n)?),
+        };
+        let spec = LayerSpec::dense(sizes[k - 1], sizes[k], length, polarity, encoding)?;
+        let spec = spec.at(LayerIndex::new(k - 1)?);
+        let weights = (0..spec.n_weights()).map(|_| self.value(polarity)).collect();
+        let quarters = |word: u32| f64::from(word % 64) / 16.0 - 2.0;
+        let stage = FloatStage {
+            scale: 0.25 + f64::from(self.word() % 16) / 8.0,
+            bias: (0..sizes[k]).map(|_| quarters(self.word())).collect(),
+            activation: [Activation::Identity, Activation::Relu, Activation::Clamp { low: -0.5, high: 1.25 }]
+                [(n + k) % 3],
+        };
+        let next_scale = 0.5 + f64::from(self.word() % 16) / 4.0;
+        // No wider than the narrowest sequence the next layer may have.
+        let comparator = Width::new(3)?;
+        let (scale, bits) = (stage.scale, 4 + self.word() % 12);
+        let accumulator = Accumulator::calibrated(&spec, &stage)?;
+        // Half of the networks have accumulators that saturate now and then.
+        let accumulator = match n {
+            0..3 => accumulator,
+            _ => Accumulator::new(12, accumulator.bias().to_vec(), accumulator.activation())?,
+        };
+        Ok(NetworkLayer {
+            weights: Weights::new(&spec, weights)?,
+            input_scale: next_scale,
+            accumulator,
+            requantizer: Requantizer::calibrated(&spec, scale, next_scale, bits, comparator, polarity)?,
+            spec,
+            stage,
         })
     }
 

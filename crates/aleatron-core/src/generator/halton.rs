@@ -2,6 +2,7 @@
 
 use super::Width;
 use crate::error::{Error, Quantity, Result};
+use std::fmt;
 
 /// `U_k = floor(2^W * r)` with r the radical inverse of k in `base`, in exact integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +66,16 @@ impl Halton {
         HaltonValues { next: 0, halton: *self }
     }
 
+    /// The sequence in `base`.
+    pub(super) fn from_parameter(base: u32, width: Width) -> Result<Self> {
+        Self::new(base, width)
+    }
+
+    /// The points after which the integers are about evenly spread.
+    pub(super) const fn period(&self) -> u64 {
+        self.width.one()
+    }
+
     /// This one for index 0, else the prime that comes `2 * index` after the base.
     pub(super) fn nth(&self, index: usize) -> Result<Self> {
         if index == 0 {
@@ -78,6 +89,12 @@ impl Halton {
         };
         let base = index.checked_mul(2).and_then(|steps| primes.nth(steps - 1)).ok_or(past)?;
         Ok(Self { base, ..*self })
+    }
+}
+
+impl fmt::Display for Halton {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Halton {} bits, base {}", self.width.bits(), self.base)
     }
 }
 

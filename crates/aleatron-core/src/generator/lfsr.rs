@@ -2,6 +2,7 @@
 
 use super::Width;
 use crate::error::{Error, Quantity, Result};
+use std::fmt;
 
 /// Taps that give the longest cycle, for widths 3 to 32.
 const MAXIMAL: [&[u32]; 30] = [
@@ -127,10 +128,6 @@ impl Lfsr {
         (1..=Width::MAX).rev().filter(move |tap| mask >> (tap - 1) & 1 == 1)
     }
 
-    pub(super) fn taps_text(&self) -> String {
-        self.taps().map(|tap| tap.to_string()).collect::<Vec<_>>().join(",")
-    }
-
     /// The state after `state`.
     #[inline]
     const fn step(&self, state: u32) -> u32 {
@@ -167,12 +164,22 @@ impl Lfsr {
         Self { seed: state, ..*self }
     }
 
+    /// The longest register from the state `seed`.
+    pub(super) fn from_parameter(seed: u32, width: Width) -> Result<Self> {
+        Self::new(width, seed)
+    }
+
+    /// The states of the longest cycle.
+    pub(super) const fn period(&self) -> u64 {
+        self.width.one() - 1
+    }
+
     /// `index` golden sections of the longest cycle further on.
-    pub(super) fn nth(&self, index: usize) -> Self {
+    pub(super) fn nth(&self, index: usize) -> Result<Self> {
         let cycle = u128::from(self.width.one() - 1);
         // 2^64 / golden ratio
         let section = (cycle * 0x9e37_79b9_7f4a_7c15) >> 64;
-        self.advanced((index as u128 % cycle * section % cycle) as u64)
+        Ok(self.advanced((index as u128 % cycle * section % cycle) as u64))
     }
 
     /// The number of steps from this register's seed to the seed of `other`, forwards or backwards, if it is at most
@@ -186,6 +193,13 @@ impl Lfsr {
         let forwards = self.values().take(states).position(|state| state == other.seed);
         let backwards = other.values().take(states).position(|state| state == self.seed);
         [forwards, backwards].into_iter().flatten().min()
+    }
+}
+
+impl fmt::Display for Lfsr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let taps = self.taps().map(|tap| tap.to_string()).collect::<Vec<_>>().join(",");
+        write!(f, "LFSR {} bits, taps {taps}, seed {}", self.width.bits(), self.seed)
     }
 }
 

@@ -3,10 +3,15 @@
 //! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with
 //! `T = floor(p * 2^W + 0.5)`. Nothing here is drawn: a sequence is a fixed function of its parameters. [`Pairing`]
 //! says which sequences the inputs and the weights of a layer use, and [`CountTable`] counts their products without
-//! making the bits. Bernoulli streams, which share nothing, are addressed by [`crate::address`].
+//! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli streams, which share
+//! nothing, are addressed by [`crate::address`].
+//!
+//! To add a generator, write its file, with a type that has the functions of the others, and add its line to the table
+//! `sequences!` below.
 
 mod halton;
 mod lfsr;
+mod name;
 mod pairing;
 mod ramp;
 mod sobol;
@@ -14,6 +19,7 @@ mod table;
 
 pub use halton::{Halton, HaltonValues};
 pub use lfsr::{Lfsr, LfsrValues};
+pub use name::{GeneratorName, SequenceName, WidthChoice};
 pub use pairing::{Pairing, Sharing, Warning};
 pub use ramp::{Ramp, RampValues};
 pub use sobol::{Sobol, SobolValues};
@@ -21,8 +27,8 @@ pub use table::{CountTable, PrefixCounts};
 
 use std::fmt;
 
-use crate::dense::Polarity;
 use crate::error::{Error, Quantity, Result};
+use crate::polarity::Polarity;
 use crate::stream::{BitStream, Length, WORD_BITS};
 
 /// The width W of a sequence in bits, 1 to 32.
@@ -32,6 +38,9 @@ pub struct Width(u32);
 impl Width {
     /// Eight bits, what most stochastic hardware uses.
     pub const EIGHT: Self = Self(8);
+
+    /// The width of the integers of Bernoulli streams.
+    pub const BERNOULLI: Self = Self(32);
 
     /// The widest sequence.
     pub const MAX: u32 = 32;
@@ -83,67 +92,137 @@ impl Width {
         };
         values.iter().enumerate().map(threshold).collect()
     }
+
+    /// Checks that no threshold, called `what`, is past that of the stream of ones.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] with the index of the first one that is.
+    pub fn check_thresholds(self, thresholds: &[u64], what: Quantity) -> Result<()> {
+        match thresholds.iter().position(|&threshold| threshold > self.one()) {
+            None => Ok(()),
+            Some(index) => {
+                let (value, high) = (thresholds[index] as f64, self.one() as f64);
+                Err(Error::OutOfRange { what, index, value, low: 0.0, high })
+            }
+        }
+    }
 }
 
-/// A deterministic generator, with all its parameters.
-///
-/// ```
-/// use aleatron_core::generator::{Sequence, Sobol, Width};
-/// let sobol = Sequence::Sobol(Sobol::new(2, Width::EIGHT)?);
-/// assert_eq!(sobol.values().take(4).collect::<Vec<_>>(), [0, 128, 64, 192]);
-/// # Ok::<(), aleatron_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Sequence {
+/// Defines [`Sequence`] and all that depends on which sequences there are. A line of the table is a type of the file of the
+/// same name, the name that users write, and the meaning and the default of the parameter behind its colon.
+macro_rules! sequences {
+    ($($(#[$doc:meta])* $kind:ident($values:ident) = $name:literal, $parameter:expr;)+) => {
+        /// A deterministic generator, with all its parameters.
+        ///
+        /// ```
+        /// use aleatron_core::generator::{Sequence, Sobol, Width};
+        /// let sobol = Sequence::Sobol(Sobol::new(2, Width::EIGHT)?);
+        /// assert_eq!(sobol.values().take(4).collect::<Vec<_>>(), [0, 128, 64, 192]);
+        /// # Ok::<(), aleatron_core::Error>(())
+        /// ```
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Sequence {
+            $($(#[$doc])* $kind($kind),)+
+        }
+
+        impl Sequence {
+            /// The width of its integers.
+            #[must_use]
+            pub const fn width(&self) -> Width {
+                match self { $(Self::$kind(sequence) => sequence.width(),)+ }
+            }
+
+            /// The integers, from the first on; the iterator does not end.
+            #[must_use]
+            pub fn values(&self) -> Values {
+                match self { $(Self::$kind(sequence) => Values::$kind(sequence.values()),)+ }
+            }
+
+            /// The sequence at `index` among those that can stand beside this one; index 0 is this one. A Sobol sequence
+            /// moves on by two dimensions, a Halton sequence by two primes, so that a pair that starts at neighbours never
+            /// meets; an LFSR moves along its cycle by the golden section, so that phases stay spread.
+            ///
+            /// # Errors
+            /// [`Error::TooLarge`] where the generator has no more sequences; a ramp has only one.
+            pub fn nth(&self, index: usize) -> Result<Self> {
+                match self { $(Self::$kind(sequence) => sequence.nth(index).map(Self::$kind),)+ }
+            }
+
+            /// The cycles after which the integers repeat, or, of those that never do, cover the interval evenly.
+            #[must_use]
+            pub fn period(&self) -> u64 {
+                match self { $(Self::$kind(sequence) => sequence.period(),)+ }
+            }
+        }
+
+        impl fmt::Display for Sequence {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Self::$kind(sequence) => sequence.fmt(f),)+ }
+            }
+        }
+
+        /// The integers of a [`Sequence`], without end.
+        #[derive(Debug, Clone)]
+        pub enum Values {
+            $($(#[$doc])* $kind($values),)+
+        }
+
+        impl Iterator for Values {
+            type Item = u32;
+
+            #[inline]
+            fn next(&mut self) -> Option<u32> {
+                match self { $(Self::$kind(values) => values.next(),)+ }
+            }
+        }
+
+        /// A kind of [`Sequence`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum SequenceKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl SequenceKind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// What its parameter means, and its value where none is given; `None` for a kind without one.
+            #[must_use]
+            pub const fn parameter(self) -> Option<(&'static str, u32)> {
+                match self { $(Self::$kind => $parameter,)+ }
+            }
+
+            /// The sequence of this kind with a parameter, which a kind without one ignores.
+            ///
+            /// # Errors
+            /// What the kind refuses its parameter or the width for.
+            pub fn sequence(self, parameter: u32, width: Width) -> Result<Sequence> {
+                match self { $(Self::$kind => $kind::from_parameter(parameter, width).map(Sequence::$kind),)+ }
+            }
+        }
+    };
+}
+
+sequences! {
     /// A linear-feedback shift register.
-    Lfsr(Lfsr),
+    Lfsr(LfsrValues) = "lfsr", Some(("SEED", 1));
     /// One dimension of the Sobol sequence.
-    Sobol(Sobol),
+    Sobol(SobolValues) = "sobol", Some(("DIMENSION", 1));
     /// The radical inverse in some base; base 2 is the van der Corput sequence.
-    Halton(Halton),
+    Halton(HaltonValues) = "halton", Some(("BASE", 2));
     /// A counter, the temporal code.
-    Ramp(Ramp),
+    Ramp(RampValues) = "ramp", None;
 }
 
 impl Sequence {
-    /// The width of its integers.
-    #[must_use]
-    pub const fn width(&self) -> Width {
-        match self {
-            Self::Lfsr(lfsr) => lfsr.width(),
-            Self::Sobol(sobol) => sobol.width(),
-            Self::Halton(halton) => halton.width(),
-            Self::Ramp(ramp) => ramp.width(),
-        }
-    }
-
-    /// The integers, from the first on; the iterator does not end.
-    #[must_use]
-    pub fn values(&self) -> Values {
-        match self {
-            Self::Lfsr(lfsr) => Values::Lfsr(lfsr.values()),
-            Self::Sobol(sobol) => Values::Sobol(Box::new(sobol.values())),
-            Self::Halton(halton) => Values::Halton(halton.values()),
-            Self::Ramp(ramp) => Values::Ramp(ramp.values()),
-        }
-    }
-
-    /// The sequence at `index` among those that can stand beside this one; index 0 is this one. A Sobol sequence
-    /// moves on by two dimensions, a Halton sequence by two primes, so that a pair that starts at neighbours never
-    /// meets; an LFSR moves along its cycle by the golden section, so that phases stay spread.
-    ///
-    /// # Errors
-    /// [`Error::TooLarge`] where the generator has no more sequences; a ramp has only one.
-    pub fn nth(&self, index: usize) -> Result<Self> {
-        match self {
-            Self::Lfsr(lfsr) => Ok(Self::Lfsr(lfsr.nth(index))),
-            Self::Sobol(sobol) => sobol.nth(index).map(Self::Sobol),
-            Self::Halton(halton) => halton.nth(index).map(Self::Halton),
-            Self::Ramp(ramp) => ramp.nth(index).map(Self::Ramp),
-        }
-    }
-
     /// The stream of a threshold: bit k is 1 when `U_k < threshold`.
     #[must_use]
     pub fn encode(&self, threshold: u64, length: Length) -> BitStream {
@@ -152,46 +231,5 @@ impl Sequence {
             let bits = values.by_ref().take(WORD_BITS).enumerate();
             bits.fold(0, |word, (k, u)| word | u64::from(u64::from(u) < threshold) << k)
         })
-    }
-}
-
-impl fmt::Display for Sequence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = self.width().bits();
-        match self {
-            Self::Lfsr(lfsr) => {
-                write!(f, "LFSR {bits} bits, taps {}, seed {}", lfsr.taps_text(), lfsr.seed())
-            }
-            Self::Sobol(sobol) => write!(f, "Sobol {bits} bits, dimension {}", sobol.dimension()),
-            Self::Halton(halton) => write!(f, "Halton {bits} bits, base {}", halton.base()),
-            Self::Ramp(_) => write!(f, "ramp {bits} bits"),
-        }
-    }
-}
-
-/// The integers of a [`Sequence`], without end.
-#[derive(Debug, Clone)]
-pub enum Values {
-    /// Of an LFSR.
-    Lfsr(LfsrValues),
-    /// Of a Sobol sequence.
-    Sobol(Box<SobolValues>),
-    /// Of a Halton sequence.
-    Halton(HaltonValues),
-    /// Of a ramp.
-    Ramp(RampValues),
-}
-
-impl Iterator for Values {
-    type Item = u32;
-
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        match self {
-            Self::Lfsr(values) => values.next(),
-            Self::Sobol(values) => values.next(),
-            Self::Halton(values) => values.next(),
-            Self::Ramp(values) => values.next(),
-        }
     }
 }

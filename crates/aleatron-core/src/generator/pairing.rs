@@ -1,13 +1,14 @@
 //! Which sequences the streams of a layer share.
 
 use std::fmt;
+use std::str::FromStr;
 
-use super::{Lfsr, Sequence};
+use super::{Lfsr, Sequence, Width};
 use crate::error::{Error, Quantity, Result};
 use crate::memory;
 use crate::stream::{Length, StreamMatrix, WORD_BITS};
 
-/// How many independent sequences the streams of a layer share.
+/// How many independent sequences the streams of a layer share. As text: `all`, `input` or `stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sharing {
     /// One for all inputs and one for all weights.
@@ -17,6 +18,36 @@ pub enum Sharing {
     OnePerInput,
     /// One for each input and one for each weight.
     OnePerStream,
+}
+
+impl Sharing {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::OneForAll, Self::OnePerInput, Self::OnePerStream];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OneForAll => "all",
+            Self::OnePerInput => "input",
+            Self::OnePerStream => "stream",
+        }
+    }
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Sharing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|sharing| sharing.name() == text);
+        found.ok_or_else(|| Error::unknown_name(Quantity::Sharing, text, Self::ALL.map(Self::name)))
+    }
 }
 
 /// The generators of a layer: stream number q of the inputs has the sequence `inputs.nth(q)`, and likewise for the
@@ -155,6 +186,13 @@ pub enum Warning {
         /// The width of the register.
         width: u32,
     },
+    /// Streams end before a sequence that is even over its whole period alone has run through it.
+    CutOff {
+        /// The sequence.
+        sequence: Sequence,
+        /// The length of the streams.
+        length: usize,
+    },
 }
 
 impl Warning {
@@ -166,9 +204,25 @@ impl Warning {
         }
         let (Sequence::Lfsr(x), Sequence::Lfsr(w)) = (x, w) else { return None };
         let width = x.width().bits();
-        // Within twice its width a register's states still share most of their bits.
-        let steps = Lfsr::distance(x, w, 2 * width as usize)?;
+        // Within twice its width a register's states still share most of their bits; a narrow one has no more than a quarter of its
+        // cycle to keep them apart.
+        let quarter = (x.width().one() as usize - 1) / 4;
+        let steps = Lfsr::distance(x, w, quarter.min(2 * width as usize))?;
         Some(Self::NeighbouringStates { steps, width })
+    }
+}
+
+impl Pairing {
+    /// The warning for streams of `length` bits that cut a sequence off; `None` where none does, or where no width would be better.
+    #[must_use]
+    pub fn cut_off(&self, length: Length) -> Option<Warning> {
+        let best = Width::covered_by(length);
+        let needs_period = |sequence: &&Sequence| {
+            let is_cut_off = sequence.period() > length.bits() as u64 && sequence.width() > best;
+            matches!(sequence, Sequence::Lfsr(_) | Sequence::Ramp(_)) && is_cut_off
+        };
+        let sequence = [&self.inputs, &self.weights].into_iter().find(needs_period)?;
+        Some(Warning::CutOff { sequence: *sequence, length: length.bits() })
     }
 }
 
@@ -183,8 +237,12 @@ impl fmt::Display for Warning {
             }
             Self::NeighbouringStates { steps, width } => write!(
                 f,
-                "the LFSRs of inputs and weights are {steps} steps apart, closer than twice their {width} bits: \
-                 their streams are correlated"
+                "the LFSRs of inputs and weights, of {width} bits, are {steps} steps apart: their streams are correlated"
+            ),
+            Self::CutOff { sequence, length } => write!(
+                f,
+                "streams of {length} bits end before the period of {} ({sequence}): small and large numbers come unevenly",
+                sequence.period()
             ),
         }
     }

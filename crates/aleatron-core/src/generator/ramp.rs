@@ -2,6 +2,7 @@
 
 use super::Width;
 use crate::error::{Error, Quantity, Result};
+use std::fmt;
 
 /// `U_k = k mod 2^W`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,11 +29,27 @@ impl Ramp {
         RampValues { next: 0, width: self.width }
     }
 
+    /// A counter of `width` bits; there is no parameter.
+    pub(super) fn from_parameter(_: u32, width: Width) -> Result<Self> {
+        Ok(Self::new(width))
+    }
+
+    /// The cycles after which the counter starts over.
+    pub(super) const fn period(&self) -> u64 {
+        self.width.one()
+    }
+
     pub(super) fn nth(&self, index: usize) -> Result<Self> {
         match index {
             0 => Ok(*self),
             _ => Err(Error::TooLarge { what: Quantity::Sequence, actual: index as u128, limit: 0 }),
         }
+    }
+}
+
+impl fmt::Display for Ramp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ramp {} bits", self.width.bits())
     }
 }
 

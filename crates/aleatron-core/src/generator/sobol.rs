@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::Width;
 use crate::error::{Error, Quantity, Result};
+use std::fmt;
 
 /// `dimension degree polynomial initial-numbers` from dimension 2 on, in the layout in which Joe and Kuo publish it;
 /// their licence is beside the file.
@@ -59,8 +60,18 @@ impl Sobol {
             next: 0,
             point: 0,
             shift: 64 - self.width.bits(),
-            directions: directions(self.dimension),
+            directions: Box::new(directions(self.dimension)),
         }
+    }
+
+    /// Dimension `dimension`.
+    pub(super) fn from_parameter(dimension: u32, width: Width) -> Result<Self> {
+        Self::new(dimension, width)
+    }
+
+    /// The points after which every integer has come once.
+    pub(super) const fn period(&self) -> u64 {
+        self.width.one()
     }
 
     /// `2 * index` dimensions further on.
@@ -74,6 +85,12 @@ impl Sobol {
                 limit: Self::DIMENSIONS.into(),
             }),
         }
+    }
+}
+
+impl fmt::Display for Sobol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sobol {} bits, dimension {}", self.width.bits(), self.dimension)
     }
 }
 
@@ -107,7 +124,7 @@ pub struct SobolValues {
     next: u64,
     point: u64,
     shift: u32,
-    directions: [u64; DIRECTIONS],
+    directions: Box<[u64; DIRECTIONS]>,
 }
 
 impl Iterator for SobolValues {

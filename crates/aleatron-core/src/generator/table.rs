@@ -5,9 +5,9 @@
 //! [`CountTable`] holds all rows. Every entry equals the count of the streams made bit by bit.
 
 use super::{Sequence, Width};
-use crate::dense::Polarity;
 use crate::error::{Error, Quantity, Result};
 use crate::memory;
+use crate::polarity::Polarity;
 use crate::stream::Length;
 
 /// The products of one input stream with every weight threshold, for one pair of sequences.

@@ -1,0 +1,323 @@
+//! How generators are written: one grammar for Rust, Python, the command line and files.
+//!
+//! ```text
+//! generator = "bernoulli" | "lfsr" | "sobol" | "halton" | "vdc" | "ramp" | sequence "+" sequence
+//! sequence  = KIND [ ":" PARAMETER ] | "vdc"
+//! ```
+//!
+//! A generator is for inputs and weights both; `sobol` alone is `sobol:1+sobol:2`. The kinds and their parameters are those of
+//! the table in the module above.
+
+use super::{Pairing, Sequence, SequenceKind, Sharing, Warning, Width};
+use crate::error::{Error, Quantity, Result};
+use crate::layer::Encoding;
+use crate::stream::Length;
+use std::fmt;
+use std::str::FromStr;
+
+/// A sequence without its width. As text: `sobol:DIMENSION`, `halton:BASE`, `vdc`, `ramp` or `lfsr:SEED`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SequenceName {
+    kind: SequenceKind,
+    parameter: u32,
+}
+
+/// Names for sequences whose own name would be longer.
+const ALIASES: [(&str, SequenceName); 1] = [("vdc", SequenceName::new(SequenceKind::Halton, 2))];
+
+impl SequenceName {
+    /// A kind with its parameter; 0 where it has none.
+    #[must_use]
+    pub const fn new(kind: SequenceKind, parameter: u32) -> Self {
+        match kind.parameter() {
+            Some(_) => Self { kind, parameter },
+            None => Self { kind, parameter: 0 },
+        }
+    }
+
+    /// The kind.
+    #[must_use]
+    pub const fn kind(&self) -> SequenceKind {
+        self.kind
+    }
+
+    /// The sequence at a width.
+    ///
+    /// # Errors
+    /// What the kind refuses its parameter or the width for.
+    pub fn sequence(&self, width: Width) -> Result<Sequence> {
+        self.kind.sequence(self.parameter, width)
+    }
+}
+
+impl FromStr for SequenceName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fault =
+            |reason: String| Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason };
+        let (name, parameter) = match text.trim().split_once(':') {
+            Some((name, parameter)) => (name, Some(parameter)),
+            None => (text.trim(), None),
+        };
+        let name = name.to_ascii_lowercase();
+        if let Some((_, alias)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+            return match parameter {
+                None => Ok(*alias),
+                Some(_) => Err(fault(format!("{name} takes no parameter"))),
+            };
+        }
+        let Some(&kind) = SequenceKind::ALL.iter().find(|kind| kind.name() == name) else {
+            return Err(fault(format!("sequences are {}", all_sequences())));
+        };
+        match (kind.parameter(), parameter) {
+            (None, Some(_)) => Err(fault(format!("{name} takes no parameter"))),
+            (None, None) => Ok(Self::new(kind, 0)),
+            (Some((_, default)), None) => Ok(Self::new(kind, default)),
+            (Some((meaning, _)), Some(parameter)) => match parameter.parse() {
+                Ok(parameter) => Ok(Self::new(kind, parameter)),
+                Err(_) => {
+                    Err(fault(format!("\"{parameter}\" is not a {} in 0..2^32", meaning.to_lowercase())))
+                }
+            },
+        }
+    }
+}
+
+impl fmt::Display for SequenceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((alias, _)) = ALIASES.iter().find(|(_, name)| name == self) {
+            return f.write_str(alias);
+        }
+        match self.kind.parameter() {
+            Some(_) => write!(f, "{}:{}", self.kind.name(), self.parameter),
+            None => f.write_str(self.kind.name()),
+        }
+    }
+}
+
+/// `lfsr:SEED, sobol:DIMENSION, …`
+fn all_sequences() -> String {
+    let kinds = SequenceKind::ALL.iter().map(|kind| match kind.parameter() {
+        Some((meaning, _)) => format!("{}:{meaning}", kind.name()),
+        None => kind.name().to_owned(),
+    });
+    kinds.chain(ALIASES.map(|(alias, _)| alias.to_owned())).collect::<Vec<_>>().join(", ")
+}
+
+/// Phases of a register that are tried: enough to leave the neighbourhood of any other.
+const PHASES: usize = 64;
+
+/// A generator for inputs and weights.
+///
+/// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a run; or `INPUTS+WEIGHTS`, two
+/// sequences. Some pairs have names of their own: `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`, `vdc` `vdc+ramp`
+/// and `ramp` `ramp+vdc`.
+///
+/// ```
+/// use aleatron_core::generator::GeneratorName;
+/// let name: GeneratorName = "sobol".parse()?;
+/// assert_eq!(name, "sobol:1+sobol:2".parse()?);
+/// assert_eq!(name.to_string(), "sobol");
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GeneratorName {
+    /// Random bits of its own for every stream.
+    Bernoulli,
+    /// Two phases of the longest register, chosen by the seed.
+    Lfsr,
+    /// Given sequences.
+    Pair {
+        /// Of the inputs.
+        inputs: SequenceName,
+        /// Of the weights.
+        weights: SequenceName,
+    },
+}
+
+const fn pair(inputs: SequenceName, weights: SequenceName) -> GeneratorName {
+    GeneratorName::Pair { inputs, weights }
+}
+
+impl GeneratorName {
+    /// Sobol dimensions 1 and 2.
+    pub const SOBOL: Self =
+        pair(SequenceName::new(SequenceKind::Sobol, 1), SequenceName::new(SequenceKind::Sobol, 2));
+
+    /// Generators that have a name of their own.
+    pub const NAMED: [(&'static str, Self); 6] = [
+        ("bernoulli", Self::Bernoulli),
+        ("sobol", Self::SOBOL),
+        ("lfsr", Self::Lfsr),
+        (
+            "halton",
+            pair(SequenceName::new(SequenceKind::Halton, 2), SequenceName::new(SequenceKind::Halton, 3)),
+        ),
+        ("vdc", pair(SequenceName::new(SequenceKind::Halton, 2), SequenceName::new(SequenceKind::Ramp, 0))),
+        ("ramp", pair(SequenceName::new(SequenceKind::Ramp, 0), SequenceName::new(SequenceKind::Halton, 2))),
+    ];
+
+    /// Whether its bits depend on a seed.
+    #[must_use]
+    pub const fn is_seeded(&self) -> bool {
+        matches!(self, Self::Bernoulli | Self::Lfsr)
+    }
+
+    /// Where the bits come from in run number `seed`, with shared sequences of `width`.
+    ///
+    /// # Errors
+    /// Where there is no such sequence: a dimension, base or state out of range.
+    pub fn encoding(&self, seed: u64, width: Width, sharing: Sharing) -> Result<Encoding> {
+        let (inputs, weights) = match *self {
+            Self::Bernoulli => return Ok(Encoding::Bernoulli { seed }),
+            Self::Lfsr => {
+                // Phases a golden section of the cycle apart, and one more section for every seed. The first state has
+                // ones and zeros mixed: a register that starts at 1 takes many cycles to leave the small numbers.
+                let state = 0x9e37_79b9_u32 >> (Width::MAX - width.bits());
+                let register = SequenceKind::Lfsr.sequence(state, width)?;
+                let run = usize::try_from(seed % (1 << 31)).unwrap_or(0);
+                let inputs = register.nth(run)?;
+                // The first phase from there on that is not too close to that of the inputs.
+                let mut weights = register.nth(2 * run + 1)?;
+                for k in 1..PHASES {
+                    if Warning::of(&inputs, &weights).is_none() {
+                        break;
+                    }
+                    weights = register.nth(2 * run + 1 + k)?;
+                }
+                (inputs, weights)
+            }
+            Self::Pair { inputs, weights } => (inputs.sequence(width)?, weights.sequence(width)?),
+        };
+        Ok(Encoding::Sequences(Pairing { inputs, weights, sharing }))
+    }
+}
+
+impl FromStr for GeneratorName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let name = text.trim().to_ascii_lowercase();
+        if let Some((_, generator)) = Self::NAMED.iter().find(|(known, _)| *known == name) {
+            return Ok(*generator);
+        }
+        let Some((inputs, weights)) = name.split_once('+') else {
+            let names = Self::NAMED.map(|(name, _)| name).join(", ");
+            let reason = format!("use one of {names}, or two sequences as in sobol:1+lfsr:77");
+            return Err(Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason });
+        };
+        Ok(Self::Pair { inputs: inputs.parse()?, weights: weights.parse()? })
+    }
+}
+
+impl fmt::Display for GeneratorName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((name, _)) = Self::NAMED.iter().find(|(_, generator)| generator == self) {
+            return f.write_str(name);
+        }
+        match self {
+            Self::Pair { inputs, weights } => write!(f, "{inputs}+{weights}"),
+            Self::Bernoulli => f.write_str("bernoulli"),
+            Self::Lfsr => f.write_str("lfsr"),
+        }
+    }
+}
+
+/// The width of shared sequences. As text: `auto` or a number of bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum WidthChoice {
+    /// As wide as the length covers where a generator needs its whole period, else eight bits; wider where a seed needs it.
+    #[default]
+    Auto,
+    /// This wide.
+    Fixed(Width),
+}
+
+impl WidthChoice {
+    /// The width for a generator and a length.
+    ///
+    /// An LFSR or a ramp that is cut off before its period ends has seen only some of its integers, and the wrong share of small
+    /// ones; a Sobol or Halton sequence is even at every length.
+    #[must_use]
+    pub fn resolve(self, generator: &GeneratorName, length: Length) -> Width {
+        match self {
+            Self::Fixed(width) => width,
+            Self::Auto if generator.needs_whole_period() => {
+                Width::covered_by(length).max(generator.least_width())
+            }
+            Self::Auto => Width::EIGHT.max(generator.least_width()),
+        }
+    }
+}
+
+impl GeneratorName {
+    /// The least width that its parameters fit: a register must hold its seed.
+    fn least_width(&self) -> Width {
+        let of = |name: &SequenceName| match name.kind {
+            SequenceKind::Lfsr => Width((u32::BITS - name.parameter.leading_zeros()).max(3)),
+            _ => Width(1),
+        };
+        match self {
+            Self::Bernoulli | Self::Lfsr => Width(1),
+            Self::Pair { inputs, weights } => of(inputs).max(of(weights)),
+        }
+    }
+
+    /// Whether one of its sequences is even over its whole period alone.
+    #[must_use]
+    pub fn needs_whole_period(&self) -> bool {
+        let of = |name: &SequenceName| matches!(name.kind, SequenceKind::Lfsr | SequenceKind::Ramp);
+        match self {
+            Self::Bernoulli => false,
+            Self::Lfsr => true,
+            Self::Pair { inputs, weights } => of(inputs) || of(weights),
+        }
+    }
+}
+
+impl Width {
+    /// The widest register whose cycle of `2^W - 1` states a stream covers, within 3 to 12 bits.
+    #[must_use]
+    pub const fn covered_by(length: Length) -> Self {
+        let bits = (length.bits() as u64 + 1).ilog2();
+        match bits {
+            0..3 => Self(3),
+            3..=12 => Self(bits),
+            _ => Self(12),
+        }
+    }
+}
+
+impl FromStr for WidthChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        match text.parse() {
+            Ok(bits) => Width::new(bits).map(Self::Fixed),
+            Err(_) => {
+                let reason = "use auto or a number of bits".to_owned();
+                Err(Error::Syntax { what: Quantity::Width, text: text.to_owned(), reason })
+            }
+        }
+    }
+}
+
+impl fmt::Display for WidthChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Fixed(width) => width.bits().fmt(f),
+        }
+    }
+}
+
+impl From<Width> for WidthChoice {
+    fn from(width: Width) -> Self {
+        Self::Fixed(width)
+    }
+}

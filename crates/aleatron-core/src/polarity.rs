@@ -1,0 +1,124 @@
+//! How a stream's share of ones is read: the interval of values, the product, and what a count means.
+
+use crate::error::{Error, Quantity, Result};
+use crate::stream::Length;
+use std::fmt;
+use std::str::FromStr;
+
+/// How a stream's share of ones is read. As text: `unipolar` or `bipolar`.
+///
+/// ```
+/// use aleatron_core::Polarity;
+/// assert_eq!("bipolar".parse::<Polarity>()?, Polarity::Bipolar);
+/// assert_eq!(Polarity::Unipolar.to_string(), "unipolar");
+/// assert!("tripolar".parse::<Polarity>().is_err());
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Polarity {
+    /// Values in [0, 1], the share of ones; AND multiplies.
+    #[default]
+    Unipolar,
+    /// Values in [-1, 1], twice the share of ones less one; XNOR multiplies.
+    Bipolar,
+}
+
+impl Polarity {
+    /// Every polarity.
+    pub const ALL: [Self; 2] = [Self::Unipolar, Self::Bipolar];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unipolar => "unipolar",
+            Self::Bipolar => "bipolar",
+        }
+    }
+
+    /// The least and the greatest value.
+    #[must_use]
+    pub const fn interval(self) -> [f64; 2] {
+        match self {
+            Self::Unipolar => [0.0, 1.0],
+            Self::Bipolar => [-1.0, 1.0],
+        }
+    }
+
+    /// Checks that all `values`, called `what`, lie in the interval.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] with the index and value of the first one that is NaN or outside.
+    pub fn check(self, values: &[f64], what: Quantity) -> Result<()> {
+        let [low, high] = self.interval();
+        let inside = |value: f64| (low <= value) & (value <= high);
+        // Without a branch, so that the compiler uses vector registers; the index is looked for only after a failure.
+        if values.iter().fold(true, |all, &value| all & inside(value)) {
+            return Ok(());
+        }
+        match values.iter().enumerate().find(|(_, value)| !inside(**value)) {
+            Some((index, &value)) => Err(Error::OutOfRange { what, index, value, low, high }),
+            None => Ok(()),
+        }
+    }
+
+    /// The share of ones that stands for `value`.
+    #[inline]
+    #[must_use]
+    pub fn probability(self, value: f64) -> f64 {
+        match self {
+            Self::Unipolar => value,
+            Self::Bipolar => (value + 1.0) / 2.0,
+        }
+    }
+
+    /// The value a share of ones stands for.
+    #[inline]
+    #[must_use]
+    pub fn value_of(self, probability: f64) -> f64 {
+        match self {
+            Self::Unipolar => probability,
+            Self::Bipolar => 2.0 * probability - 1.0,
+        }
+    }
+
+    /// The integer that `count` ones (or matches) of `n` products of streams of `length` stand for, in units of
+    /// `1 / length`: `count`, or `2 count - n L`.
+    #[inline]
+    #[must_use]
+    pub const fn sum(self, count: u64, n: usize, length: Length) -> i128 {
+        match self {
+            Self::Unipolar => count as i128,
+            // i128: n * L may pass 2^63 before a layer stops fitting into memory.
+            Self::Bipolar => 2 * count as i128 - n as i128 * length.bits() as i128,
+        }
+    }
+
+    /// The value of `count` ones (or matches) summed over `n` products of streams of `length`: [`Self::sum`] over the
+    /// length. Everything before is integer, so this is the one place where a layer rounds.
+    #[inline]
+    #[must_use]
+    pub fn decode(self, count: u64, n: usize, length: Length) -> f64 {
+        let bits = length.bits() as f64;
+        match self {
+            // A conversion from u64 is much cheaper than one from i128.
+            Self::Unipolar => count as f64 / bits,
+            Self::Bipolar => self.sum(count, n, length) as f64 / bits,
+        }
+    }
+}
+
+impl fmt::Display for Polarity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Polarity {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|polarity| polarity.name() == text);
+        found.ok_or_else(|| Error::unknown_name(Quantity::Polarity, text, Self::ALL.map(Self::name)))
+    }
+}
