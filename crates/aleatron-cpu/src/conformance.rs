@@ -1,15 +1,16 @@
 //! The CPU in the suite that every backend must pass.
 
-use crate::Cpu;
-use aleatron_core::conformance::{Backend, Case, DenseCase, SparseCase, trace_words};
+use crate::{Cpu, CpuBackend};
+use aleatron_core::conformance::{Case, Subject, run_layers, trace_words};
 use aleatron_core::lif::LifDrive;
-use aleatron_core::{Error, Result, StreamAddress, gates};
+use aleatron_core::{Result, gates};
 
-impl Backend for Cpu {
-    type Error = Error;
-
+impl Subject for Cpu {
     fn run(&self, case: &Case) -> Option<Result<Vec<u64>>> {
-        Some(self.answer(case))
+        match case {
+            Case::Layer(_) | Case::Network(_) => run_layers(&CpuBackend::new(self.clone()), case),
+            _ => Some(self.answer(case)),
+        }
     }
 }
 
@@ -30,8 +31,10 @@ impl Cpu {
             Case::Popcount { a } => vec![self.popcount(a.words())],
             Case::AndPopcount { a, b } => vec![self.and_popcount(a.words(), b.words())?],
             Case::Hamming { a, b } => vec![gates::hamming_distance(a, b)?],
-            Case::Dense(case) => self.dense(case)?,
-            Case::Sparse(case) => self.sparse(case)?,
+            Case::EncodeSequence { sequence, thresholds, length } => {
+                thresholds.iter().flat_map(|&t| sequence.encode(t, *length).into_words()).collect()
+            }
+            Case::Layer(_) | Case::Network(_) => Vec::new(),
             Case::LifRun { params, drives } => {
                 let constants = drives.first().copied().unwrap_or_default();
                 let currents: Vec<i16> = drives.iter().map(|drive| drive.current).collect();
@@ -50,32 +53,5 @@ impl Cpu {
                 trace_words(&together)
             }
         })
-    }
-
-    fn dense(&self, case: &DenseCase) -> Result<Vec<u64>> {
-        let (n, length) = (case.shape.n_inputs(), case.shape.length());
-        let weight = StreamAddress::weight(case.weight_seed, 0, 0).in_layer(case.layer);
-        let input = StreamAddress::input(case.input_seed, 0, case.first_row).in_layer(case.layer);
-        let weights = self.encode_rows(&case.weights, n, length, weight)?;
-        let inputs = self.encode_rows(&case.inputs, n, length, input)?;
-        let ones = self.row_ones(weights.words(), case.shape.row_words());
-        let encoded = self.dense_counts(&case.shape, weights.words(), &ones, inputs.words())?;
-        // Inputs yet to be encoded must give the same, with draws made, kept and used; else the answer is the wrong one.
-        for _ in 0..3 {
-            let counts = self.dense_counts_of(&case.shape, weights.words(), &ones, &case.inputs, input)?;
-            if counts != encoded {
-                return Ok(counts);
-            }
-        }
-        Ok(encoded)
-    }
-
-    fn sparse(&self, case: &SparseCase) -> Result<Vec<u64>> {
-        let mut weights = vec![0; case.weights.len() * case.length.words()];
-        let weight = StreamAddress::weight(case.weight_seed, 0, 0);
-        self.encode_connections(&case.connections, &case.weights, case.length, weight, &mut weights)?;
-        let input = StreamAddress::input(case.input_seed, 0, case.first_row);
-        let SparseCase { connections, length, polarity, .. } = case;
-        self.sparse_counts_of(connections, *length, *polarity, &weights, &case.inputs, input)
     }
 }

@@ -5,8 +5,8 @@ use crate::draws::{Call, Draws, Plan};
 use crate::memory::Scratch;
 use crate::{Cpu, dispatch};
 use aleatron_core::{
-    Connections, Error, LayerIndex, Length, Polarity, Quantity, Result, StreamAddress, StreamMatrix,
-    Threshold, memory, weights,
+    Connections, Error, LayerSpec, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold,
+    Topology, Weights, memory, weights,
 };
 
 /// Words of inputs made at a time: a batch of any size takes no more scratch memory than this.
@@ -130,21 +130,20 @@ impl Cpu {
         Ok(counts)
     }
 
-    /// Random weights, row-major of neurons by inputs; see [`aleatron_core::weights::fill_row`].
-    pub fn random_weights(
-        &self,
-        seed: u64,
-        layer: LayerIndex,
-        polarity: Polarity,
-        n_inputs: usize,
-        weights: &mut [f64],
-    ) {
+    /// The random weights of a layer, made on all threads; see [`Weights::random`].
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where they do not fit.
+    pub fn random_weights(&self, spec: &LayerSpec, seed: u64) -> Result<Weights> {
+        let Topology::Dense { n_inputs, .. } = *spec.topology() else { return Weights::random(spec, seed) };
+        let mut values = memory::zeros(spec.n_weights() as u128, Quantity::Weights)?;
         // A weight takes about as long as eight pairs of words.
-        let cost = Costs::of(self.tier).count(8 * weights.len());
-        let rows = weights.chunks_mut(n_inputs.max(1)).zip(0..=u32::MAX);
-        self.pool.for_each(rows.collect::<Vec<_>>().into_iter(), cost, |(row, neuron)| {
-            weights::fill_row(seed, layer, neuron, polarity, row);
+        let cost = Costs::of(self.tier).count(8 * values.len());
+        let rows: Vec<_> = values.chunks_mut(n_inputs).zip(spec.first_neuron()..=u32::MAX).collect();
+        self.pool.for_each(rows.into_iter(), cost, |(row, neuron)| {
+            weights::fill_row(seed, spec.index(), neuron, spec.polarity(), row);
         });
+        Weights::new(spec, values)
     }
 
     /// The weight streams of a sparse layer, one per connection: those a dense layer would have there. `address` is that

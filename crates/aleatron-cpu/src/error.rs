@@ -32,3 +32,15 @@ pub enum Error {
         reason: String,
     },
 }
+
+impl From<Error> for aleatron_core::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Core(error) => error,
+            error => {
+                let (fault, message) = (aleatron_core::BackendFault::Unavailable, error.to_string());
+                Self::Backend { backend: "cpu".to_owned(), fault, message }
+            }
+        }
+    }
+}

@@ -20,6 +20,7 @@
 //! ```
 
 mod arch;
+mod backend;
 mod bits;
 pub mod ceiling;
 mod conformance;
@@ -37,6 +38,7 @@ pub mod threads;
 pub mod tier;
 
 pub use aleatron_core::memory::available as available_memory;
+pub use backend::CpuBackend;
 pub use draws::{get_draw_memory, set_draw_memory};
 pub use error::Error;
 pub use memory::WordBuffer;

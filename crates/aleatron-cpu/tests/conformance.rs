@@ -1,13 +1,16 @@
 //! Every tier of this machine, on one, two and three threads, against the plain reference: equality only.
 #![allow(clippy::unwrap_used)]
 
-use aleatron_core::conformance::{Backend, Case, DenseCase, Reference, SparseCase, suite};
+use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
+use aleatron_core::conformance::{Case, LayerCase, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
+use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{
-    BitStream, Connections, DenseShape, Domain, LayerIndex, Length, Polarity, StreamAddress, Threshold,
+    BitStream, Cancel, Connections, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed,
+    StreamAddress, Threshold, Topology, Weights, Width,
 };
-use aleatron_cpu::{Cpu, Pool, Tier};
+use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::sync::{Arc, OnceLock};
@@ -74,49 +77,67 @@ fn polarity() -> impl Strategy<Value = Polarity> {
     prop::sample::select(vec![Polarity::Unipolar, Polarity::Bipolar])
 }
 
-fn dense() -> impl Strategy<Value = DenseCase> {
-    let shape = (1..20usize, 1..14usize, 0..14usize, length(), polarity());
-    shape
-        .prop_flat_map(|(n_inputs, n_neurons, n_samples, length, polarity)| {
-            let shape = DenseShape::new(n_inputs, n_neurons, length, polarity).unwrap();
-            let weights = vec(threshold(), n_inputs * n_neurons);
-            let inputs = vec(threshold(), n_inputs * n_samples);
-            (Just(shape), weights, inputs, any::<u64>(), any::<u64>(), 0..u32::MAX - 20, 0..1000usize)
+fn topology() -> impl Strategy<Value = Topology> {
+    let dense =
+        (1..20usize, 1..14usize).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
+    let sparse = (1..20usize, 1..20usize).prop_flat_map(|(n_inputs, n_neurons)| {
+        vec(any::<bool>(), n_inputs * n_neurons).prop_map(move |mask| {
+            Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
         })
-        .prop_map(|(shape, weights, inputs, weight_seed, input_seed, first_row, layer)| DenseCase {
-            shape,
-            layer: LayerIndex::new(layer).unwrap(),
-            weights,
-            weight_seed,
-            inputs,
-            input_seed,
-            first_row,
-        })
+    });
+    prop_oneof![2 => dense, 1 => sparse]
 }
 
-fn sparse() -> impl Strategy<Value = SparseCase> {
-    let shape = (1..20usize, 1..20usize, 0..4usize, length(), polarity());
-    shape
-        .prop_flat_map(|(n_inputs, n_neurons, n_samples, length, polarity)| {
-            let mask = vec(any::<bool>(), n_inputs * n_neurons);
-            let inputs = vec(threshold(), n_inputs * n_samples);
-            (mask, inputs, Just((n_inputs, length, polarity)), any::<u64>())
-        })
-        .prop_flat_map(|(mask, inputs, (n_inputs, length, polarity), seed)| {
-            let connections = Connections::from_mask(&mask, n_inputs).unwrap();
-            let weights = vec(threshold(), connections.len());
-            (Just(connections), weights, Just(inputs), Just((length, polarity, seed)))
-        })
-        .prop_map(|(connections, weights, inputs, (length, polarity, seed))| SparseCase {
-            connections,
-            length,
-            polarity,
-            weights,
-            weight_seed: seed,
-            inputs,
-            input_seed: seed ^ 1,
-            first_row: 7,
-        })
+fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
+    let layer =
+        (topology(), length(), polarity(), any::<[u64; 2]>(), 0..1000usize, 0..u32::MAX - 20, 0..14usize);
+    layer.prop_flat_map(
+        |(topology, length, polarity, [weight_seed, input_seed], index, first_sample, n_samples)| {
+            let encoding = Encoding::Bernoulli { seed: weight_seed };
+            let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap();
+            let spec = spec.at(LayerIndex::new(index).unwrap());
+            let thresholds = |n: usize| vec(threshold().prop_map(Threshold::get), n);
+            let (weights, inputs) = (thresholds(spec.n_weights()), thresholds(spec.n_inputs() * n_samples));
+            let seed = SampleSeed::new(input_seed).starting_at(first_sample);
+            (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+                spec: spec.clone(),
+                weights,
+                inputs,
+                seed,
+                method: CountMethod::Best,
+            })
+        },
+    )
+}
+
+/// Sequences of which there are as many as any layer here needs.
+fn pairing() -> impl Strategy<Value = Pairing> {
+    let sharing = prop::sample::select(Sharing::ALL.to_vec());
+    let kind = || prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
+    let one = (kind(), 2..6u32, 3..=14u32);
+    (one.clone(), one, sharing).prop_map(|(x, w, sharing)| {
+        let [inputs, weights] = [x, w]
+            .map(|(kind, parameter, bits)| kind.sequence(parameter, Width::new(bits).unwrap()).unwrap());
+        Pairing { inputs, weights, sharing }
+    })
+}
+
+fn sequence_layer() -> impl Strategy<Value = LayerCase> {
+    (topology(), length(), polarity(), pairing(), 0..6usize, any::<bool>()).prop_flat_map(
+        |(topology, length, polarity, pairing, n_samples, tables)| {
+            let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
+            let method = if tables { CountMethod::Best } else { CountMethod::Bits };
+            let weights = vec(0..=pairing.weights.width().one(), spec.n_weights());
+            let inputs = vec(0..=pairing.inputs.width().one(), spec.n_inputs() * n_samples);
+            (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+                spec: spec.clone(),
+                weights,
+                inputs,
+                seed: SampleSeed::new(0),
+                method,
+            })
+        },
+    )
 }
 
 fn lif_params() -> impl Strategy<Value = LifParams> {
@@ -192,12 +213,30 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn dense_counts(case in dense()) {
-        check(&Case::Dense(case));
+    fn bernoulli_layers(case in bernoulli_layer()) {
+        check(&Case::Layer(case));
     }
 
     #[test]
-    fn sparse_counts(case in sparse()) {
-        check(&Case::Sparse(case));
+    fn sequence_layers(case in sequence_layer()) {
+        check(&Case::Layer(case));
+    }
+
+    #[test]
+    fn some_neurons_are_those_of_the_whole_layer(case in bernoulli_layer(), cut in any::<prop::sample::Index>()) {
+        let (spec, n) = (&case.spec, case.spec.n_neurons());
+        let cut = cut.index(n);
+        let weights = case.weight_values().unwrap();
+        let backend = CpuBackend::CURRENT;
+        let counts = |spec: &LayerSpec, weights: &Weights| {
+            let layer = backend.prepare(spec, weights, &PrepareOptions::default()).unwrap();
+            layer.counts(&Batch::thresholds(&case.inputs, case.seed), Cancel::NEVER).unwrap()
+        };
+        let whole = counts(spec, &weights);
+        for range in [0..cut, cut..n].into_iter().filter(|range| !range.is_empty()) {
+            let part = counts(&spec.neurons(range.clone()).unwrap(), &weights.neurons(spec, range.clone()));
+            let expected: Vec<u64> = whole.chunks(n).flat_map(|row| row[range.clone()].to_vec()).collect();
+            prop_assert_eq!(part, expected);
+        }
     }
 }

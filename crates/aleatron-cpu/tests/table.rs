@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 use aleatron_core::generator::{Halton, Lfsr, Pairing, Ramp, Sequence, Sharing, Sobol, Width};
-use aleatron_core::{DenseShape, Error as CoreError, Length, Polarity, Quantity, reference};
+use aleatron_core::{
+    DenseShape, Encoding, Error as CoreError, LayerSpec, Length, Polarity, Quantity, reference,
+};
 use aleatron_cpu::{Cpu, Error, Pool, TabledWeights, Tier};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -44,8 +46,9 @@ proptest! {
         let threshold = |k: usize, one: u64| seed.wrapping_mul(k as u64 * 2 + 1).rotate_left(17) % (one + 1);
         let w: Vec<u64> = (0..n * m).map(|k| threshold(k, weights.width().one())).collect();
         let x: Vec<u64> = (0..n * samples).map(|k| threshold(k + 1000, inputs.width().one())).collect();
-        let expected = reference::dense_counts(
-            &shape,
+        let spec = LayerSpec::dense(n, m, length, polarity, Encoding::Sequences(pairing)).unwrap();
+        let expected = reference::counts(
+            &spec,
             &pairing.encode_weights(&w, n, length).unwrap(),
             &pairing.encode_inputs(&x, n, length).unwrap(),
         );
