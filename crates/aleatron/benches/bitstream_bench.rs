@@ -3,9 +3,10 @@
 
 mod support;
 
-use aleatron::core::conformance::trace_words;
-use aleatron::core::{Quantity, reference, threshold};
-use aleatron::{Cpu, Length, LifDrive, LifParams, Polarity, Pool, StreamAddress, Tier};
+use aleatron::conformance::trace_words;
+use aleatron::{
+    Cpu, Length, LifDrive, LifParams, Polarity, Pool, Quantity, StreamAddress, Tier, reference, threshold,
+};
 use aleatron_cpu::ceiling::needed_draws;
 use std::sync::Arc;
 use support::{Table, ceiling, keep, rate};

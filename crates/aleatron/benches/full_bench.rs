@@ -3,8 +3,10 @@
 
 mod support;
 
-use aleatron::core::{Quantity, threshold};
-use aleatron::{Cpu, DenseLayer, Length, Polarity, Pool, Tier, core::reference, layer, set_num_threads};
+use aleatron::{
+    Cpu, Length, Polarity, Pool, Quantity, StreamLayer, Tier, encode_inputs, reference, set_num_threads,
+    threshold,
+};
 use aleatron_core::StreamMatrix;
 use std::sync::Arc;
 use support::{Ceiling, Table, ceiling, keep, rate};
@@ -38,22 +40,27 @@ fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     if !table.wants(&name) {
         return;
     }
-    let layer = DenseLayer::new(n_inputs, n_neurons, LENGTH, 1).unwrap();
+    let layer = layer(n_inputs, n_neurons);
     let x = values(n_inputs);
     check(&layer, &x);
-    let bytes = layer.shape().weight_bytes() as f64;
+    let streams = layer.weight_streams().unwrap();
+    let bytes = 8.0 * streams.words().len() as f64;
+    // As a layer has them: aligned, on huge pages.
+    let mut weights = aleatron_cpu::WordBuffer::zeroed(streams.words().len(), Quantity::Weights).unwrap();
+    weights.copy_from_slice(streams.words());
+    drop(streams);
     let mut seed = SEED;
     table.case(
         &name,
         rate(bytes, "B/s"),
         || keep(layer.counts(&x, next(&mut seed)).unwrap()),
-        ceiling("reading the weights", &mut || keep(cpu.ceiling_read(layer.weight_streams()))),
+        ceiling("reading the weights", &mut || keep(cpu.ceiling_read(&weights))),
     );
     table.case(
         &format!("{name}, seed used before"),
         rate(bytes, "B/s"),
         || keep(layer.counts(&x, SEED).unwrap()),
-        ceiling("reading the weights", &mut || keep(cpu.ceiling_read(layer.weight_streams()))),
+        ceiling("reading the weights", &mut || keep(cpu.ceiling_read(&weights))),
     );
 }
 
@@ -63,17 +70,17 @@ fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samp
     if !table.wants(&name) {
         return;
     }
-    let layer = DenseLayer::new(n_inputs, n_neurons, LENGTH, 1).unwrap();
+    let layer = layer(n_inputs, n_neurons);
     let x = values(n_inputs * n_samples);
     check(&layer, &x[..n_inputs]);
     assert_eq!(
         layer.counts_batch(&x, SEED).unwrap()[..n_neurons],
         layer.counts(&x[..n_inputs], SEED).unwrap()
     );
-    let pairs = layer.shape().weight_words() * n_samples;
+    let pairs = layer.spec().weight_words() * n_samples;
     let ceiling_words = pairs / 16;
     let streams =
-        layer::encode_inputs(&x, n_inputs, Length::new(LENGTH).unwrap(), Polarity::Unipolar, SEED).unwrap();
+        encode_inputs(&x, n_inputs, Length::new(LENGTH).unwrap(), Polarity::Unipolar, SEED).unwrap();
     let scale = pairs as f64 / (ceiling_words * cpu.threads()) as f64;
     let mut work = || keep(cpu.ceiling_count(ceiling_words));
     table.case(
@@ -106,12 +113,7 @@ fn next(seed: &mut u64) -> u64 {
 fn construct(table: &mut Table) {
     let name = "construct 1000->500";
     if table.wants(name) {
-        table.case(
-            name,
-            rate(1000.0 * 500.0 * LENGTH as f64, "bit/s"),
-            || keep(DenseLayer::new(1000, 500, LENGTH, 1).unwrap()),
-            None,
-        );
+        table.case(name, rate(1000.0 * 500.0 * LENGTH as f64, "bit/s"), || keep(layer(1000, 500)), None);
     }
 }
 
@@ -126,15 +128,18 @@ fn values(n: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7919) % 1009) as f64 / 1009.0).collect()
 }
 
+fn layer(n_inputs: usize, n_neurons: usize) -> StreamLayer {
+    StreamLayer::dense(n_inputs, n_neurons).length(LENGTH).seed(1).build().unwrap()
+}
+
 /// The first neuron by the plain reference.
-fn check(layer: &DenseLayer, x: &[f64]) {
-    let shape = *layer.shape();
-    let first = layer.weight_streams()[..shape.row_words()].to_vec();
-    let weights = StreamMatrix::from_words(first, shape.n_inputs(), shape.length()).unwrap();
-    let one = aleatron::DenseShape::new(shape.n_inputs(), 1, shape.length(), Polarity::Unipolar).unwrap();
-    let inputs = layer::encode_inputs(x, shape.n_inputs(), shape.length(), Polarity::Unipolar, SEED).unwrap();
+fn check(layer: &StreamLayer, x: &[f64]) {
+    let (spec, one) = (layer.spec(), layer.spec().neurons(0..1).unwrap());
+    let first = layer.weight_streams().unwrap().words()[..spec.sample_words()].to_vec();
+    let weights = StreamMatrix::from_words(first, spec.n_inputs(), spec.length()).unwrap();
+    let inputs = encode_inputs(x, spec.n_inputs(), spec.length(), Polarity::Unipolar, SEED).unwrap();
     let thresholds = threshold::thresholds(x, Polarity::Unipolar, Quantity::Value).unwrap();
     let address = aleatron::StreamAddress::input(SEED, 0, 0);
-    assert_eq!(inputs.stream(0).unwrap(), reference::encode(thresholds[0], shape.length(), address));
-    assert_eq!(layer.counts(x, SEED).unwrap()[..1], reference::dense_counts(&one, &weights, &inputs));
+    assert_eq!(inputs.stream(0).unwrap(), reference::encode(thresholds[0], spec.length(), address));
+    assert_eq!(layer.counts(x, SEED).unwrap()[..1], reference::counts(&one, &weights, &inputs));
 }

@@ -3,9 +3,9 @@
 
 mod support;
 
-use aleatron::core::generator::{Pairing, Sequence, Sharing, Sobol, Width};
-use aleatron::layer::{Counting, SequenceLayer};
-use aleatron::{DenseShape, Length, Polarity, Tier, get_num_threads};
+use aleatron::backend::CountMethod;
+use aleatron::generator::{GeneratorName, Sharing};
+use aleatron::{StreamLayer, Tier, get_num_threads};
 use support::{Table, keep, rate};
 
 fn main() {
@@ -45,23 +45,20 @@ impl Case {
         if !table.wants(&name) {
             return None;
         }
-        let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
-        let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: self.sharing };
-        let shape =
-            DenseShape::new(n_inputs, n_neurons, Length::new(length).unwrap(), Polarity::Bipolar).unwrap();
         let values = |n: usize| (0..n).map(|k| (k * 7919 % 1999) as f64 / 999.0 - 1.0).collect::<Vec<_>>();
         let (weights, inputs) = (values(n_inputs * n_neurons), values(n_inputs * n_samples));
-        let [tables, bits] = [Counting::Tables, Counting::Bits]
-            .map(|counting| SequenceLayer::with_counting(shape, pairing, &weights, counting).unwrap());
-        assert_eq!(tables.counts(&inputs).unwrap(), bits.counts(&inputs).unwrap());
+        let builder = StreamLayer::dense(n_inputs, n_neurons).bipolar().length(length).weights(&weights);
+        let builder = builder.generator(GeneratorName::SOBOL).sharing(self.sharing);
+        let [tables, bits] = [CountMethod::Tables, CountMethod::Bits]
+            .map(|method| builder.clone().method(method).build().unwrap());
+        let counts = |layer: &StreamLayer| layer.counts_batch(&inputs, 0).unwrap();
+        assert_eq!(counts(&tables), counts(&bits));
 
         let macs = || rate((n_inputs * n_neurons * length * n_samples) as f64, "bit-MAC/s");
-        let by_tables =
-            table.case(&format!("{name}, tables"), macs(), || keep(tables.counts(&inputs).unwrap()), None);
-        let by_bits =
-            table.case(&format!("{name}, bits"), macs(), || keep(bits.counts(&inputs).unwrap()), None);
+        let by_tables = table.case(&format!("{name}, tables"), macs(), || keep(counts(&tables)), None);
+        let by_bits = table.case(&format!("{name}, bits"), macs(), || keep(counts(&bits)), None);
         if self.n_samples == 1 {
-            let build = || keep(SequenceLayer::new(shape, pairing, &weights).unwrap());
+            let build = || keep(builder.clone().build().unwrap());
             table.case(&format!("{name}, building the tables"), None, build, None);
         }
         Some((name, by_bits.as_secs_f64() / by_tables.as_secs_f64()))

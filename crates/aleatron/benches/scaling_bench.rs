@@ -3,7 +3,7 @@
 
 mod support;
 
-use aleatron::{DenseLayer, Tier, set_num_threads};
+use aleatron::{StreamLayer, Tier, set_num_threads};
 use support::{Table, keep, rate};
 
 fn main() {
@@ -33,7 +33,7 @@ fn case(table: &mut Table, name: &str, n_inputs: usize, n_neurons: usize, length
     if !table.wants(name) {
         return;
     }
-    let layer = DenseLayer::new(n_inputs, n_neurons, length, 1).unwrap();
+    let layer = StreamLayer::dense(n_inputs, n_neurons).length(length).seed(1).build().unwrap();
     let x: Vec<f64> = (0..n_inputs * n_samples).map(|i| (i * 31 % 97) as f64 / 97.0).collect();
     let whole = layer.counts_batch(&x, 7).unwrap();
     assert_eq!(whole[..n_neurons], layer.counts(&x[..n_inputs], 7).unwrap());

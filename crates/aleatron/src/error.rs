@@ -1,47 +1,349 @@
 //! What a user of the library may have to handle.
 
+use std::io;
+use std::path::PathBuf;
+
 /// The result of every fallible operation of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+/// What went wrong, with the place and the value at fault.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The input is at fault: which quantity, where, and its value.
+    /// An argument of the engine is at fault, or a backend: which quantity, where, and its value.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
-    /// The CPU engine cannot be set up as asked.
-    #[error(transparent)]
-    Cpu(aleatron_cpu::Error),
-    /// The GPU, its driver or the lack of one.
-    #[cfg(feature = "gpu")]
-    #[error(transparent)]
-    Gpu(aleatron_gpu::Error),
-    /// This build has no GPU support.
-    #[error("this build of aleatron has no GPU support: build it with the cargo feature `gpu`")]
-    NotBuilt,
     /// No device has this name.
-    #[error("there is no device \"{name}\"; the devices are auto, cpu, gpu")]
+    #[error(
+        "there is no device \"{name}\"; devices are auto, cpu, gpu, gpu:0, gpu:1, …, or several of them separated by commas"
+    )]
     UnknownDevice {
         /// The name asked for.
         name: String,
     },
-    /// A network or one of its files is at fault.
-    #[error(transparent)]
-    Network(#[from] crate::network::NetworkError),
-    /// A data set is at fault.
-    #[error(transparent)]
-    Data(#[from] crate::data::DataError),
-    /// An evaluation cannot be run as asked.
-    #[error(transparent)]
-    Plan(#[from] crate::eval::PlanError),
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not of its format.
+    #[error("{file}: {reason}")]
+    Format {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    // Networks.
+    /// A network needs at least one layer.
+    #[error("a network needs at least one layer")]
+    NoLayers,
+    /// Something in one layer is at fault.
+    #[error("layer {layer} ({name}): {source}")]
+    Layer {
+        /// The index of the layer.
+        layer: usize,
+        /// Its name.
+        name: String,
+        /// What is at fault.
+        source: Box<Error>,
+    },
+    /// A scale, an offset or a bound is not a number that can be used.
+    #[error("layer {layer} ({name}): {what} is {value}{}", what.remedy())]
+    Parameter {
+        /// The index of the layer.
+        layer: usize,
+        /// Its name.
+        name: String,
+        /// Which parameter.
+        what: Parameter,
+        /// Its value.
+        value: f64,
+    },
+    /// A layer has not as many inputs as the layer before has neurons.
+    #[error("layer {layer} ({name}) has {actual} inputs, but the layer before it has {expected} neurons")]
+    Chain {
+        /// The index of the layer.
+        layer: usize,
+        /// Its name.
+        name: String,
+        /// The neurons of the layer before.
+        expected: usize,
+        /// The inputs of the layer.
+        actual: usize,
+    },
+    /// Two layers have one name, so they cannot be told apart.
+    #[error("layers {first} and {second} are both called \"{name}\"")]
+    RepeatedName {
+        /// The earlier layer.
+        first: usize,
+        /// The later one.
+        second: usize,
+        /// Their name.
+        name: String,
+    },
+    /// No layer has this name.
+    #[error("there is no layer \"{name}\"; the layers are {}", known.join(", "))]
+    UnknownLayer {
+        /// The name asked for.
+        name: String,
+        /// The layers there are.
+        known: Vec<String>,
+    },
+    /// A setting of a layer cannot be read.
+    #[error("\"{text}\" is not a setting of a layer: {reason}")]
+    Setting {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An input is NaN or outside what the first layer can encode.
+    #[error(
+        "sample {sample}, feature {feature} is {value}, not in [{low}, {high}]: calibrate the network with samples of training, or clip"
+    )]
+    Feature {
+        /// The sample.
+        sample: usize,
+        /// The feature.
+        feature: usize,
+        /// Its value.
+        value: f64,
+        /// The least value allowed.
+        low: f64,
+        /// The greatest value allowed.
+        high: f64,
+    },
+    /// The inputs are not whole samples.
+    #[error("{values} values are not whole samples of {features}")]
+    RaggedSamples {
+        /// The number of values.
+        values: usize,
+        /// The features of a sample.
+        features: usize,
+    },
+    /// A tensor the network needs is not there.
+    #[error("layer {layer}: there is no tensor \"{tensor}\"")]
+    MissingTensor {
+        /// The index of the layer.
+        layer: usize,
+        /// The tensor.
+        tensor: String,
+    },
+    /// Tensors that no layer has a use for.
+    #[error("no layer uses {}; names are PREFIX.weight and PREFIX.bias", tensors.join(", "))]
+    UnknownTensors {
+        /// Their names.
+        tensors: Vec<String>,
+    },
+    /// A tensor has the wrong shape.
+    #[error("layer {layer}: tensor \"{tensor}\" has shape {actual:?}, expected {expected}")]
+    TensorShape {
+        /// The index of the layer.
+        layer: usize,
+        /// The tensor.
+        tensor: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        actual: Vec<usize>,
+    },
+    /// A tensor has a type that is not read.
+    #[error("tensor \"{tensor}\" has type {dtype}; F16, BF16, F32 and F64 are read")]
+    TensorType {
+        /// The tensor.
+        tensor: String,
+        /// Its type.
+        dtype: String,
+    },
+
+    // Data.
+    /// There are no samples.
+    #[error("{name}: there are no samples")]
+    NoSamples {
+        /// The data set.
+        name: String,
+    },
+    /// There is not one label per sample.
+    #[error("{name}: {values} values are not {labels} samples of {n_features} features")]
+    LabelCount {
+        /// The data set.
+        name: String,
+        /// The number of values.
+        values: usize,
+        /// The features of a sample.
+        n_features: usize,
+        /// The number of labels.
+        labels: usize,
+    },
+    /// A value is not finite.
+    #[error("{name}: sample {sample}, feature {feature} is {value}")]
+    SampleValue {
+        /// The data set.
+        name: String,
+        /// The sample.
+        sample: usize,
+        /// The feature.
+        feature: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A label is not a class, which is an integer from 0 on.
+    #[error("{name}: the label of sample {sample} is {value}, not a class counted from 0")]
+    Label {
+        /// The data set.
+        name: String,
+        /// The sample.
+        sample: usize,
+        /// The label.
+        value: String,
+    },
+    /// A line of a text file cannot be read.
+    #[error("{name}, line {line}: {reason}")]
+    Line {
+        /// The data set.
+        name: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An archive lacks an array.
+    #[error("{name}: there is no array \"{array}\"")]
+    MissingArray {
+        /// The data set.
+        name: String,
+        /// The array.
+        array: &'static str,
+    },
+    /// An array has the wrong shape.
+    #[error("{name}: array \"{array}\" has shape {actual:?}, expected {expected}")]
+    ArrayShape {
+        /// The data set.
+        name: String,
+        /// The array.
+        array: &'static str,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        actual: Vec<usize>,
+    },
+    /// The file is of no known kind.
+    #[error("{name}: data are read from .npz and .csv files")]
+    Extension {
+        /// The data set.
+        name: String,
+    },
+
+    // Evaluation.
+    /// There is nothing to do.
+    #[error("{0}: at least one is needed")]
+    Nothing(&'static str),
+    /// The data do not fit the network.
+    #[error("the samples have {actual} features, the network takes {expected}")]
+    FeatureCount {
+        /// What the network takes.
+        expected: usize,
+        /// What the data have.
+        actual: usize,
+    },
+    /// A label is no class of the network.
+    #[error("the label of sample {sample} is {label}, but the network has {n_classes} classes")]
+    UnknownClass {
+        /// The sample.
+        sample: usize,
+        /// Its label.
+        label: usize,
+        /// The classes of the network.
+        n_classes: usize,
+    },
+    /// A margin of early termination is not a finite number from 0 on.
+    #[error("the margin is {0}, not a finite number from 0 on")]
+    Margin(f64),
+    /// No generator of an evaluation has this name.
+    #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]
+    UnknownGenerator {
+        /// The name asked for.
+        name: String,
+        /// The generators there are.
+        known: Vec<String>,
+    },
+    /// A checkpoint is of another network, data set or plan.
+    #[error("the checkpoint differs in {0}")]
+    Checkpoint(&'static str),
 }
 
 impl From<aleatron_cpu::Error> for Error {
     fn from(error: aleatron_cpu::Error) -> Self {
-        match error {
-            aleatron_cpu::Error::Core(error) => Self::Core(error),
-            error => Self::Cpu(error),
+        Self::Core(error.into())
+    }
+}
+
+impl Error {
+    /// The error of a file.
+    pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::File { path: path.into(), source }
+    }
+
+    /// The error of the engine at the bottom of this one, if there is one.
+    #[must_use]
+    pub fn core(&self) -> Option<&aleatron_core::Error> {
+        match self {
+            Self::Core(error) => Some(error),
+            Self::Layer { source, .. } => source.core(),
+            _ => None,
+        }
+    }
+}
+
+/// A number that describes a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Parameter {
+    /// The scale of the inputs.
+    InputScale,
+    /// The scale of the weights.
+    WeightScale,
+    /// The product of both scales.
+    ScaleProduct,
+    /// The offset of the features.
+    FeatureOffset,
+    /// The scale of the features.
+    FeatureScale,
+    /// A bound of the activation.
+    ActivationBound,
+    /// A bias.
+    Bias {
+        /// Its neuron.
+        neuron: usize,
+    },
+}
+
+impl Parameter {
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::InputScale | Self::WeightScale | Self::FeatureScale => ", not positive and finite",
+            Self::ScaleProduct => ": the scales of inputs and weights are too large together",
+            Self::FeatureOffset | Self::Bias { .. } => ", not finite",
+            Self::ActivationBound => ": bounds are finite, and the lower one is not above the upper one",
+        }
+    }
+}
+
+impl std::fmt::Display for Parameter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::InputScale => f.write_str("input scale"),
+            Self::WeightScale => f.write_str("weight scale"),
+            Self::ScaleProduct => f.write_str("the product of scales"),
+            Self::FeatureOffset => f.write_str("feature offset"),
+            Self::FeatureScale => f.write_str("feature scale"),
+            Self::ActivationBound => f.write_str("a bound of the activation"),
+            Self::Bias { neuron } => write!(f, "bias at index {neuron}"),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Neural networks as streams of random bits: a number in [0, 1] is a stream whose share of ones is the number, AND
 //! multiplies, popcount adds.
 //!
-//! Aleatron computes what a stochastic-computing chip would, **bit for bit the same** on every SIMD tier, thread count
+//! Aleatron computes what a stochastic-computing chip would, **bit for bit the same** on every SIMD tier, thread count, GPU
 //! and batch split: results are integers, compared with `==`, defined by `docs/streams.md`.
 //!
 //! ```
-//! use aleatron::DenseLayer;
+//! use aleatron::StreamLayer;
 //!
-//! let layer = DenseLayer::new(64, 32, 1024, 24301)?;
+//! let layer = StreamLayer::dense(64, 32).length(1024).build()?;
 //! let x = vec![0.5; 64];
 //! let y = layer.forward(&x, 44257)?; // 32 noisy dot products of the weights with x
 //! let exact: f64 = layer.weights()[..64].iter().map(|w| w * 0.5).sum();
@@ -16,36 +16,40 @@
 //! # Ok::<(), aleatron::Error>(())
 //! ```
 //!
-//! - [`DenseLayer`] and [`SparseLayer`]: layers over given or random weights;
-//! - [`DeviceLayer`]: a dense layer on the CPU, a GPU (feature `gpu`), or wherever it was measured to be faster;
+//! - [`StreamLayer`]: a layer over given or random weights, dense or sparse, of random bits or shared sequences, on any [`Device`];
+//! - [`network`], [`data`], [`eval`]: networks, and how accurate they are as streams;
+//! - [`backend`]: the processors layers run on;
 //! - [`Cpu`]: the operations underneath, on packed words;
-//! - [`core`]: what every bit means, streams, gates and neurons, with a plain reference of each;
-//! - [`simd_tier`], [`set_num_threads`], [`set_draw_memory`]: how it runs, which never changes what it computes.
+//! - [`stream`], [`gates`], [`generator`], [`lif`] and their neighbours, from `aleatron-core`: what every bit means, with a plain
+//!   [`reference`](mod@reference) of each;
+//! - [`simd_tier`], [`set_num_threads`], [`set_draw_memory`]: how it runs, which never changes what it computes;
+//! - [`compat`]: names of other systems.
 #![forbid(unsafe_code)]
 
+pub mod backend;
+pub mod compat;
 pub mod data;
-pub mod device;
 mod error;
 pub mod eval;
-pub mod layer;
+mod file;
+mod layer;
 pub mod network;
-mod seed;
 
-pub use aleatron_core as core;
 pub use aleatron_core::lif::{FixedPointLif, LifDrive, LifLayer, LifLayerParams, LifParams, LifTrace};
 pub use aleatron_core::{
-    BitStream, Connections, DenseShape, LayerIndex, Length, Polarity, StreamAddress, StreamMatrix, Threshold,
-    gates,
+    BitStream, Cancel, Connections, DenseShape, Encoding, LayerIndex, LayerSpec, Length, Polarity,
+    SampleSeed, StreamAddress, StreamMatrix, Threshold, Topology,
+};
+pub use aleatron_core::{
+    Error as CoreError, Quantity, arithmetic, conformance, correlation, gates, generator, golden, lif,
+    memory, reference, stream, threshold,
 };
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
-#[cfg(feature = "gpu")]
-pub use device::GpuDenseLayer;
-pub use device::{Device, DeviceLayer};
-pub use error::{Error, Result};
-pub use layer::{DenseLayer, SparseLayer};
-pub use seed::{DEFAULT_INPUT_SEED, DEFAULT_WEIGHT_SEED, SampleSeed};
+pub use backend::Device;
+pub use error::{Error, Parameter, Result};
+pub use layer::{DEFAULT_WEIGHT_SEED, LayerBuilder, StreamLayer, encode_inputs};
 
 /// The version of Aleatron.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -2,12 +2,12 @@
 //! and none takes the memory it cannot have.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
-use aleatron::core::generator::{Ramp, Sequence, Sobol};
-use aleatron::core::{Error as CoreError, Pairing, Quantity, Sharing, Width};
-use aleatron::layer::{Counting, DenseSpec, SequenceLayer, SparseSpec, encode_inputs};
+use aleatron::backend::CountMethod;
+use aleatron::generator::{Pairing, Ramp, Sequence, Sharing, Sobol, Width};
 use aleatron::{
-    Connections, Cpu, DenseLayer, DenseShape, Error, LayerIndex, Length, LifDrive, LifParams, Polarity, Pool,
-    Result, SampleSeed, SparseLayer, StreamAddress, StreamMatrix, Threshold, Tier,
+    Connections, CoreError, Cpu, DenseShape, Error, LayerBuilder, Length, LifDrive, LifParams, Polarity,
+    Pool, Quantity, Result, SampleSeed, StreamAddress, StreamLayer, StreamMatrix, Threshold, Tier,
+    encode_inputs,
 };
 use std::fmt::Debug;
 
@@ -23,27 +23,25 @@ fn core<T: Debug>(result: Result<T>) -> CoreError {
     }
 }
 
-fn spec(n: usize, m: usize, bits: usize, polarity: Polarity) -> DenseSpec {
-    let shape = DenseShape::new(n, m, length(bits), polarity).unwrap();
-    DenseSpec { shape, seed: 1, layer: LayerIndex::ALONE }
+fn dense_of(n: usize, m: usize, bits: usize) -> LayerBuilder {
+    StreamLayer::dense(n, m).length(bits).seed(1)
 }
 
-fn dense() -> DenseLayer {
-    DenseLayer::new(3, 2, 100, 1).unwrap()
+fn dense() -> StreamLayer {
+    dense_of(3, 2, 100).build().unwrap()
 }
 
-fn sparse_spec(bits: usize) -> SparseSpec {
-    SparseSpec {
-        connections: Connections::from_rows([vec![0, 2], vec![1]], 3).unwrap(),
-        length: length(bits),
-        polarity: Polarity::Unipolar,
-        seed: 1,
-        layer: LayerIndex::ALONE,
-    }
+fn sparse_of(bits: usize) -> LayerBuilder {
+    StreamLayer::sparse(Connections::from_rows([vec![0, 2], vec![1]], 3).unwrap()).length(bits).seed(1)
 }
 
-fn sparse() -> SparseLayer {
-    SparseLayer::random(sparse_spec(100)).unwrap()
+fn sparse() -> StreamLayer {
+    sparse_of(100).build().unwrap()
+}
+
+/// Nothing, and no error.
+fn is_empty<T>(result: Result<Vec<T>>) -> bool {
+    result.is_ok_and(|made| made.is_empty())
 }
 
 fn sobol(dimension: u32) -> Sequence {
@@ -69,23 +67,23 @@ const BAD_BIPOLAR: [f64; 4] = [f64::NAN, f64::INFINITY, -1.1, 1.1];
 
 #[test]
 fn sizes_of_dense_layers() {
-    assert_eq!(core(DenseLayer::new(0, 2, 64, 1)), CoreError::Zero(Quantity::Inputs));
-    assert_eq!(core(DenseLayer::new(3, 0, 64, 1)), CoreError::Zero(Quantity::Neurons));
-    assert_eq!(core(DenseLayer::new(3, 2, 0, 1)), CoreError::Zero(Quantity::Length));
+    assert_eq!(core(dense_of(0, 2, 64).build()), CoreError::Zero(Quantity::Inputs));
+    assert_eq!(core(dense_of(3, 0, 64).build()), CoreError::Zero(Quantity::Neurons));
+    assert_eq!(core(dense_of(3, 2, 0).build()), CoreError::Zero(Quantity::Length));
     let too_large = |result, quantity| {
         let error = core(result);
         assert!(matches!(error, CoreError::TooLarge { what, .. } if what == quantity), "{error}");
     };
-    too_large(DenseLayer::new(usize::MAX, 1, 64, 1), Quantity::Inputs);
-    too_large(DenseLayer::new(1, (1 << 32) + 1, 64, 1), Quantity::Neurons);
-    too_large(DenseLayer::new(1, 1, usize::MAX, 1), Quantity::Length);
+    too_large(dense_of(usize::MAX, 1, 64).build(), Quantity::Inputs);
+    too_large(dense_of(1, (1 << 32) + 1, 64).build(), Quantity::Neurons);
+    too_large(dense_of(1, 1, usize::MAX).build(), Quantity::Length);
 }
 
 /// Refused by their sizes alone: one that overflows an address, and some that would only overflow the machine. The first
 /// allocation of the last one would succeed on a system that promises more memory than it has.
 #[test]
 fn layers_that_cannot_fit() {
-    let bytes_of = |n, m, bits| match core(DenseLayer::new(n, m, bits, 1)) {
+    let bytes_of = |n, m, bits| match core(dense_of(n, m, bits).build()) {
         CoreError::Memory { what: Quantity::Weights, bytes, .. } => bytes,
         other => panic!("{other}"),
     };
@@ -95,10 +93,10 @@ fn layers_that_cannot_fit() {
     assert_eq!(bytes_of(1 << 20, 1 << 20, 1024), (1 << 47) + (1 << 43));
 
     let connections = Connections::from_rows(std::iter::once(0..1 << 16), 1 << 16).unwrap();
-    let spec = SparseSpec { connections, length: length(1 << 34), ..sparse_spec(1) };
+    let layer = StreamLayer::sparse(connections).length(1 << 34);
     let expected = (1_u128 << 16) * (8 + (1 << 31));
-    for result in [SparseLayer::random(spec.clone()), SparseLayer::from_weights(spec, &[0.5; 1 << 16])] {
-        let error = core(result);
+    for layer in [layer.clone(), layer.weights(&[0.5; 1 << 16])] {
+        let error = core(layer.build());
         assert!(matches!(error, CoreError::Memory { bytes, .. } if bytes == expected), "{error}");
     }
 }
@@ -115,30 +113,26 @@ fn counts_that_cannot_fit() {
         );
     };
     let values = vec![0.5; samples];
-    let layer = DenseLayer::new(1, neurons, 1, 1).unwrap();
+    let layer = dense_of(1, neurons, 1).build().unwrap();
     is_refused(core(layer.counts_batch(&values, 7)));
     is_refused(core(layer.forward_batch(&values, 7)));
     let streams = StreamMatrix::zeros(samples, length(1)).unwrap();
     is_refused(core(layer.counts_encoded(&streams)));
 
     let connections = Connections::from_rows((0..neurons).map(|_| 0..1), 1).unwrap();
-    let layer = SparseLayer::random(SparseSpec { connections, ..sparse_spec(1) }).unwrap();
+    let layer = StreamLayer::sparse(connections).length(1).build().unwrap();
     is_refused(core(layer.counts_batch(&values, 7)));
     is_refused(core(layer.counts_encoded(&streams)));
 
-    let shape = DenseShape::new(1, neurons, length(1), Polarity::Unipolar).unwrap();
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
-    for counting in [Counting::Tables, Counting::Bits] {
-        let layer = SequenceLayer::with_counting(shape, pairing, &vec![0.5; neurons], counting).unwrap();
-        is_refused(core(layer.counts(&values)));
-    }
+    let layer = dense_of(1, neurons, 1).sequences(pairing).method(CountMethod::Tables).build().unwrap();
+    is_refused(core(layer.counts_batch(&values, 7)));
 }
 
 #[test]
 fn weights_of_dense_layers() {
-    let unipolar = spec(3, 2, 100, Polarity::Unipolar);
     for actual in [0, 5, 7] {
-        let result = DenseLayer::from_weights(unipolar, &vec![0.5; actual]);
+        let result = dense_of(3, 2, 100).weights(&vec![0.5; actual]).build();
         assert_eq!(core(result), mismatch(Quantity::Weights, 6, actual));
     }
     let with = |at: usize, value| {
@@ -147,11 +141,11 @@ fn weights_of_dense_layers() {
         weights
     };
     for value in BAD_UNIPOLAR {
-        let error = core(DenseLayer::from_weights(unipolar, &with(4, value)));
+        let error = core(dense_of(3, 2, 100).weights(&with(4, value)).build());
         assert!(is_out_of_range(&error, (Quantity::Weight, 4, value)), "{error}");
     }
     for value in BAD_BIPOLAR {
-        let error = core(DenseLayer::from_weights(spec(3, 2, 100, Polarity::Bipolar), &with(5, value)));
+        let error = core(dense_of(3, 2, 100).bipolar().weights(&with(5, value)).build());
         assert!(is_out_of_range(&error, (Quantity::Weight, 5, value)), "{error}");
     }
 }
@@ -160,20 +154,20 @@ fn weights_of_dense_layers() {
 fn a_failing_set_weights_leaves_the_old_ones() {
     let x = [0.1, 0.5, 0.9];
     let mut layer = dense();
-    let (weights, streams) = (layer.weights().to_vec(), layer.weight_streams().to_vec());
+    let (weights, streams) = (layer.weights().to_vec(), layer.weight_streams().unwrap());
     let counts = layer.counts(&x, 7).unwrap();
     for bad in [vec![], vec![0.5; 5], vec![0.5, 0.5, 0.5, 0.5, 0.5, f64::NAN], vec![2.0; 6]] {
         assert!(layer.set_weights(&bad).is_err());
-        assert_eq!((layer.weights(), layer.weight_streams()), (&*weights, &*streams));
+        assert_eq!((layer.weights(), layer.weight_streams().unwrap()), (&*weights, streams.clone()));
         assert_eq!(layer.counts(&x, 7).unwrap(), counts);
     }
 
     let mut layer = sparse();
-    let (weights, streams) = (layer.weights().to_vec(), layer.weight_streams().to_vec());
+    let (weights, streams) = (layer.weights().to_vec(), layer.weight_streams().unwrap());
     let counts = layer.counts(&x, 7).unwrap();
     for bad in [vec![], vec![0.5; 4], vec![0.5, 0.5, f64::NAN], vec![0.5, -1.0, 0.5]] {
         assert!(layer.set_weights(&bad).is_err());
-        assert_eq!((layer.weights(), layer.weight_streams()), (&*weights, &*streams));
+        assert_eq!((layer.weights(), layer.weight_streams().unwrap()), (&*weights, streams.clone()));
         assert_eq!(layer.counts(&x, 7).unwrap(), counts);
     }
 }
@@ -181,16 +175,15 @@ fn a_failing_set_weights_leaves_the_old_ones() {
 #[test]
 fn weights_of_sparse_layers() {
     for actual in [0, 2, 6] {
-        let result = SparseLayer::from_weights(sparse_spec(64), &vec![0.5; actual]);
+        let result = sparse_of(64).weights(&vec![0.5; actual]).build();
         assert_eq!(core(result), mismatch(Quantity::Weights, 3, actual));
     }
     for value in BAD_UNIPOLAR {
-        let error = core(SparseLayer::from_weights(sparse_spec(64), &[0.5, value, 0.5]));
+        let error = core(sparse_of(64).weights(&[0.5, value, 0.5]).build());
         assert!(is_out_of_range(&error, (Quantity::Weight, 1, value)), "{error}");
     }
-    let bipolar = SparseSpec { polarity: Polarity::Bipolar, ..sparse_spec(64) };
     for value in BAD_BIPOLAR {
-        let error = core(SparseLayer::from_weights(bipolar.clone(), &[-1.0, 1.0, value]));
+        let error = core(sparse_of(64).bipolar().weights(&[-1.0, 1.0, value]).build());
         assert!(is_out_of_range(&error, (Quantity::Weight, 2, value)), "{error}");
     }
 }
@@ -205,7 +198,7 @@ fn inputs_of_a_sample() {
         assert_eq!(core(sparse().counts(&values, 7)), expected);
         assert_eq!(core(sparse().forward(&values, 7)), expected);
     }
-    let bipolar = DenseLayer::random(spec(3, 2, 100, Polarity::Bipolar)).unwrap();
+    let bipolar = dense_of(3, 2, 100).bipolar().build().unwrap();
     for value in BAD_BIPOLAR {
         let error = core(bipolar.counts(&[-1.0, value, 1.0], 7));
         assert!(is_out_of_range(&error, (Quantity::Value, 1, value)), "{error}");
@@ -228,18 +221,17 @@ fn inputs_of_a_batch() {
             assert!(is_out_of_range(&error, (Quantity::Value, 4, value)), "{error}");
         }
     }
-    assert_eq!(dense().counts_batch(&[], 7), Ok(vec![]));
-    assert_eq!(sparse().counts_batch(&[], 7), Ok(vec![]));
-    assert_eq!(dense().forward_batch(&[], 7), Ok(vec![]));
+    assert!(is_empty(dense().counts_batch(&[], 7)));
+    assert!(is_empty(sparse().counts_batch(&[], 7)));
+    assert!(is_empty(dense().forward_batch(&[], 7)));
 }
 
 /// A layer may have more inputs than a sample of it would fit; no samples of it do.
 #[test]
 fn no_samples_take_no_memory() {
     let connections = Connections::from_rows([[0]], 1 << 32).unwrap();
-    let spec = SparseSpec { connections, length: length(1 << 20), ..sparse_spec(1) };
-    let layer = SparseLayer::random(spec).unwrap();
-    assert_eq!(layer.counts_batch(&[], 7), Ok(vec![]));
+    let layer = StreamLayer::sparse(connections).length(1 << 20).build().unwrap();
+    assert!(is_empty(layer.counts_batch(&[], 7)));
 }
 
 #[test]
@@ -248,9 +240,10 @@ fn samples_past_the_last_row() {
     let x = [0.1, 0.5, 0.9, 0.2, 0.4, 0.6];
     assert_eq!(dense().counts_batch(&x[..3], last).unwrap().len(), 2);
     let (what, limit) = (Quantity::Row, 1 << 32);
-    let past = CoreError::TooLarge { what, actual: limit + 1, limit };
+    let past = CoreError::TooLarge { what, actual: limit, limit: limit - 1 };
     assert_eq!(core(dense().counts_batch(&x, last)), past);
     assert_eq!(core(sparse().counts_batch(&x, last)), past);
+    let past = CoreError::TooLarge { what, actual: limit + 1, limit };
     assert_eq!(core(encode_inputs(&x, 3, length(64), Polarity::Unipolar, last)), past);
 }
 
@@ -277,37 +270,39 @@ fn encoded_inputs() {
     let (dense, sparse) = (dense(), sparse());
     let both = |streams| [dense.counts_encoded(streams), sparse.counts_encoded(streams)].map(core);
     assert_eq!(both(&other_length), [length_error.clone(), length_error.clone()]);
-    assert_eq!(both(&two_and_a_bit), [ragged(7), ragged(7)]);
+    let words = CoreError::Ragged { what: Quantity::Words, actual: 14, divisor: 6 };
+    assert_eq!(both(&two_and_a_bit), [words.clone(), words]);
     assert_eq!(both(&dirty), [tail_error.clone(), tail_error]);
     assert_eq!(core(dense.forward_encoded(&other_length)), length_error);
-    assert_eq!(dense.counts_encoded(&StreamMatrix::zeros(0, length(100)).unwrap()), Ok(vec![]));
+    assert!(is_empty(dense.counts_encoded(&StreamMatrix::zeros(0, length(100)).unwrap())));
 }
 
 #[test]
 fn layers_with_shared_sequences() {
-    let shape = DenseShape::new(2, 3, length(16), Polarity::Unipolar).unwrap();
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
-    for counting in [Counting::Tables, Counting::Bits] {
-        let layer = |weights: &[f64]| SequenceLayer::with_counting(shape, pairing, weights, counting);
-        assert_eq!(core(layer(&[0.5; 5])), mismatch(Quantity::Weights, 6, 5));
-        let error = core(layer(&[0.5, 0.5, 0.5, f64::NAN, 0.5, 0.5]));
+    let layer = |pairing, method| dense_of(2, 3, 16).sequences(pairing).method(method);
+    for method in [CountMethod::Tables, CountMethod::Bits] {
+        let with = |weights: &[f64]| layer(pairing, method).weights(weights).build();
+        assert_eq!(core(with(&[0.5; 5])), mismatch(Quantity::Weights, 6, 5));
+        let error = core(with(&[0.5, 0.5, 0.5, f64::NAN, 0.5, 0.5]));
         assert!(is_out_of_range(&error, (Quantity::Weight, 3, f64::NAN)), "{error}");
-        let layer = layer(&[0.5; 6]).unwrap();
+        let layer = with(&[0.5; 6]).unwrap();
         let ragged = CoreError::Ragged { what: Quantity::Inputs, actual: 3, divisor: 2 };
-        assert_eq!(core(layer.counts(&[0.5; 3])), ragged);
-        let error = core(layer.forward(&[0.5, 1.5]));
+        assert_eq!(core(layer.counts_batch(&[0.5; 3], 0)), ragged);
+        let error = core(layer.forward(&[0.5, 1.5], 0));
         assert!(is_out_of_range(&error, (Quantity::Value, 1, 1.5)), "{error}");
-        assert_eq!(layer.counts(&[]), Ok(vec![]));
+        assert!(is_empty(layer.counts_batch(&[], 0)));
     }
-    let too_large = |pairing, counting| {
-        let error = core(SequenceLayer::with_counting(shape, pairing, &[0.5; 6], counting));
+    let too_large = |pairing, method| {
+        let error = core(layer(pairing, method).build());
         assert!(matches!(error, CoreError::TooLarge { .. }), "{error}");
     };
-    too_large(Pairing { sharing: Sharing::OnePerStream, ..pairing }, Counting::Tables);
+    too_large(Pairing { sharing: Sharing::OnePerStream, ..pairing }, CountMethod::Tables);
     let ramp = Sequence::Ramp(Ramp::new(Width::EIGHT));
-    too_large(Pairing { weights: ramp, sharing: Sharing::OnePerInput, ..pairing }, Counting::Bits);
+    too_large(Pairing { weights: ramp, sharing: Sharing::OnePerInput, ..pairing }, CountMethod::Bits);
     let wide = Sequence::Ramp(Ramp::new(Width::new(20).unwrap()));
-    too_large(Pairing { weights: wide, ..pairing }, Counting::Tables);
+    too_large(Pairing { weights: wide, ..pairing }, CountMethod::Tables);
+    assert_eq!(core(dense_of(2, 3, 16).max_batch(0).build()), CoreError::Zero(Quantity::Samples));
 }
 
 #[test]

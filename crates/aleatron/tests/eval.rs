@@ -1,12 +1,13 @@
 //! Evaluations: figures that are known, bars that must hold, stopping and going on, and faults by name.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
-use aleatron::core::generator::{Sharing, Warning, Width};
 use aleatron::data::Dataset;
-use aleatron::eval::multiplier::{MAP_SIDE, MultiplierError, Operand};
-use aleatron::eval::{Evaluation, GeneratorSpec, Plan, evaluate};
-use aleatron::network::Network;
-use std::ops::ControlFlow;
+use aleatron::eval::multiplier::{MAP_SIDE, MultiplierStats, Operand};
+use aleatron::eval::{Evaluation, Plan, evaluate};
+use aleatron::generator::{Sharing, Warning, Width};
+use aleatron::network::{Activation, Arithmetic, FeatureMap, FeatureRange, Layer, Network};
+use aleatron::{Cancel, Error, Polarity};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn plan(generators: &[&str], lengths: &[usize]) -> Plan {
     let generators = generators.iter().map(|text| text.parse().unwrap()).collect();
@@ -15,7 +16,7 @@ fn plan(generators: &[&str], lengths: &[usize]) -> Plan {
 
 fn run(plan: &Plan) -> Evaluation {
     let network = Network::digits_noise_aware().unwrap();
-    evaluate(&network, &Dataset::digits_test(), plan, None, |_| ControlFlow::Continue(())).unwrap()
+    evaluate(&network, &Dataset::digits_test(), plan, None, Cancel::NEVER, |_| ()).unwrap()
 }
 
 /// What does not depend on how fast the machine is.
@@ -33,7 +34,9 @@ fn the_bars_hold() {
     assert_eq!(evaluation.cells.len(), 4 + 3 * 4);
     let sobol = evaluation.rows_of("sobol");
     assert!(sobol[0].accuracy.mean >= 0.9 && sobol[1].accuracy.mean >= evaluation.float_accuracy - 0.01);
-    assert!(evaluation.shortest_within("sobol", 1.0).unwrap() <= 32);
+    assert!(evaluation.shortest_within("sobol", 1.0).unwrap().unwrap() <= 32);
+    let unknown = evaluation.shortest_within("foo", 1.0).unwrap_err().to_string();
+    assert_eq!(unknown, "\"foo\" was not evaluated; the generators are sobol, bernoulli");
     // Half the cycles for at most half a point, with one margin for all.
     for row in evaluation.rows().iter().filter(|row| row.length >= 64) {
         let stop = row.early.iter().find(|stop| stop.margin == 3.0).unwrap();
@@ -73,65 +76,107 @@ fn cells_add_up() {
     }
 }
 
+/// Runs a plan until `limit` pieces have begun.
+fn stopped(plan: &Plan, checkpoint: Option<Evaluation>, limit: usize) -> Evaluation {
+    let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
+    let calls = AtomicUsize::new(0);
+    let is_over = || calls.load(Ordering::Relaxed) > limit;
+    evaluate(&network, &data, plan, checkpoint, Cancel::when(&is_over), |_| {
+        calls.fetch_add(1, Ordering::Relaxed);
+    })
+    .unwrap()
+}
+
 #[test]
 fn an_evaluation_that_was_stopped_goes_on_where_it_was() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let plan = plan(&["bernoulli", "sobol"], &[8, 16]);
-    let mut calls = 0;
-    let stop_at = |limit| {
-        move |_: aleatron::eval::Progress<'_>| {
-            calls += 1;
-            if calls > limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    };
-    let part = evaluate(&network, &data, &plan, None, stop_at(9)).unwrap();
+    let part = stopped(&plan, None, 9);
     assert!(!part.is_complete() && !part.cells.is_empty());
-    let json = part.to_json().unwrap();
-    let part: Evaluation = serde_json::from_str(&json).unwrap();
+    assert_eq!(part.cells.len() + part.unfinished, 8);
+    let part = Evaluation::from_json(&part.to_json().unwrap()).unwrap();
     let kept = part.cells.len();
     let mut seen = Vec::new();
-    let whole = evaluate(&network, &data, &plan, Some(part.clone()), |progress| {
+    let whole = evaluate(&network, &data, &plan, Some(part.clone()), Cancel::NEVER, |progress| {
         seen.push(progress.done);
         assert_eq!(progress.total, 8);
-        ControlFlow::Continue(())
     })
     .unwrap();
     assert!(whole.is_complete());
     assert_eq!(seen.first(), Some(&kept));
-    assert_eq!(whole.cells[..kept], part.cells);
+    assert!(part.cells.iter().all(|cell| whole.cells.contains(cell)));
     assert_eq!(timeless(whole), timeless(run(&plan)));
 
     let message = |plan: &Plan, network: &Network| {
-        let part = Some(part.clone());
-        evaluate(network, &data, plan, part, |_| ControlFlow::Continue(())).unwrap_err().to_string()
+        evaluate(network, &data, plan, Some(part.clone()), Cancel::NEVER, |_| ()).unwrap_err().to_string()
     };
-    let wide = Plan { width: Width::new(9).unwrap(), ..plan.clone() };
-    assert_eq!(message(&wide, &network), "the earlier evaluation differs in its settings");
+    let wide = Plan { width: Width::new(9).unwrap().into(), ..plan.clone() };
+    assert_eq!(message(&wide, &network), "the checkpoint differs in its settings");
+    let integer = Plan { arithmetic: Arithmetic::Integer, ..plan.clone() };
+    assert_eq!(message(&integer, &network), "the checkpoint differs in its settings");
     let plain = Network::digits_plain().unwrap();
-    assert_eq!(message(&plan, &plain), "the earlier evaluation differs in the network");
+    assert_eq!(message(&plan, &plain), "the checkpoint differs in the network");
+}
+
+/// Nothing that was finished is lost, whatever is asked for next, and however often it is interrupted.
+#[test]
+fn checkpoints_grow() {
+    let keys = |evaluation: &Evaluation| -> Vec<(String, usize, u64)> {
+        evaluation.cells.iter().map(|cell| (cell.generator.clone(), cell.length, cell.seed)).collect()
+    };
+    let first = run(&plan(&["sobol", "lfsr:1+lfsr:2"], &[8, 16]));
+    assert!(first.cells.len() == 4 && !first.warnings.is_empty());
+    // Another generator and another length, interrupted at once.
+    let next = Plan { seeds: 2, ..plan(&["bernoulli"], &[32, 16]) };
+    let second = stopped(&next, Some(first.clone()), 0);
+    assert_eq!((keys(&second), second.unfinished), (keys(&first), 4));
+    assert_eq!(second.warnings, first.warnings);
+    // Interrupted again, later.
+    let third = stopped(&next, Some(second), 12);
+    assert!(third.cells.len() > 4 && third.unfinished > 0, "{} {}", third.cells.len(), third.unfinished);
+    let done = stopped(&next, Some(third), usize::MAX);
+    assert!(done.is_complete());
+    assert_eq!(done.cells.len(), 8);
+    assert_eq!(done.plan.lengths, [8, 16, 32]);
+    assert_eq!(done.plan.generators, ["bernoulli", "sobol", "lfsr:1+lfsr:2"]);
+    // Cells of the first plan are as they were, and rows of all are shown.
+    assert!(first.cells.iter().all(|cell| done.cells.contains(cell)));
+    assert_eq!(done.rows().len(), 2 + 2 + 2);
+    // More seeds of the same.
+    let more = stopped(&Plan { seeds: 3, ..next.clone() }, Some(done.clone()), usize::MAX);
+    assert_eq!(more.cells.len(), 10);
+    // Fewer lengths of the same: nothing to do, nothing lost.
+    let fewer = stopped(&plan(&["sobol"], &[8]), Some(more.clone()), 0);
+    assert!(fewer.is_complete());
+    assert_eq!(fewer.cells.len(), 10);
 }
 
 #[test]
-fn generators_are_read_and_written() {
-    for text in ["bernoulli", "lfsr", "sobol", "halton", "vdc", "ramp", "sobol:3+lfsr:9", "vdc+halton:5"] {
-        let spec: GeneratorSpec = text.parse().unwrap();
-        assert_eq!(spec.to_string(), text);
-    }
-    assert_eq!(" SOBOL ".parse::<GeneratorSpec>().unwrap(), GeneratorSpec::SOBOL);
-    let message = |text: &str| text.parse::<GeneratorSpec>().unwrap_err().to_string();
-    assert!(message("sobl").contains("use one of bernoulli, lfsr, sobol"), "{}", message("sobl"));
-    assert!(message("sobol:x+ramp").contains("not a number"));
-    assert!(message("ramp:3+vdc").contains("takes no parameter"));
-    let far: GeneratorSpec = "sobol:1+sobol:5000".parse().unwrap();
-    let error = far.generator(0, Width::EIGHT, Sharing::OneForAll).unwrap_err();
-    assert_eq!(error.to_string(), "Sobol dimension is 5000, the most is 1111");
+fn checkpoints_are_checked() {
+    let json = run(&plan(&["sobol"], &[8])).to_json().unwrap();
+    assert!(Evaluation::from_json(&json).is_ok());
+    let refused = |from: &str, to: &str| {
+        assert!(json.contains(from), "{from}");
+        Evaluation::from_json(&json.replacen(from, to, 1)).unwrap_err().to_string()
+    };
+    let accuracy = json.lines().find(|line| line.trim_start().starts_with("\"accuracy\":")).unwrap().trim();
+    assert!(refused(accuracy, "\"accuracy\": 17.0,").contains("its accuracy is 17, not in [0, 1]"));
+    assert!(refused(accuracy, "\"accuracy\": 0.5,").contains("its confusion matrix says"));
+    assert!(refused("\"generator\": \"sobol\"", "\"generator\": \"sobl\"").contains("is not a generator"));
+    assert!(refused("\"length\": 8", "\"length\": 0").contains("stream length must be at least 1"));
+    assert!(refused("\"cells\"", "\"sells\"").contains("unknown field"));
+    assert!(Evaluation::from_json("{}").is_err() && Evaluation::from_json("").is_err());
 }
 
 #[test]
 fn plans_that_cannot_be_run_say_why() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let message = |plan: Plan, data: &Dataset| {
-        evaluate(&network, data, &plan, None, |_| ControlFlow::Continue(())).unwrap_err().to_string()
+        let mut ran = false;
+        let error =
+            evaluate(&network, data, &plan, None, Cancel::NEVER, |_| ran = true).unwrap_err().to_string();
+        assert!(!ran, "found out too late: {error}");
+        error
     };
     assert_eq!(
         message(Plan { lengths: vec![], ..Plan::default() }, &data),
@@ -139,8 +184,21 @@ fn plans_that_cannot_be_run_say_why() {
     );
     assert_eq!(message(Plan { seeds: 0, ..Plan::default() }, &data), "seeds: at least one is needed");
     assert_eq!(message(plan(&["sobol"], &[8, 0]), &data), "stream length must be at least 1");
-    let nan = Plan { margins: vec![f64::NAN], ..Plan::default() };
-    assert_eq!(message(nan, &data), "the confidence margin is NaN, not a number from 0 on");
+    assert_eq!(
+        message(plan(&["sobol"], &[8, 99_999_999_999]), &data),
+        "stream length is 99999999999, the most is 17179869184"
+    );
+    for margin in [f64::NAN, f64::INFINITY, -1.0] {
+        let error = message(Plan { margins: vec![margin], ..Plan::default() }, &data);
+        assert_eq!(error, format!("the margin is {margin}, not a finite number from 0 on"));
+    }
+    let far = message(plan(&["bernoulli", "sobol:1+sobol:5000"], &[8]), &data);
+    assert_eq!(far, "Sobol dimension is 5000, the most is 1111");
+    let many = Plan { sharing: Sharing::OnePerStream, ..plan(&["sobol"], &[8]) };
+    assert_eq!(message(many, &data), "Sobol dimension is 8192, the most is 1111");
+    let mut layers = plan(&["sobol"], &[8]);
+    layers.layers.insert("last".into(), "length=4".parse().unwrap());
+    assert_eq!(message(layers, &data), "there is no layer \"last\"; the layers are hidden, output");
     let narrow = Dataset::new("narrow", 2, vec![0.0; 4], vec![0, 1]).unwrap();
     assert_eq!(message(Plan::default(), &narrow), "the samples have 2 features, the network takes 64");
     let strange = Dataset::new("strange", 64, vec![0.0; 128], vec![0, 10]).unwrap();
@@ -152,17 +210,129 @@ fn plans_that_cannot_be_run_say_why() {
 
 #[test]
 fn bad_pairs_warn_once() {
-    let evaluation = run(&plan(&["lfsr:1+lfsr:113", "sobol:4+sobol:4"], &[8, 16]));
+    let evaluation = run(&plan(&["lfsr:1+lfsr:113", "sobol:4+sobol:4"], &[255, 256]));
     assert_eq!(evaluation.warnings.len(), 2, "{:?}", evaluation.warnings);
     assert!(
         evaluation.warnings[0]
-            .starts_with("lfsr:1+lfsr:113: the LFSRs of inputs and weights are 10 steps apart")
+            .starts_with("lfsr:1+lfsr:113: the LFSRs of inputs and weights, of 8 bits, are 10 steps apart")
     );
     assert!(evaluation.warnings[1].contains("share one sequence (Sobol 8 bits, dimension 4)"));
+    let cut = run(&Plan { width: Width::EIGHT.into(), ..plan(&["ramp"], &[16]) });
+    assert!(
+        cut.warnings[0].contains("streams of 16 bits end before the period of 256"),
+        "{:?}",
+        cut.warnings
+    );
 }
 
-fn errors(x: &str, y: &str, length: usize) -> MultiplierError {
-    MultiplierError::of(x.parse().unwrap(), y.parse().unwrap(), length).unwrap()
+/// Layers may differ in all settings, and looks on the way come as far in each.
+#[test]
+fn layers_with_settings_of_their_own() {
+    let same = run(&plan(&["sobol"], &[32]));
+    let with = |settings: &str| {
+        let mut plan = plan(&["sobol"], &[32]);
+        plan.layers.insert("output".into(), settings.parse().unwrap());
+        run(&plan)
+    };
+    assert_eq!(with("length=32,generator=sobol").cells[0].confusion, same.cells[0].confusion);
+    let longer = with("length=128");
+    assert_eq!(longer.plan.layers["output"], "length=128");
+    assert_ne!(longer.cells[0].layers, same.cells[0].layers);
+    // 64 x 64 products of 32 bits and 64 x 10 of 128.
+    let products = longer.cells[0].bit_macs_per_second / longer.cells[0].samples_per_second;
+    assert!((products - (4096.0 * 32.0 + 640.0 * 128.0)).abs() < 1e-3, "{products}");
+    // A seeded generator in one layer is run for all seeds.
+    assert_eq!(with("generator=bernoulli").cells.len(), 3);
+}
+
+#[test]
+fn both_arithmetics_can_be_judged() {
+    let float = run(&plan(&["sobol", "bernoulli"], &[64]));
+    let integer = run(&Plan { arithmetic: Arithmetic::Integer, ..plan(&["sobol", "bernoulli"], &[64]) });
+    assert_eq!(integer.plan.arithmetic, "integer");
+    for (a, b) in float.rows().iter().zip(integer.rows()) {
+        assert!((a.accuracy.mean - b.accuracy.mean).abs() <= 0.003 + 1e-9, "{a:?} {b:?}");
+    }
+    assert_ne!(float.cells[0].layers, integer.cells[0].layers);
+}
+
+/// Where the outcome is certain, stopping loses nothing: the class at the end is the one that was certain.
+#[test]
+fn certainty_never_loses() {
+    let evaluation = run(&plan(&["sobol", "bernoulli"], &[16, 128]));
+    for cell in &evaluation.cells {
+        let certain = cell.certain.unwrap();
+        assert!(
+            certain.mean_cycles <= cell.length as f64 && certain.mean_cycles >= cell.length as f64 / 16.0
+        );
+        assert_eq!(certain.stopped > 0.0, certain.mean_cycles < cell.length as f64);
+    }
+    // A network of one product per class, whose inputs settle it soon.
+    let layer = Layer::new("a", 1, vec![1.0, 0.0]).with_polarity(Polarity::Unipolar);
+    let network = |activation| {
+        Network::new("n", FeatureMap::IDENTITY, vec![layer.clone().with_activation(activation)]).unwrap()
+    };
+    let data = Dataset::new("d", 1, vec![1.0, 0.9, 0.0], vec![0, 0, 0]).unwrap();
+    let plan = plan(&["sobol"], &[64]);
+    let judge = |network: Network| {
+        evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap().cells.remove(0)
+    };
+    let cell = judge(network(Activation::Identity));
+    // A stream of ones leads by more than what is left after half of it; one of zeros ends in a tie, which is never certain.
+    let certain = cell.certain.unwrap();
+    assert!(certain.stopped == 2.0 / 3.0 && certain.mean_cycles >= (36.0 + 36.0 + 64.0) / 3.0, "{certain:?}");
+    assert_eq!(cell.accuracy, 1.0);
+    assert!(judge(network(Activation::Relu)).certain.is_none());
+}
+
+#[test]
+fn clipped_features_are_counted() {
+    let network = Network::new("n", FeatureMap::IDENTITY, vec![Layer::new("a", 1, vec![1.0])]).unwrap();
+    let data = Dataset::new("d", 1, vec![2.0, -0.5, -3.0], vec![1, 0, 0]).unwrap();
+    let judge = |range| {
+        let plan = Plan { range, ..plan(&["sobol"], &[16]) };
+        evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ())
+    };
+    assert!(matches!(judge(FeatureRange::Check), Err(Error::Feature { sample: 0, feature: 0, .. })));
+    let clipped = judge(FeatureRange::Clip).unwrap();
+    assert_eq!((clipped.cells[0].clipped, clipped.cells[0].accuracy, clipped.float_accuracy), (2, 1.0, 1.0));
+    assert!(clipped.to_string().contains("clipped: 2 features outside"), "{clipped}");
+}
+
+#[test]
+fn tables_fit_their_width() {
+    let evaluation = run(&plan(&["sobol", "bernoulli"], &[8, 256]));
+    let wide = evaluation.to_string();
+    for heading in [
+        "generator",
+        "bits",
+        "accuracy %",
+        "agrees %",
+        "early cycles",
+        "points lost",
+        "samples/s",
+        "bit-MAC/s",
+        "layer errors",
+    ] {
+        assert!(wide.contains(heading), "{heading} is missing:\n{wide}");
+    }
+    for width in [20, 40, 60, 80, 100, 120] {
+        let text = evaluation.text(width);
+        let table: Vec<&str> = text.lines().skip(2).take(6).collect();
+        let longest = table.iter().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= width.max(48), "{width}: {longest}\n{text}");
+        assert!(text.contains("accuracy %") && text.contains("sobol: within one point"), "{text}");
+    }
+    // At chance level nothing is lost by stopping: that is not worth a figure.
+    let row = evaluation.rows_of("bernoulli")[0].clone();
+    assert!(!evaluation.has_early(&row) || row.accuracy.mean > evaluation.float_accuracy - 0.05);
+    let lines = evaluation.to_csv();
+    assert_eq!(lines.lines().count(), 1 + evaluation.cells.len());
+    assert!(lines.starts_with("generator,length,seed,accuracy,agreement,"), "{lines}");
+}
+
+fn errors(x: &str, y: &str, length: usize) -> MultiplierStats {
+    MultiplierStats::of(x.parse().unwrap(), y.parse().unwrap(), length).unwrap()
 }
 
 #[test]

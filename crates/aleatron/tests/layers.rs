@@ -1,33 +1,33 @@
 //! What layers promise: the known answers, and that neither batches, nor how inputs come, nor threads change a bit.
 #![allow(clippy::unwrap_used)]
 
-use aleatron::core::golden::{Answer, answers, dense_input};
-use aleatron::core::{reference, weights};
-use aleatron::layer::{DenseSpec, SparseSpec, encode_inputs};
+use aleatron::backend::{Backend, Batch, PoolBackend, PrepareOptions, Split};
+use aleatron::golden::{Answer, answers, dense_input};
 use aleatron::{
-    Connections, DenseLayer, DenseShape, LayerIndex, Length, Polarity, SampleSeed, SparseLayer, StreamMatrix,
-    set_num_threads,
+    Cancel, Connections, CoreError, Error, LayerBuilder, LayerIndex, Polarity, SampleSeed, StreamLayer,
+    encode_inputs, reference, set_num_threads,
 };
+use aleatron_core::{Weights, weights};
+use aleatron_cpu::CpuBackend;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 
 const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
 
-fn spec(n: usize, m: usize, bits: usize, polarity: Polarity) -> DenseSpec {
-    let shape = DenseShape::new(n, m, Length::new(bits).unwrap(), polarity).unwrap();
-    DenseSpec { shape, seed: 24_301, layer: LayerIndex::ALONE }
+/// A dense layer of Bernoulli streams.
+fn dense(n: usize, m: usize, bits: usize, polarity: Polarity) -> LayerBuilder {
+    StreamLayer::dense(n, m).length(bits).polarity(polarity)
 }
 
-fn sparse_spec(dense: &DenseSpec, mask: &[bool]) -> SparseSpec {
-    SparseSpec {
-        connections: Connections::from_mask(mask, dense.shape.n_inputs()).unwrap(),
-        length: dense.shape.length(),
-        polarity: dense.shape.polarity(),
-        seed: dense.seed,
-        layer: dense.layer,
-    }
+/// The sparse layer with the connections of a mask.
+fn sparse(n: usize, mask: &[bool], bits: usize, polarity: Polarity) -> LayerBuilder {
+    StreamLayer::sparse(Connections::from_mask(mask, n).unwrap()).length(bits).polarity(polarity)
+}
+
+fn streams(layer: &StreamLayer) -> Vec<u64> {
+    layer.weight_streams().unwrap().into_words()
 }
 
 /// Numbers all over the interval of a polarity, its ends among them.
@@ -43,7 +43,7 @@ fn dense_layers_give_the_known_answers() {
         else {
             continue;
         };
-        let layer = DenseLayer::new(n_inputs, n_neurons, length, weight_seed).unwrap();
+        let layer = StreamLayer::dense(n_inputs, n_neurons).length(length).seed(weight_seed).build().unwrap();
         let x: Vec<f64> = (0..n_inputs).map(dense_input).collect();
         let seed = SampleSeed::new(input_seed).starting_at(sample);
         assert_eq!(layer.counts(&x, seed).unwrap(), counts);
@@ -63,9 +63,9 @@ fn random_weights_are_the_known_ones() {
     for answer in answers().unwrap() {
         let Answer::Weight { seed, neuron, input, value } = answer else { continue };
         let (n, m) = (input as usize + 2, neuron as usize + 2);
-        let layer = DenseLayer::new(n, m, 1, seed).unwrap();
+        let layer = StreamLayer::dense(n, m).length(1).seed(seed).build().unwrap();
         assert_eq!(layer.weights()[neuron as usize * n + input as usize], value);
-        let bipolar = DenseLayer::random(DenseSpec { seed, ..spec(n, m, 1, Polarity::Bipolar) }).unwrap();
+        let bipolar = dense(n, m, 1, Polarity::Bipolar).seed(seed).build().unwrap();
         assert_eq!(bipolar.weights()[neuron as usize * n + input as usize], 2.0 * value - 1.0);
         checked += 1;
     }
@@ -77,7 +77,7 @@ fn random_weights_are_the_known_ones() {
 fn a_sample_of_a_batch_is_the_single_call_of_its_row() {
     for polarity in POLARITIES {
         let (n, m, samples) = (7, 5, 6);
-        let layer = DenseLayer::random(spec(n, m, 300, polarity)).unwrap();
+        let layer = dense(n, m, 300, polarity).build().unwrap();
         let x = values(n * samples, polarity);
         let batch = layer.counts_batch(&x, 9).unwrap();
         for (s, (x, counts)) in x.chunks(n).zip(batch.chunks(m)).enumerate() {
@@ -94,7 +94,7 @@ fn a_sample_of_a_batch_is_the_single_call_of_its_row() {
 #[test]
 fn pieces_of_a_large_batch_meet() {
     let (n, samples) = (4, 9);
-    let layer = DenseLayer::new(n, 2, 4_000_000, 3).unwrap();
+    let layer = StreamLayer::dense(n, 2).length(4_000_000).seed(3).build().unwrap();
     let x = values(n * samples, Polarity::Unipolar);
     let singles: Vec<u64> = (0..samples)
         .flat_map(|s| {
@@ -107,17 +107,15 @@ fn pieces_of_a_large_batch_meet() {
 
 #[test]
 fn the_layer_index_changes_every_stream() {
-    let layers = [0, 1, 2].map(|index| {
-        let layer = LayerIndex::new(index).unwrap();
-        DenseLayer::random(DenseSpec { layer, ..spec(6, 4, 256, Polarity::Unipolar) }).unwrap()
-    });
+    let make = |index| dense(6, 4, 256, Polarity::Unipolar).at(LayerIndex::new(index).unwrap());
+    let layers = [0, 1, 2].map(|index| make(index).build().unwrap());
     let x = values(6, Polarity::Unipolar);
     let weights = layers.each_ref().map(|layer| layer.weights().to_vec());
     assert!(weights[0] != weights[1] && weights[1] != weights[2], "random weights differ");
     // Also with the same weights, the streams of weights differ, and so do those of inputs: a layer of ones counts them.
-    let ones = layers.each_ref().map(|layer| {
-        let mut layer = DenseLayer::from_weights(*layer.spec(), &weights[0]).unwrap();
-        let streams = layer.weight_streams().to_vec();
+    let ones = [0, 1, 2].map(|index| {
+        let mut layer = make(index).weights(&weights[0]).build().unwrap();
+        let streams = streams(&layer);
         layer.set_weights(&[1.0; 24]).unwrap();
         (streams, layer.counts(&x, 7).unwrap())
     });
@@ -128,27 +126,30 @@ fn the_layer_index_changes_every_stream() {
 }
 
 #[test]
-fn new_is_the_unipolar_random_layer_on_its_own() {
-    let layer = DenseLayer::new(9, 4, 70, 5).unwrap();
-    let same = DenseLayer::random(DenseSpec { seed: 5, ..spec(9, 4, 70, Polarity::Unipolar) }).unwrap();
-    assert_eq!(layer.spec(), same.spec());
-    assert_eq!(layer.weights(), same.weights());
-    assert_eq!(layer.weight_streams(), same.weight_streams());
+fn a_layer_is_unipolar_random_and_on_its_own_unless_told() {
+    let layer = StreamLayer::dense(9, 4).seed(5).build().unwrap();
+    assert_eq!((layer.spec().polarity(), layer.spec().length().bits()), (Polarity::Unipolar, 1024));
+    assert_eq!(layer.spec().index(), LayerIndex::ALONE);
     let mut row = [0.0; 9];
     weights::fill_row(5, LayerIndex::ALONE, 3, Polarity::Unipolar, &mut row);
     assert_eq!(layer.weights()[27..], row);
+    let given = StreamLayer::dense(9, 4).seed(5).weights(layer.weights()).build().unwrap();
+    assert_eq!(streams(&given), streams(&layer));
+    assert_ne!(
+        streams(&StreamLayer::dense(9, 4).seed(6).weights(layer.weights()).build().unwrap()),
+        streams(&layer)
+    );
 }
 
 #[test]
 fn extreme_values_are_exact() {
     for bits in [1, 63, 64, 65, 1000] {
         let layer =
-            DenseLayer::from_weights(spec(3, 2, bits, Polarity::Unipolar), &[1.0, 1.0, 1.0, 0.0, 1.0, 0.0]);
-        let layer = layer.unwrap();
+            dense(3, 2, bits, Polarity::Unipolar).weights(&[1.0, 1.0, 1.0, 0.0, 1.0, 0.0]).build().unwrap();
         assert_eq!(layer.forward(&[1.0; 3], 1).unwrap(), [3.0, 1.0]);
         assert_eq!(layer.forward(&[0.0; 3], 1).unwrap(), [0.0, 0.0]);
-        let layer = DenseLayer::from_weights(spec(2, 2, bits, Polarity::Bipolar), &[1.0, -1.0, -1.0, -1.0]);
-        assert_eq!(layer.unwrap().forward(&[-1.0, 1.0], 1).unwrap(), [-2.0, 0.0]);
+        let layer = dense(2, 2, bits, Polarity::Bipolar).weights(&[1.0, -1.0, -1.0, -1.0]).build().unwrap();
+        assert_eq!(layer.forward(&[-1.0, 1.0], 1).unwrap(), [-2.0, 0.0]);
     }
 }
 
@@ -163,15 +164,14 @@ proptest! {
 
     #[test]
     fn layers_count_what_the_reference_counts((n, m, samples, bits, polarity) in shapes(), seed: u64) {
-        let layer = DenseLayer::random(spec(n, m, bits, polarity)).unwrap();
+        let layer = dense(n, m, bits, polarity).build().unwrap();
         let x = values(n * samples, polarity);
-        let length = layer.shape().length();
-        let streams = encode_inputs(&x, n, length, polarity, seed).unwrap();
-        let weights = StreamMatrix::from_words(layer.weight_streams().to_vec(), n * m, length).unwrap();
+        let streams = encode_inputs(&x, n, layer.spec().length(), polarity, seed).unwrap();
         let counts = layer.counts_batch(&x, seed).unwrap();
-        prop_assert_eq!(&counts, &reference::dense_counts(layer.shape(), &weights, &streams));
+        let weights = layer.weight_streams().unwrap();
+        prop_assert_eq!(&counts, &reference::counts(layer.spec(), &weights, &streams));
         prop_assert_eq!(&layer.counts_encoded(&streams).unwrap(), &counts);
-        let decoded: Vec<f64> = counts.iter().map(|&count| layer.shape().decode(count)).collect();
+        let decoded: Vec<f64> = counts.iter().map(|&count| polarity.decode(count, n, layer.spec().length())).collect();
         prop_assert_eq!(&layer.forward_batch(&x, seed).unwrap(), &decoded);
         prop_assert_eq!(&layer.forward_encoded(&streams).unwrap(), &decoded);
         prop_assert_eq!(&layer.decode(&counts), &decoded);
@@ -182,7 +182,7 @@ proptest! {
     fn splitting_a_batch_changes_nothing(
         (n, m, samples, bits, polarity) in shapes(), cuts in vec(1..5usize, 1..12), first in 0..u32::MAX - 20, seed: u64,
     ) {
-        let layer = DenseLayer::random(spec(n, m, bits, polarity)).unwrap();
+        let layer = dense(n, m, bits, polarity).build().unwrap();
         let x = values(n * samples, polarity);
         let start = SampleSeed::new(seed).starting_at(first);
         let whole = layer.counts_batch(&x, start).unwrap();
@@ -200,29 +200,28 @@ proptest! {
 
     #[test]
     fn set_weights_makes_the_layer_of_those_weights((n, m, _, bits, polarity) in shapes()) {
-        let spec = spec(n, m, bits, polarity);
         let given = values(n * m, polarity);
-        let fresh = DenseLayer::from_weights(spec, &given).unwrap();
-        let mut changed = DenseLayer::random(spec).unwrap();
+        let fresh = dense(n, m, bits, polarity).weights(&given).build().unwrap();
+        let mut changed = dense(n, m, bits, polarity).build().unwrap();
         changed.set_weights(&given).unwrap();
         prop_assert_eq!(changed.weights(), &given);
-        prop_assert_eq!(changed.weight_streams(), fresh.weight_streams());
+        prop_assert_eq!(streams(&changed), streams(&fresh));
         let x = values(n, polarity);
         prop_assert_eq!(changed.counts(&x, 7).unwrap(), fresh.counts(&x, 7).unwrap());
         // And back: the random weights given as numbers are the random layer.
-        let random = DenseLayer::random(spec).unwrap();
+        let random = dense(n, m, bits, polarity).build().unwrap();
         changed.set_weights(random.weights()).unwrap();
-        prop_assert_eq!(changed.weight_streams(), random.weight_streams());
+        prop_assert_eq!(streams(&changed), streams(&random));
         prop_assert_eq!(changed.counts(&x, 7).unwrap(), random.counts(&x, 7).unwrap());
     }
 
     #[test]
     fn a_fully_connected_sparse_layer_is_the_dense_one((n, m, samples, bits, polarity) in shapes(), seed: u64) {
-        let spec = DenseSpec { seed, layer: LayerIndex::new(3).unwrap(), ..spec(n, m, bits, polarity) };
-        let dense = DenseLayer::random(spec).unwrap();
-        let sparse = SparseLayer::random(sparse_spec(&spec, &vec![true; n * m])).unwrap();
+        let index = LayerIndex::new(3).unwrap();
+        let dense = dense(n, m, bits, polarity).seed(seed).at(index).build().unwrap();
+        let sparse = sparse(n, &vec![true; n * m], bits, polarity).seed(seed).at(index).build().unwrap();
         prop_assert_eq!(sparse.weights(), dense.weights());
-        prop_assert_eq!(sparse.weight_streams(), dense.weight_streams());
+        prop_assert_eq!(streams(&sparse), streams(&dense));
         let x = values(n * samples, polarity);
         prop_assert_eq!(sparse.counts_batch(&x, 7).unwrap(), dense.counts_batch(&x, 7).unwrap());
         prop_assert_eq!(sparse.forward_batch(&x, 7).unwrap(), dense.forward_batch(&x, 7).unwrap());
@@ -233,10 +232,9 @@ proptest! {
     fn a_unipolar_sparse_layer_is_the_dense_one_with_zeros(
         (n, m, samples, bits, _) in shapes(), mask in vec(any::<bool>(), 120), seed: u64,
     ) {
-        let spec = DenseSpec { seed, ..spec(n, m, bits, Polarity::Unipolar) };
         let mask = &mask[..n * m];
-        let sparse = SparseLayer::random(sparse_spec(&spec, mask)).unwrap();
-        let mut dense = DenseLayer::random(spec).unwrap();
+        let sparse = sparse(n, mask, bits, Polarity::Unipolar).seed(seed).build().unwrap();
+        let mut dense = dense(n, m, bits, Polarity::Unipolar).seed(seed).build().unwrap();
         let zeroed: Vec<f64> =
             dense.weights().iter().zip(mask).map(|(&w, &kept)| if kept { w } else { 0.0 }).collect();
         dense.set_weights(&zeroed).unwrap();
@@ -249,33 +247,84 @@ proptest! {
     fn sparse_layers_count_what_the_reference_counts(
         (n, m, samples, bits, polarity) in shapes(), mask in vec(any::<bool>(), 120), seed: u64,
     ) {
-        let spec = sparse_spec(&spec(n, m, bits, polarity), &mask[..n * m]);
-        let mut layer = SparseLayer::random(spec.clone()).unwrap();
-        let given = values(spec.connections.len(), polarity);
+        let make = || sparse(n, &mask[..n * m], bits, polarity);
+        let mut layer = make().build().unwrap();
+        let given = values(layer.weights().len(), polarity);
         layer.set_weights(&given).unwrap();
         prop_assert_eq!(layer.weights(), &given);
-        let fresh = SparseLayer::from_weights(spec.clone(), &given).unwrap();
-        prop_assert_eq!(layer.weight_streams(), fresh.weight_streams());
+        prop_assert_eq!(streams(&layer), streams(&make().weights(&given).build().unwrap()));
 
         let x = values(n * samples, polarity);
-        let streams = encode_inputs(&x, n, spec.length, polarity, seed).unwrap();
-        let words = layer.weight_streams().to_vec();
-        let weights = StreamMatrix::from_words(words, spec.connections.len(), spec.length).unwrap();
-        let expected = reference::sparse_counts(&spec.connections, polarity, &weights, &streams);
+        let inputs = encode_inputs(&x, n, layer.spec().length(), polarity, seed).unwrap();
+        let expected = reference::counts(layer.spec(), &layer.weight_streams().unwrap(), &inputs);
         prop_assert_eq!(&layer.counts_batch(&x, seed).unwrap(), &expected);
-        prop_assert_eq!(&layer.counts_encoded(&streams).unwrap(), &expected);
+        prop_assert_eq!(&layer.counts_encoded(&inputs).unwrap(), &expected);
         let last = SampleSeed::new(seed).starting_at(samples as u32 - 1);
         prop_assert_eq!(&layer.counts(&x[n * (samples - 1)..], last).unwrap(), &expected[m * (samples - 1)..]);
+        prop_assert_eq!(layer.forward_encoded(&inputs).unwrap(), layer.decode(&expected));
     }
+
+    /// Several backends as one: neurons or samples are spread, and nothing changes.
+    #[test]
+    fn pools_count_what_one_backend_counts(
+        (n, m, samples, bits, polarity) in shapes(), mask in vec(any::<bool>(), 120), by_neurons: bool, parts in 1..5usize,
+    ) {
+        let split = if by_neurons { Split::Neurons } else { Split::Samples };
+        let backends = (0..parts).map(|_| Arc::new(CpuBackend::CURRENT) as Arc<dyn Backend>).collect();
+        let pool = PoolBackend::new(backends, split).unwrap();
+        for layer in [dense(n, m, bits, polarity), sparse(n, &mask[..n * m], bits, polarity)] {
+            let layer = layer.build().unwrap();
+            let weights = Weights::new(layer.spec(), layer.weights().to_vec()).unwrap();
+            let pooled = pool.prepare(layer.spec(), &weights, &PrepareOptions::default()).unwrap();
+            let x = values(n * samples, polarity);
+            let seed = SampleSeed::new(3).starting_at(9);
+            let counts = pooled.counts(&Batch::values(&x, seed), Cancel::NEVER).unwrap();
+            prop_assert_eq!(counts, layer.counts_batch(&x, seed).unwrap());
+        }
+    }
+}
+
+/// The errors of a part speak of the whole batch.
+#[test]
+fn pools_name_the_index_in_the_whole_batch() {
+    let backends = (0..3).map(|_| Arc::new(CpuBackend::CURRENT) as Arc<dyn Backend>).collect();
+    let pool = PoolBackend::new(backends, Split::Samples).unwrap();
+    let layer = dense(2, 3, 64, Polarity::Unipolar).build().unwrap();
+    let weights = Weights::new(layer.spec(), layer.weights().to_vec()).unwrap();
+    let pooled = pool.prepare(layer.spec(), &weights, &PrepareOptions::default()).unwrap();
+    let mut x = vec![0.5; 12];
+    x[9] = f64::NAN;
+    let error = pooled.counts(&Batch::values(&x, SampleSeed::default()), Cancel::NEVER).unwrap_err();
+    assert!(matches!(error, CoreError::OutOfRange { index: 9, .. }), "{error}");
+    assert!(PoolBackend::new(vec![], Split::Best).is_err());
+}
+
+/// Cancelled work is an error, and the layer goes on afterwards.
+#[test]
+fn work_can_be_cancelled() {
+    let layer = dense(200, 100, 4096, Polarity::Unipolar).build().unwrap();
+    let asked = AtomicUsize::new(0);
+    let third = || asked.fetch_add(1, Ordering::Relaxed) >= 2;
+    let x = values(200 * 3000, Polarity::Unipolar);
+    let error = layer.count(&Batch::values(&x, SampleSeed::default()), Cancel::when(&third)).unwrap_err();
+    assert!(matches!(error, Error::Core(CoreError::Cancelled)), "{error}");
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    let never = || false;
+    let few = &x[..200 * 2];
+    let counts = layer.count(&Batch::values(few, SampleSeed::default()), Cancel::when(&never)).unwrap();
+    assert_eq!(counts, layer.counts_batch(few, SampleSeed::default()).unwrap());
+    let at_once = || true;
+    let error = dense(2000, 1000, 4096, Polarity::Unipolar).build_unless(Cancel::when(&at_once)).unwrap_err();
+    assert!(matches!(error, Error::Core(CoreError::Cancelled)), "{error}");
 }
 
 /// The number of threads may be set at any time, by anyone, also while layers are made and counted.
 #[test]
 fn threads_change_no_bit() {
     let make = || {
-        let layer = DenseLayer::random(spec(120, 80, 1024, Polarity::Bipolar)).unwrap();
+        let layer = dense(120, 80, 1024, Polarity::Bipolar).build().unwrap();
         let counts = layer.counts_batch(&values(120 * 7, Polarity::Bipolar), 7).unwrap();
-        (layer.weight_streams().to_vec(), counts)
+        (streams(&layer), counts)
     };
     set_num_threads(1).unwrap();
     let expected = make();

@@ -6,11 +6,8 @@
 //! since all seeds are fixed, that was decided once: a test that passes today passes forever unless a bit changes.
 #![allow(clippy::unwrap_used)]
 
-use aleatron::core::{Domain, Overlap, weights};
-use aleatron::layer::DenseSpec;
-use aleatron::{
-    BitStream, Cpu, DenseLayer, DenseShape, LayerIndex, Length, Polarity, StreamAddress, Threshold, gates,
-};
+use aleatron::{BitStream, Cpu, LayerIndex, Length, Polarity, StreamAddress, StreamLayer, Threshold, gates};
+use aleatron_core::{Domain, Overlap, weights};
 
 /// The most standard deviations anything may be off.
 const BOUND: f64 = 4.5;
@@ -183,11 +180,10 @@ fn errors(polarity: Polarity, bits: usize, layers: u64) -> Errors {
     const INPUTS: usize = 16;
     const NEURONS: usize = 32;
     const SAMPLES: usize = 32;
-    let length = Length::new(bits).unwrap();
-    let shape = DenseShape::new(INPUTS, NEURONS, length, polarity).unwrap();
     let (mut ratios, mut biases) = (Vec::new(), Vec::new());
     for seed in 0..layers {
-        let layer = DenseLayer::random(DenseSpec { shape, seed, layer: LayerIndex::ALONE }).unwrap();
+        let layer = StreamLayer::dense(INPUTS, NEURONS).length(bits).polarity(polarity).seed(seed);
+        let layer = layer.build().unwrap();
         let mut inputs = vec![0.0; INPUTS * SAMPLES];
         for (row, sample) in (0..).zip(inputs.chunks_mut(INPUTS)) {
             weights::fill_row(!seed, LayerIndex::ALONE, row, polarity, sample);

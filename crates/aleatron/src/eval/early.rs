@@ -1,13 +1,17 @@
 //! Stopping a sample before its streams end.
 //!
-//! At 8 cycles, and each time the cycles have doubled, a circuit looks at the scores so far. If the best leads the second by
-//! `margin` standard deviations of the counting noise, the sample is done. The first layer's streams just run on from one
-//! look to the next; a later layer's inputs have changed by then, so its streams start over. Both are counted.
+//! Two rules. By **margin**: at 8 cycles, and each time the cycles have doubled, a circuit looks at the scores so far, and if the best
+//! leads the second by some standard deviations of the counting noise, the sample is done. The first layer's streams just run on from
+//! one look to the next; a later layer's inputs have changed by then, so its streams start over. Both are counted. This loses a
+//! little accuracy.
+//!
+//! By **certainty**: all layers but the last run to the end, and the last one stops as soon as no remaining cycle can change which score
+//! is best. This never loses any.
 
-use crate::network::{Layer, Network};
-use aleatron_core::Polarity;
+use crate::network::{Activation, Network};
+use aleatron_core::{LayerSpec, Polarity};
 
-/// What stopping early saves, and what it costs.
+/// What stopping by a margin saves, and what it costs.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EarlyStop {
     /// The lead at which a sample stops, in standard deviations.
@@ -22,8 +26,20 @@ pub struct EarlyStop {
     pub stopped: f64,
 }
 
+/// What stopping where the outcome is certain saves. It costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct CertainStop {
+    /// The mean cycles of a sample in the last layer; the full run takes its length.
+    pub mean_cycles: f64,
+    /// The share of samples that stopped before the end.
+    pub stopped: f64,
+}
+
 /// The fewest cycles after which a circuit looks at its scores.
 const FIRST_LOOK: usize = 8;
+
+/// Parts of a run after which a circuit asks whether the outcome is certain.
+const PARTS: usize = 16;
 
 /// One look at one sample: the class in the lead, and by how many standard deviations.
 #[derive(Debug, Clone, Copy)]
@@ -38,16 +54,70 @@ pub(super) fn looks(length: usize) -> impl Iterator<Item = usize> {
     doubling.take_while(move |&cycles| cycles < length).chain([length])
 }
 
+/// The cycles at which a run of `length` asks whether it is certain: sixteenths of it, but the end.
+pub(super) fn parts(length: usize) -> Vec<usize> {
+    let mut parts: Vec<usize> = (1..PARTS).map(|k| (length * k).div_ceil(PARTS)).collect();
+    parts.retain(|&cycles| cycles < length);
+    parts.dedup();
+    parts
+}
+
 /// The standard deviation of the difference of two scores after one cycle, at most: n products of independent streams
-/// have a variance of at most 1 each (1/4 if unipolar).
+/// have a variance of at most 1 each (1/4 if unipolar). A single score is compared with 0, which has none.
 pub(super) fn noise_of_one_cycle(network: &Network) -> f64 {
-    network.layers().last().map_or(0.0, |layer: &Layer| {
+    network.layers().last().map_or(0.0, |layer| {
         let variance = match layer.polarity() {
             Polarity::Unipolar => 0.25,
             Polarity::Bipolar => 1.0,
         };
-        (2.0 * layer.n_inputs() as f64 * variance).sqrt() * layer.input_scale() * layer.weight_scale()
+        let scores = layer.n_neurons().min(2) as f64;
+        (scores * layer.n_inputs() as f64 * variance).sqrt() * layer.input_scale() * layer.weight_scale()
     })
+}
+
+/// The class in the lead and its lead over the second, or over 0, in units of `noise`.
+pub(super) fn look(scores: &[f64], noise: f64) -> Look {
+    let class = crate::network::top_class(scores);
+    let gap = match scores {
+        [score] => score.abs(),
+        scores => {
+            let others = scores.iter().enumerate().filter(|(k, _)| *k != class);
+            let second = others.map(|(_, &score)| score).fold(f64::NEG_INFINITY, f64::max);
+            scores.get(class).map_or(0.0, |best| best - second)
+        }
+    };
+    Look { class, lead: if noise > 0.0 { gap / noise } else { f64::INFINITY } }
+}
+
+/// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`.
+///
+/// A remaining cycle adds 0 or 1 to each product of a unipolar neuron, -1 or 1 to each of a bipolar one. In units of a product bit, a
+/// score ends in `sum + [-n, n] * remaining + bias`, and one is certain to be best when the least it can be is above the most that any
+/// other can be.
+pub(super) fn is_certain(part: &LayerSpec, full: &LayerSpec, counts: &[u64], bias_units: &[f64]) -> bool {
+    let remaining = (full.length().bits() - part.length().bits()) as f64;
+    let ends = |neuron: usize, count: u64| {
+        let n = part.fan_in(neuron);
+        let now = part.polarity().sum(count, n, part.length()) as f64 + bias_units[neuron];
+        let least = match part.polarity() {
+            Polarity::Unipolar => 0.0,
+            Polarity::Bipolar => -(n as f64) * remaining,
+        };
+        [now + least, now + n as f64 * remaining]
+    };
+    let ends: Vec<[f64; 2]> = counts.iter().enumerate().map(|(j, &count)| ends(j, count)).collect();
+    match ends.as_slice() {
+        &[[low, high]] => low > 0.0 || high < 0.0,
+        ends => {
+            let best = (0..ends.len()).fold(0, |best, j| if ends[j][0] > ends[best][0] { j } else { best });
+            ends.iter().enumerate().all(|(j, [_, high])| j == best || ends[best][0] > *high)
+        }
+    }
+}
+
+/// Whether the rule of certainty holds for a network: an activation behind the last sums could make unequal ones equal.
+pub(super) fn can_be_certain(network: &Network) -> bool {
+    network.layers().last().is_some_and(|layer| layer.activation() == Activation::Identity)
 }
 
 /// Sums up a run from its looks, each with its cycles and one entry per sample.
@@ -85,13 +155,18 @@ pub(super) fn early_stop(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use aleatron_core::{Encoding, Length};
 
     #[test]
     fn looks_double() {
         assert_eq!(looks(8).collect::<Vec<_>>(), [8]);
         assert_eq!(looks(5).collect::<Vec<_>>(), [5]);
         assert_eq!(looks(40).collect::<Vec<_>>(), [8, 16, 32, 40]);
+        assert!(parts(1).is_empty());
+        assert_eq!(parts(4), [1, 2, 3]);
+        assert_eq!(parts(64), (1..16).map(|k| 4 * k).collect::<Vec<_>>());
     }
 
     #[test]
@@ -105,5 +180,30 @@ mod tests {
         assert_eq!((stop.accuracy, stop.accuracy_lost, stop.stopped), (1.0, 0.0, 0.5));
         let hasty = early_stop(&[(8, &at_8), (16, &at_16)], &[1, 2], 2, 0.0);
         assert_eq!((hasty.mean_cycles, hasty.accuracy, hasty.accuracy_lost), (8.0, 0.5, 0.5));
+    }
+
+    #[test]
+    fn leads_are_over_the_second_or_over_nothing() {
+        let Look { class, lead } = look(&[1.0, 4.0, 3.0], 0.5);
+        assert_eq!((class, lead), (1, 2.0));
+        let Look { class, lead } = look(&[-3.0], 1.5);
+        assert_eq!((class, lead), (0, 2.0));
+    }
+
+    #[test]
+    fn certainty_needs_more_lead_than_cycles_can_make_up() {
+        let spec = |bits, polarity| {
+            let length = Length::new(bits).unwrap();
+            LayerSpec::dense(3, 2, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap()
+        };
+        // After 12 of 16 cycles, 3 products can add 12 to the second of two unipolar scores.
+        let (part, full) = (spec(12, Polarity::Unipolar), spec(16, Polarity::Unipolar));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0]));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0]));
+        assert!(!is_certain(&part, &full, &[30, 17], &[0.0, 1.0]));
+        // Bipolar ones can move against each other: 24.
+        let (part, full) = (spec(12, Polarity::Bipolar), spec(16, Polarity::Bipolar));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0]));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0]));
     }
 }

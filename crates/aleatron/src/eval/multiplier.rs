@@ -3,10 +3,12 @@
 //! X and Y run over 0..=255. Their streams are the comparators `U_k < X` and `U_k < Y` of two sequences, and the estimate of
 //! `XY / 65536` is the share of ones among the first L bits of their AND.
 
-use super::plan::SequenceSpec;
 use crate::Result;
-use aleatron_core::generator::{CountTable, PrefixCounts, Warning, Width};
-use aleatron_core::{Domain, LayerIndex, Length, Overlap, Polarity, StreamAddress, reference};
+use aleatron_core::generator::{CountTable, PrefixCounts, SequenceName, Warning, Width};
+use aleatron_core::{
+    Domain, Error as CoreError, LayerIndex, Length, Overlap, Polarity, Quantity, StreamAddress, memory,
+    reference,
+};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -14,15 +16,15 @@ use std::str::FromStr;
 /// Values of one operand.
 const VALUES: usize = 256;
 
-/// The side of an [error map](MultiplierError::map): each entry stands for 4 by 4 pairs.
+/// The side of an [error map](MultiplierStats::map): each entry stands for 4 by 4 pairs.
 pub const MAP_SIDE: usize = 64;
 
-/// Where the streams of one operand come from: a sequence as in [`super::GeneratorSpec`], or `bernoulli:SEED`, a stream of
+/// Where the streams of one operand come from: a sequence as in [`aleatron_core::generator::GeneratorName`], or `bernoulli:SEED`, a stream of
 /// random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// A shared sequence.
-    Sequence(SequenceSpec),
+    Sequence(SequenceName),
     /// Random bits.
     Bernoulli {
         /// Their seed.
@@ -32,7 +34,7 @@ pub enum Operand {
 
 /// How wrong the products of two generators are at one length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MultiplierError {
+pub struct MultiplierStats {
     /// The generator of X.
     pub x: String,
     /// The generator of Y.
@@ -56,12 +58,15 @@ pub struct MultiplierError {
     pub map: Vec<f64>,
 }
 
-impl MultiplierError {
+impl MultiplierStats {
+    /// The longest streams that are judged this way, in bits.
+    pub const MAX_LENGTH: usize = PrefixCounts::MAX_LENGTH;
+
     /// The errors of all products of streams of `length`.
     ///
     /// ```
-    /// use aleatron::eval::multiplier::MultiplierError;
-    /// let error = MultiplierError::of("sobol:1".parse()?, "sobol:2".parse()?, 256)?;
+    /// use aleatron::eval::multiplier::MultiplierStats;
+    /// let error = MultiplierStats::of("sobol:1".parse()?, "sobol:2".parse()?, 256)?;
     /// assert_eq!(format!("{:.5} {:.5}", error.mae, error.rmse), "0.00190 0.00237");
     /// # Ok::<(), aleatron::Error>(())
     /// ```
@@ -70,6 +75,11 @@ impl MultiplierError {
     /// [`aleatron_core::Error`] for a length of 0 or too long for a table, or a sequence that does not exist.
     pub fn of(x: Operand, y: Operand, length: usize) -> Result<Self> {
         let length = Length::new(length)?;
+        if length.bits() > Self::MAX_LENGTH {
+            let (actual, limit) = (length.bits() as u128, Self::MAX_LENGTH as u128);
+            return Err(CoreError::TooLarge { what: Quantity::Length, actual, limit }.into());
+        }
+        memory::check(8 * length.bits() as u128, Quantity::CountTable)?;
         let widths = [Width::EIGHT; 2];
         let values = [x.values(length, Domain::Input)?, y.values(length, Domain::Weight)?];
         let prefixes = PrefixCounts::from_values(&values[0], &values[1], widths, Polarity::Unipolar)?;
@@ -153,14 +163,14 @@ impl FromStr for Operand {
     type Err = crate::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let fault = || super::PlanError::Generator {
-            text: text.to_owned(),
-            reason: "the part after the colon is not a number".to_owned(),
+        let fault = |seed: &str| {
+            let reason = format!("\"{seed}\" is not a seed in 0..2^64");
+            CoreError::Syntax { what: Quantity::Generator, text: text.to_owned(), reason }
         };
         match text.trim().split_once(':') {
             None if text.trim() == "bernoulli" => Ok(Self::Bernoulli { seed: 0 }),
-            Some(("bernoulli", seed)) => Ok(Self::Bernoulli { seed: seed.parse().map_err(|_| fault())? }),
-            _ => text.parse().map(Self::Sequence),
+            Some(("bernoulli", seed)) => Ok(Self::Bernoulli { seed: seed.parse().map_err(|_| fault(seed))? }),
+            _ => Ok(Self::Sequence(text.parse()?)),
         }
     }
 }

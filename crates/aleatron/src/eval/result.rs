@@ -1,12 +1,15 @@
 //! What an evaluation found, whole and summed up.
 
-use super::early::EarlyStop;
+use super::early::{CertainStop, EarlyStop};
 use super::statistics::{Estimate, mean};
-use crate::network::LayerError;
+use crate::network::LayerStats;
+use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// Everything one evaluation found. It is complete when it has all the cells of its plan, and can be resumed when not.
+/// Everything one evaluation found. It is complete when it has all the cells of its plan, and can be gone on from when not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Evaluation {
     /// The version of Aleatron that made it.
     pub version: String,
@@ -22,10 +25,13 @@ pub struct Evaluation {
     pub warnings: Vec<String>,
     /// What was run: one cell per generator, length and seed.
     pub cells: Vec<Cell>,
+    /// The cells of the plan that were not run.
+    pub unfinished: usize,
 }
 
 /// What a network is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NetworkSummary {
     /// Its name.
     pub name: String,
@@ -41,6 +47,7 @@ pub struct NetworkSummary {
 
 /// What a data set is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DataSummary {
     /// Its name.
     pub name: String,
@@ -52,6 +59,7 @@ pub struct DataSummary {
 
 /// What was to be run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlanSummary {
     /// The lengths, ascending.
     pub lengths: Vec<usize>,
@@ -60,19 +68,24 @@ pub struct PlanSummary {
     /// The seeds of generators that have one.
     pub seeds: usize,
     /// The width of shared sequences.
-    pub width: u32,
+    pub width: String,
     /// How many sequences streams share.
     pub sharing: String,
+    /// Layers with settings of their own.
+    pub layers: BTreeMap<String, String>,
+    /// How numbers are kept between layers.
+    pub arithmetic: String,
+    /// Whether features that cannot be encoded saturate.
+    pub clip: bool,
     /// The leads at which samples stop early.
     pub margins: Vec<f64>,
     /// The device.
     pub device: String,
-    /// The cells there are when all is done.
-    pub cells: usize,
 }
 
 /// One generator, length and seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cell {
     /// The generator.
     pub generator: String,
@@ -87,9 +100,13 @@ pub struct Cell {
     /// Samples by label, then by class.
     pub confusion: Vec<Vec<u32>>,
     /// The errors of each layer's counts.
-    pub layers: Vec<LayerError>,
+    pub layers: Vec<LayerStats>,
     /// Stopping early, by margin.
     pub early: Vec<EarlyStop>,
+    /// Stopping the last layer where the outcome is certain; not where an activation follows it.
+    pub certain: Option<CertainStop>,
+    /// Features that lay outside what the first layer can encode, and were clipped.
+    pub clipped: u64,
     /// The time the streams took.
     pub seconds: f64,
     /// Samples per second.
@@ -100,6 +117,7 @@ pub struct Cell {
 
 /// One generator and length, over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Row {
     /// The generator.
     pub generator: String,
@@ -107,12 +125,16 @@ pub struct Row {
     pub length: usize,
     /// The accuracy.
     pub accuracy: Estimate,
+    /// The accuracy of each seed.
+    pub accuracies: Vec<f64>,
     /// The agreement with floating point.
     pub agreement: f64,
     /// The mean error of each layer's counts; the worst is over all seeds.
-    pub layers: Vec<LayerError>,
+    pub layers: Vec<LayerStats>,
     /// Stopping early, by margin.
     pub early: Vec<EarlyStop>,
+    /// Stopping the last layer where the outcome is certain.
+    pub certain: Option<CertainStop>,
     /// Samples per second.
     pub samples_per_second: f64,
     /// Products of bits per second.
@@ -125,7 +147,16 @@ impl Evaluation {
     /// Whether every cell of the plan is there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.cells.len() >= self.plan.cells
+        self.unfinished == 0
+    }
+
+    /// Puts the cells into the order of the plan: by generator, then by seed, then by length.
+    pub(super) fn sort(&mut self) {
+        let place =
+            |cell: &Cell| self.plan.generators.iter().position(|generator| *generator == cell.generator);
+        let mut cells = std::mem::take(&mut self.cells);
+        cells.sort_by_key(|cell| (place(cell), cell.seed, cell.length));
+        self.cells = cells;
     }
 
     /// The cells summed up over seeds, by generator and then by length, in the order of the plan.
@@ -148,23 +179,67 @@ impl Evaluation {
 
     /// The shortest length from which on a generator stays within `points` percentage points of floating point; `None` where
     /// even the longest does not.
-    #[must_use]
-    pub fn shortest_within(&self, generator: &str, points: f64) -> Option<usize> {
+    ///
+    /// # Errors
+    /// [`Error::UnknownGenerator`] for one that was not evaluated.
+    pub fn shortest_within(&self, generator: &str, points: f64) -> Result<Option<usize>> {
+        if !self.plan.generators.iter().any(|known| known == generator) {
+            let (name, known) = (generator.to_owned(), self.plan.generators.clone());
+            return Err(Error::UnknownGenerator { name, known });
+        }
         // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
         let bar = self.float_accuracy - points / 100.0 - 1e-9;
         let rows = self.rows_of(generator);
         let close = rows.iter().rev().take_while(|row| row.accuracy.mean >= bar);
-        close.last().map(|row| row.length)
+        Ok(close.last().map(|row| row.length))
+    }
+
+    /// Whether stopping early says something about a row: not where the full run is far from floating point, since there is nothing to
+    /// lose by stopping at chance level.
+    #[must_use]
+    pub fn has_early(&self, row: &Row) -> bool {
+        row.accuracy.mean >= self.float_accuracy - FAR / 100.0 - 1e-9
     }
 
     /// The evaluation as JSON.
     ///
     /// # Errors
     /// What the writer of JSON says; not for an evaluation made by [`super::evaluate`].
-    pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
+    pub fn to_json(&self) -> Result<String> {
+        let fault = |error: serde_json::Error| Error::Format {
+            file: "evaluation".to_owned(),
+            reason: error.to_string(),
+        };
+        serde_json::to_string_pretty(self).map_err(fault)
+    }
+
+    /// One line of comma-separated values for each cell, under a heading.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let mut text =
+            "generator,length,seed,accuracy,agreement,clipped,seconds,samples_per_second,bit_macs_per_second"
+                .to_owned();
+        for name in &self.network.layers {
+            text.push_str(&format!(",{0} mean error,{0} worst error,{0} saturated", name.replace(',', ";")));
+        }
+        text.push('\n');
+        for cell in &self.cells {
+            let Cell { generator, length, seed, accuracy, agreement, clipped, seconds, .. } = cell;
+            let (samples, products) = (cell.samples_per_second, cell.bit_macs_per_second);
+            text.push_str(&format!(
+                "{generator},{length},{seed},{accuracy},{agreement},{clipped},{seconds},{samples},{products}"
+            ));
+            for layer in &cell.layers {
+                text.push_str(&format!(",{},{},{}", layer.mean_value, layer.worst_value, layer.saturated));
+            }
+            text.push('\n');
+        }
+        text
     }
 }
+
+/// Percentage points below floating point from which on a row is far from it.
+const FAR: f64 = 5.0;
 
 impl Row {
     /// The margin that takes the fewest cycles among those that lose at most `points` percentage points of accuracy on these
@@ -184,13 +259,13 @@ impl Row {
             |value: fn(&Cell) -> f64| mean(&cells.iter().map(|cell| value(cell)).collect::<Vec<_>>());
         let accuracies: Vec<f64> = cells.iter().map(|cell| cell.accuracy).collect();
         let layers = (0..first.layers.len()).map(|k| {
-            let errors: Vec<&LayerError> = cells.iter().filter_map(|cell| cell.layers.get(k)).collect();
-            let average = |value: fn(&LayerError) -> f64| {
+            let errors: Vec<&LayerStats> = cells.iter().filter_map(|cell| cell.layers.get(k)).collect();
+            let average = |value: fn(&LayerStats) -> f64| {
                 mean(&errors.iter().map(|error| value(error)).collect::<Vec<_>>())
             };
             let worst =
-                |value: fn(&LayerError) -> f64| errors.iter().map(|error| value(error)).fold(0.0, f64::max);
-            LayerError {
+                |value: fn(&LayerStats) -> f64| errors.iter().map(|error| value(error)).fold(0.0, f64::max);
+            LayerStats {
                 counts: errors.iter().map(|error| error.counts).sum(),
                 mean_count: average(|error| error.mean_count),
                 worst_count: worst(|error| error.worst_count),
@@ -212,6 +287,11 @@ impl Row {
                 stopped: average(|stop| stop.stopped),
             }
         });
+        let certain: Vec<CertainStop> = cells.iter().filter_map(|cell| cell.certain).collect();
+        let certain = (!certain.is_empty()).then(|| CertainStop {
+            mean_cycles: mean(&certain.iter().map(|stop| stop.mean_cycles).collect::<Vec<_>>()),
+            stopped: mean(&certain.iter().map(|stop| stop.stopped).collect::<Vec<_>>()),
+        });
         let mut confusion = first.confusion.clone();
         for cell in &cells[1..] {
             let entries = confusion.iter_mut().flatten().zip(cell.confusion.iter().flatten());
@@ -221,9 +301,11 @@ impl Row {
             generator: first.generator.clone(),
             length: first.length,
             accuracy: Estimate::new(&accuracies, [0.0, 1.0]),
+            accuracies,
             agreement: average(|cell| cell.agreement),
             layers: layers.collect(),
             early: early.collect(),
+            certain,
             samples_per_second: average(|cell| cell.samples_per_second),
             bit_macs_per_second: average(|cell| cell.bit_macs_per_second),
             confusion,

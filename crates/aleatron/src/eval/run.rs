@@ -1,27 +1,24 @@
 //! Running a plan.
 
+use super::checkpoint;
 use super::early::{self, Look};
-use super::error::PlanError;
-use super::plan::{GeneratorSpec, Plan};
+use super::pass::{self, Pass, Purpose};
+use super::plan::Plan;
 use super::result::{Cell, DataSummary, Evaluation, NetworkSummary, PlanSummary};
 use crate::data::Dataset;
-use crate::network::{LayerError, Network, top_class};
-use crate::{Result, VERSION};
-use aleatron_core::generator::Sharing;
-use aleatron_core::{Length, conformance};
+use crate::network::{FeatureRange, LayerSettings, Network, StreamConfig};
+use crate::{Error, Result, VERSION};
+use aleatron_core::generator::{GeneratorName, WidthChoice};
+use aleatron_core::{Cancel, Length, conformance};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::time::Duration;
-
-/// Samples run between two calls of the callback.
-const PIECE: usize = 256;
+use std::sync::Arc;
 
 /// How far an evaluation has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress<'a> {
     /// The cells that are done.
     pub done: usize,
-    /// All cells.
+    /// All cells of the plan.
     pub total: usize,
     /// The generator being run.
     pub generator: &'a str,
@@ -33,23 +30,24 @@ pub struct Progress<'a> {
 
 /// Runs `network` over `data` for each generator, length and seed of `plan`.
 ///
-/// Cells of `earlier`, an evaluation of the same network and data with the same settings, are taken over instead of run again.
-/// `progress` is called at least every 256 samples; when it breaks, the evaluation returns with the cells that are done.
+/// Cells of `checkpoint`, an evaluation of the same network and data with the same settings, are kept, whatever the plan asks for, and
+/// not run again. `progress` is called at least every 256 samples. When cancelled, the evaluation returns with the cells
+/// that are done.
 ///
 /// # Errors
-/// [`PlanError`] for a plan that cannot be run, data that do not fit the network, or an earlier evaluation of something else;
-/// [`crate::network::NetworkError`] for a sample or layer at fault.
+/// [`Error`] for a plan that cannot be run, data that do not fit the network, a checkpoint of something else, or a sample or layer at
+/// fault.
 pub fn evaluate(
     network: &Network,
     data: &Dataset,
     plan: &Plan,
-    earlier: Option<Evaluation>,
-    mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+    checkpoint: Option<Evaluation>,
+    cancel: Cancel<'_>,
+    mut progress: impl FnMut(Progress<'_>),
 ) -> Result<Evaluation> {
-    plan.check()?;
+    plan.check(network)?;
     check_data(network, data)?;
-    let float_classes: Vec<usize> =
-        network.forward(data.features())?.chunks_exact(network.n_classes()).map(top_class).collect();
+    let float_classes = network.predict(data.features())?;
     let mut evaluation = Evaluation {
         version: VERSION.to_owned(),
         network: summarize_network(network),
@@ -58,126 +56,148 @@ pub fn evaluate(
         float_accuracy: share_of(&float_classes, data.labels()),
         warnings: Vec::new(),
         cells: Vec::new(),
+        unfinished: 0,
     };
-    let known = check_earlier(earlier, &evaluation)?;
-    let lengths = evaluation.plan.lengths.clone();
-    let total = evaluation.plan.cells;
-    for (k, spec) in plan.generators.iter().enumerate() {
-        if plan.generators[..k].contains(spec) {
-            continue;
-        }
-        let generator = spec.to_string();
-        for seed in plan.seeds_of(spec) {
-            let seed = seed as u64;
-            let mut passes = Passes { network, data, plan, spec, seed, done: BTreeMap::new() };
+    if let Some(checkpoint) = checkpoint {
+        checkpoint::go_on_from(&mut evaluation, checkpoint)?;
+    }
+    let wanted = cells_of(plan);
+    let is_done = |evaluation: &Evaluation, key: &(String, u64, usize)| {
+        let same = |cell: &Cell| (&cell.generator, cell.seed, cell.length) == (&key.0, key.1, key.2);
+        evaluation.cells.iter().any(same)
+    };
+    let mut lengths = plan.lengths.clone();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let total = wanted.iter().map(|(_, seeds)| seeds.len()).sum::<usize>() * lengths.len();
+    let mut done = 0;
+    let network = Arc::new(network.clone());
+    'generators: for (generator, seeds) in &wanted {
+        let name = generator.to_string();
+        for &seed in seeds {
+            let mut passes = Passes { network: &network, data, plan, generator, seed, done: BTreeMap::new() };
             for &length in &lengths {
-                let matches =
-                    |cell: &&Cell| (&cell.generator, cell.length, cell.seed) == (&generator, length, seed);
-                if let Some(cell) = known.iter().find(matches) {
-                    evaluation.cells.push(cell.clone());
+                if is_done(&evaluation, &(name.clone(), seed, length)) {
+                    done += 1;
                     continue;
                 }
-                let done = evaluation.cells.len();
-                let mut tick = || progress(Progress { done, total, generator: &generator, length, seed });
-                if passes.run_up_to(length, &mut tick, &mut evaluation.warnings)?.is_break() {
-                    return Ok(evaluation);
+                let mut tick = || progress(Progress { done, total, generator: &name, length, seed });
+                match passes.run_up_to(length, cancel, &mut tick, &mut evaluation.warnings) {
+                    Ok(()) => {}
+                    Err(Error::Core(aleatron_core::Error::Cancelled)) => break 'generators,
+                    Err(error) => return Err(error),
                 }
-                evaluation.cells.push(passes.cell(length, &generator, &float_classes));
+                let cell = passes.cell(length, &name, &float_classes);
+                evaluation.cells.push(cell);
+                done += 1;
             }
         }
     }
+    evaluation.unfinished = total - done;
+    evaluation.sort();
     Ok(evaluation)
+}
+
+/// The generators of a plan, each once, with their seeds.
+fn cells_of(plan: &Plan) -> Vec<(GeneratorName, Vec<u64>)> {
+    let mut wanted: Vec<(GeneratorName, Vec<u64>)> = Vec::new();
+    for generator in &plan.generators {
+        if !wanted.iter().any(|(known, _)| known == generator) {
+            wanted.push((*generator, plan.seeds_of(generator).map(|seed| seed as u64).collect()));
+        }
+    }
+    wanted
 }
 
 /// The runs of one generator and seed, by length: shorter ones are the early looks of longer ones.
 struct Passes<'a> {
-    network: &'a Network,
+    network: &'a Arc<Network>,
     data: &'a Dataset,
     plan: &'a Plan,
-    spec: &'a GeneratorSpec,
+    generator: &'a GeneratorName,
     seed: u64,
-    done: BTreeMap<usize, Pass>,
-}
-
-/// All samples at one length.
-struct Pass {
-    looks: Vec<Look>,
-    layers: Vec<LayerError>,
-    elapsed: Duration,
+    /// By the configuration's lengths, those of all layers, and by what it was run for.
+    done: BTreeMap<(Vec<usize>, Vec<u32>), Pass>,
 }
 
 impl Passes<'_> {
-    /// Makes sure of every pass that a run of `length` looks at; breaks when told to stop.
+    /// How a look at `cycles` of `length` is run: layers with a length of their own have come as far in it.
+    fn config(&self, cycles: usize, length: usize) -> StreamConfig {
+        let mut config = self.plan.config(self.generator, cycles, self.seed);
+        // Looks are at the streams of the full length, so at its width.
+        let full = self.plan.config(self.generator, length, self.seed);
+        for layer in self.network.layers() {
+            let settings = full.settings_of(layer.name());
+            let mut own = config.layers.get(layer.name()).copied().unwrap_or_default();
+            if let Some(length_of_layer) = own.length {
+                own.length = Some((length_of_layer * cycles).div_ceil(length));
+            }
+            if let Ok(full_length) = Length::new(settings.length) {
+                own.width = Some(settings.width.resolve(&settings.generator, full_length).into());
+            }
+            config.layers.insert(layer.name().to_owned(), own);
+        }
+        config
+    }
+
+    fn key(&self, config: &StreamConfig) -> (Vec<usize>, Vec<u32>) {
+        let settings = self.network.layers().iter().map(|layer| config.settings_of(layer.name()));
+        let width = |settings: &LayerSettings| match settings.width {
+            WidthChoice::Fixed(width) => width.bits(),
+            WidthChoice::Auto => 0,
+        };
+        settings.map(|settings| (settings.length, width(&settings))).unzip()
+    }
+
+    /// Makes sure of every pass that a run of `length` looks at.
     fn run_up_to(
         &mut self,
         length: usize,
-        tick: &mut impl FnMut() -> ControlFlow<()>,
+        cancel: Cancel<'_>,
+        tick: &mut dyn FnMut(),
         warnings: &mut Vec<String>,
-    ) -> Result<ControlFlow<()>> {
+    ) -> Result<()> {
         for cycles in early::looks(length) {
-            if !self.done.contains_key(&cycles) {
-                match self.run(cycles, tick, warnings)? {
-                    Some(pass) => self.done.insert(cycles, pass),
-                    None => return Ok(ControlFlow::Break(())),
-                };
+            let config = self.config(cycles, length);
+            let key = self.key(&config);
+            let purpose = if cycles == length { Purpose::Cell } else { Purpose::Look };
+            let known = self.done.get(&key);
+            if known
+                .is_some_and(|pass| purpose == Purpose::Look || !pass.layers.iter().all(|l| l.counts == 0))
+            {
+                continue;
             }
+            let pass = pass::run(self.network, self.data, self.plan, &config, purpose, cancel, tick)?;
+            add_new(warnings, pass.notes.iter().cloned());
+            self.done.insert(key, pass);
         }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn run(
-        &self,
-        cycles: usize,
-        tick: &mut impl FnMut() -> ControlFlow<()>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<Pass>> {
-        let network = self.network;
-        let generator = self.spec.generator(self.seed, self.plan.width, self.plan.sharing)?;
-        let generators = vec![generator; network.layers().len()];
-        let streams = network.to_streams_by_layer(Length::new(cycles)?, &generators, self.plan.device)?;
-        for warning in streams.warnings() {
-            let text = format!("{}: {warning}", self.spec);
-            if !warnings.contains(&text) {
-                warnings.push(text);
-            }
-        }
-        let noise = early::noise_of_one_cycle(network) / (cycles as f64).sqrt();
-        let mut pass = Pass {
-            looks: Vec::with_capacity(self.data.len()),
-            layers: vec![LayerError::default(); network.layers().len()],
-            elapsed: Duration::ZERO,
-        };
-        let pieces = self.data.features().chunks(PIECE * network.n_features());
-        for (piece, first) in pieces.zip((0..=u32::MAX).step_by(PIECE)) {
-            if tick().is_break() {
-                return Ok(None);
-            }
-            let output = streams.forward(piece, first)?;
-            let looks = output.scores.chunks_exact(network.n_classes()).map(|scores| look(scores, noise));
-            pass.looks.extend(looks);
-            pass.elapsed += output.elapsed;
-            for (sum, error) in pass.layers.iter_mut().zip(&output.layers) {
-                merge(sum, error);
-            }
-        }
-        Ok(Some(pass))
+        let asked = self.plan.config(self.generator, length, self.seed);
+        let known = asked.warnings(self.network)?;
+        add_new(warnings, known.iter().map(|warning| format!("{}: {warning}", self.generator)));
+        Ok(())
     }
 
     /// The cell of `length`, all of whose passes are done.
     fn cell(&self, length: usize, generator: &str, float_classes: &[usize]) -> Cell {
         let (network, labels) = (self.network, self.data.labels());
-        let passes = early::looks(length).filter_map(|cycles| Some((cycles, self.done.get(&cycles)?)));
+        let pass_at = |cycles: usize| self.done.get(&self.key(&self.config(cycles, length)));
+        let passes = early::looks(length).filter_map(|cycles| Some((cycles, pass_at(cycles)?)));
         let looks: Vec<(usize, &[Look])> =
             passes.map(|(cycles, pass)| (cycles, pass.looks.as_slice())).collect();
         let n_layers = network.layers().len();
         let early =
             self.plan.margins.iter().map(|&margin| early::early_stop(&looks, labels, n_layers, margin));
-        let last = self.done.get(&length);
+        let last = pass_at(length);
         let classes: Vec<usize> = last.iter().flat_map(|pass| &pass.looks).map(|look| look.class).collect();
         let mut confusion = vec![vec![0; network.n_classes()]; network.n_classes()];
         for (&label, &class) in labels.iter().zip(&classes) {
             confusion[label][class] += 1;
         }
+        let config = self.config(length, length);
+        let bits = network
+            .layers()
+            .iter()
+            .map(|layer| layer.weights().len() as f64 * config.settings_of(layer.name()).length as f64);
         let seconds = last.map_or(0.0, |pass| pass.elapsed.as_secs_f64());
         let samples_per_second = labels.len() as f64 / seconds.max(1e-9);
         Cell {
@@ -189,32 +209,22 @@ impl Passes<'_> {
             confusion,
             layers: last.map_or_else(Vec::new, |pass| pass.layers.clone()),
             early: early.collect(),
+            certain: last.and_then(|pass| pass.certain),
+            clipped: last.map_or(0, |pass| pass.clipped),
             seconds,
             samples_per_second,
-            bit_macs_per_second: samples_per_second * network.products() as f64 * length as f64,
+            bit_macs_per_second: samples_per_second * bits.sum::<f64>(),
         }
     }
 }
 
-/// The class in the lead and its lead over the second, in units of `noise`.
-fn look(scores: &[f64], noise: f64) -> Look {
-    let class = top_class(scores);
-    let others = scores.iter().enumerate().filter(|(k, _)| *k != class);
-    let second = others.map(|(_, &score)| score).fold(f64::NEG_INFINITY, f64::max);
-    let gap = scores.get(class).map_or(0.0, |best| best - second);
-    Look { class, lead: if noise > 0.0 { gap / noise } else { f64::INFINITY } }
-}
-
-/// Adds the errors of some samples to those of others.
-fn merge(sum: &mut LayerError, more: &LayerError) {
-    let counts = sum.counts + more.counts;
-    let weight = if counts == 0 { 0.0 } else { more.counts as f64 / counts as f64 };
-    sum.mean_count += (more.mean_count - sum.mean_count) * weight;
-    sum.mean_value += (more.mean_value - sum.mean_value) * weight;
-    sum.worst_count = sum.worst_count.max(more.worst_count);
-    sum.worst_value = sum.worst_value.max(more.worst_value);
-    sum.saturated += more.saturated;
-    sum.counts = counts;
+/// Appends what is not there yet.
+fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
+    for text in more {
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
 }
 
 /// The share of equal entries.
@@ -226,31 +236,13 @@ fn share_of(classes: &[usize], others: &[usize]) -> f64 {
 fn check_data(network: &Network, data: &Dataset) -> Result<()> {
     let (expected, actual) = (network.n_features(), data.n_features());
     if expected != actual {
-        return Err(PlanError::Features { expected, actual }.into());
+        return Err(Error::FeatureCount { expected, actual });
     }
     let n_classes = network.n_classes();
     match data.labels().iter().position(|&label| label >= n_classes) {
-        Some(sample) => Err(PlanError::Label { sample, label: data.labels()[sample], n_classes }.into()),
+        Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
         None => Ok(()),
     }
-}
-
-/// The cells of an earlier evaluation, if it is one of the same thing.
-fn check_earlier(earlier: Option<Evaluation>, now: &Evaluation) -> Result<Vec<Cell>> {
-    let Some(earlier) = earlier else { return Ok(Vec::new()) };
-    let settings =
-        |plan: &PlanSummary| (plan.width, plan.sharing.clone(), plan.margins.clone(), plan.device.clone());
-    for (what, same) in [
-        ("the network", earlier.network == now.network),
-        ("the data", earlier.data == now.data),
-        ("its settings", settings(&earlier.plan) == settings(&now.plan)),
-        ("the version that made it", earlier.version == now.version),
-    ] {
-        if !same {
-            return Err(PlanError::Resume(what).into());
-        }
-    }
-    Ok(earlier.cells)
 }
 
 fn summarize_network(network: &Network) -> NetworkSummary {
@@ -294,27 +286,15 @@ fn summarize_plan(plan: &Plan) -> PlanSummary {
     let mut lengths = plan.lengths.clone();
     lengths.sort_unstable();
     lengths.dedup();
-    let mut generators: Vec<String> = Vec::new();
-    let mut runs = 0;
-    for spec in &plan.generators {
-        let name = spec.to_string();
-        if !generators.contains(&name) {
-            runs += plan.seeds_of(spec).len();
-            generators.push(name);
-        }
-    }
-    let sharing = match plan.sharing {
-        Sharing::OneForAll => "one for all",
-        Sharing::OnePerInput => "one per input",
-        Sharing::OnePerStream => "one per stream",
-    };
     PlanSummary {
-        cells: runs * lengths.len(),
         lengths,
-        generators,
+        generators: cells_of(plan).iter().map(|(generator, _)| generator.to_string()).collect(),
         seeds: plan.seeds,
-        width: plan.width.bits(),
-        sharing: sharing.to_owned(),
+        width: plan.width.to_string(),
+        sharing: plan.sharing.to_string(),
+        layers: plan.layers.iter().map(|(name, layer)| (name.clone(), layer.to_string())).collect(),
+        arithmetic: plan.arithmetic.to_string(),
+        clip: plan.range == FeatureRange::Clip,
         margins: plan.margins.clone(),
         device: plan.device.to_string(),
     }

@@ -1,32 +1,45 @@
 //! Networks as files: NAME.json describes a network, NAME.safetensors beside it holds its numbers.
 //!
-//! The description is one JSON object:
+//! The description is one JSON object, a graph of nodes with shapes. Version 2, which is written:
 //!
 //! | field | meaning |
 //! |---|---|
 //! | `format` | `"aleatron-network"` |
-//! | `version` | 1 |
+//! | `version` | 2 |
 //! | `name` | the name of the network |
-//! | `input` | `{"offset": o, "scale": s}`: inputs are `(feature - o) / s`; left out, features are used as they are |
-//! | `layers` | in order, each an object of the following |
-//! | `name` | the layer's name; its tensors are `NAME.weight`, of shape (neurons, inputs), and `NAME.bias`, of shape (neurons), which may be missing |
+//! | `inputs` | what comes in, each an object: `name`, `shape` of one sample, and `offset` and `scale`: inputs are `(feature - offset) / scale` |
+//! | `nodes` | in the order they run, each an object of the following |
+//! | `name` | the node's name; its tensors are `NAME.weight` and `NAME.bias`, which may be missing |
+//! | `kind` | `"dense"`, with weights of shape (neurons, inputs) and biases of shape (neurons) |
+//! | `inputs` | the names of what it takes: of an input or of nodes before it |
+//! | `shape` | the shape of its output for one sample |
 //! | `polarity` | `"unipolar"` or `"bipolar"` |
 //! | `input_scale` | what inputs are divided by before they are encoded |
 //! | `weight_scale` | what weights are divided by before they are encoded |
 //! | `activation` | `"identity"`, `"relu"` or `{"clamp": {"low": l, "high": h}}` |
+//! | `outputs` | the names of what comes out |
+//!
+//! Networks are chains of dense layers so far: one input, each node takes the one before it, and the last comes out. Version 1 is
+//! read, too: it has one `input` of an offset and a scale, and `layers` with the fields of a node, but no kinds, inputs and shapes.
 //!
 //! Tensors are F16, BF16, F32 or F64 when read, and F64 when written, so that a network survives saving unchanged.
 
-use super::error::NetworkError;
-use super::layer::{Activation, Layer};
-use super::{FeatureMap, Network};
+use super::layer::Layer;
+use super::{Activation, FeatureMap, Network};
 use crate::{Error, Result};
 use aleatron_core::Polarity;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FORMAT: &str = "aleatron-network";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// What every version has.
+#[derive(serde::Deserialize)]
+struct Head {
+    format: String,
+    version: u32,
+}
 
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,31 +47,93 @@ struct Description {
     format: String,
     version: u32,
     name: String,
-    #[serde(default = "identity")]
-    input: FeatureMap,
-    layers: Vec<LayerDescription>,
-}
-
-fn identity() -> FeatureMap {
-    FeatureMap::IDENTITY
+    inputs: Vec<InputDescription>,
+    nodes: Vec<NodeDescription>,
+    outputs: Vec<String>,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LayerDescription {
+struct InputDescription {
     name: String,
-    polarity: PolarityName,
-    input_scale: f64,
-    weight_scale: f64,
-    activation: Activation,
+    shape: Vec<usize>,
+    offset: f64,
+    scale: f64,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PolarityName {
-    Unipolar,
-    Bipolar,
+#[serde(deny_unknown_fields)]
+struct NodeDescription {
+    name: String,
+    kind: String,
+    inputs: Vec<String>,
+    shape: Vec<usize>,
+    polarity: String,
+    input_scale: f64,
+    weight_scale: f64,
+    activation: ActivationDescription,
 }
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstDescription {
+    #[serde(rename = "format")]
+    _format: String,
+    #[serde(rename = "version")]
+    _version: u32,
+    name: String,
+    #[serde(default)]
+    input: FirstInput,
+    layers: Vec<FirstLayer>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstInput {
+    offset: f64,
+    scale: f64,
+}
+
+impl Default for FirstInput {
+    fn default() -> Self {
+        let FeatureMap { offset, scale } = FeatureMap::IDENTITY;
+        Self { offset, scale }
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstLayer {
+    name: String,
+    polarity: String,
+    input_scale: f64,
+    weight_scale: f64,
+    activation: ActivationDescription,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum ActivationDescription {
+    Identity,
+    Relu,
+    Clamp { low: f64, high: f64 },
+}
+
+impl From<ActivationDescription> for Activation {
+    fn from(activation: ActivationDescription) -> Self {
+        match activation {
+            ActivationDescription::Identity => Self::Identity,
+            ActivationDescription::Relu => Self::Relu,
+            ActivationDescription::Clamp { low, high } => Self::Clamp { low, high },
+        }
+    }
+}
+
+/// The name of the one input.
+const INPUT: &str = "input";
+
+/// The kind of all nodes there are so far.
+const DENSE: &str = "dense";
 
 /// A tensor by name, in double precision: what a state dict holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,26 +172,27 @@ impl Network {
     /// Reads NAME.json and NAME.safetensors; `path` may be either or NAME itself.
     ///
     /// # Errors
-    /// [`NetworkError::File`] where one cannot be read, else as [`Self::from_parts`].
+    /// [`Error::File`] where one cannot be read, [`Error::Format`], [`Error::MissingTensor`], [`Error::TensorShape`] and
+    /// [`Error::TensorType`] with what is wrong in it, and all that [`Self::new`] refuses.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let json = path.with_extension("json");
-        let description = std::fs::read_to_string(&json).map_err(|e| file_error(&json, &e))?;
-        let tensors = path.with_extension("safetensors");
-        let bytes = std::fs::read(&tensors).map_err(|e| file_error(&tensors, &e))?;
-        Self::from_parts(&description, &bytes)
+        let [json, tensors] = files(path.as_ref());
+        let description = std::fs::read_to_string(&json).map_err(|e| Error::file(&json, e))?;
+        let bytes = std::fs::read(&tensors).map_err(|e| Error::file(&tensors, e))?;
+        let names = [&json, &tensors].map(|path| path.display().to_string());
+        Self::from_named_parts(&description, &bytes, [&names[0], &names[1]])
     }
 
-    /// Writes NAME.json and NAME.safetensors for a `path` of NAME, with or without one of these extensions.
+    /// Writes NAME.json and NAME.safetensors for a `path` of NAME, with or without one of these endings; any other ending is part of
+    /// the name.
     ///
     /// # Errors
-    /// [`NetworkError::File`] where one cannot be written.
+    /// [`Error::File`] where one cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
         let (description, tensors) = self.to_parts()?;
-        for (extension, bytes) in [("json", description.as_bytes()), ("safetensors", &tensors)] {
-            let path = path.with_extension(extension);
-            std::fs::write(&path, bytes).map_err(|e| file_error(&path, &e))?;
+        let [json, numbers] = files(path.as_ref());
+        // The description last: without it, there is no network to be read.
+        for (path, bytes) in [(numbers, tensors.as_slice()), (json, description.as_bytes())] {
+            crate::file::replace(&path, bytes).map_err(|e| Error::file(&path, e))?;
         }
         Ok(())
     }
@@ -124,57 +200,118 @@ impl Network {
     /// A network from the contents of its two files.
     ///
     /// # Errors
-    /// [`NetworkError::Format`] for a file that is not of its format, [`NetworkError::MissingTensor`],
-    /// [`NetworkError::TensorShape`] and [`NetworkError::TensorType`] with the tensor, and all that [`Self::new`] refuses.
+    /// As [`Self::load`], but for files that cannot be read.
     pub fn from_parts(description: &str, tensors: &[u8]) -> Result<Self> {
-        let format =
-            |reason: String| Error::from(NetworkError::Format { what: "network description".into(), reason });
-        let description: Description =
-            serde_json::from_str(description).map_err(|e| format(e.to_string()))?;
-        if description.format != FORMAT || description.version != VERSION {
-            let (name, version) = (&description.format, description.version);
-            return Err(format(format!("{name} version {version} is not {FORMAT} version {VERSION}")));
+        Self::from_named_parts(description, tensors, ["network description", "tensors"])
+    }
+
+    fn from_named_parts(description: &str, tensors: &[u8], names: [&str; 2]) -> Result<Self> {
+        let fault = |reason: String| Error::Format { file: names[0].to_owned(), reason };
+        let json = |e: serde_json::Error| fault(e.to_string());
+        let head: Head = serde_json::from_str(description).map_err(json)?;
+        let mut features = None;
+        let (name, input, nodes) = match (head.format.as_str(), head.version) {
+            (FORMAT, 1) => {
+                let first: FirstDescription = serde_json::from_str(description).map_err(json)?;
+                let FirstInput { offset, scale } = first.input;
+                let nodes = first.layers.into_iter().map(|layer| NodeDescription {
+                    name: layer.name,
+                    kind: DENSE.to_owned(),
+                    inputs: Vec::new(),
+                    shape: Vec::new(),
+                    polarity: layer.polarity,
+                    input_scale: layer.input_scale,
+                    weight_scale: layer.weight_scale,
+                    activation: layer.activation,
+                });
+                (first.name, FeatureMap { offset, scale }, nodes.collect::<Vec<_>>())
+            }
+            (FORMAT, VERSION) => {
+                let graph: Description = serde_json::from_str(description).map_err(json)?;
+                let input = check_chain(&graph).map_err(fault)?;
+                features = graph.inputs.first().map(|input| input.shape.clone());
+                (graph.name, input, graph.nodes)
+            }
+            (format, version) => {
+                return Err(fault(format!(
+                    "{format} version {version} is not {FORMAT} version 1 or {VERSION}"
+                )));
+            }
+        };
+        let tensors = read_named_tensors(tensors, names[1])?;
+        let mut layers = Vec::new();
+        for (k, node) in nodes.into_iter().enumerate() {
+            if node.kind != DENSE {
+                return Err(fault(format!(
+                    "node \"{}\" is of kind \"{}\"; {DENSE} nodes are read",
+                    node.name, node.kind
+                )));
+            }
+            let polarity: Polarity = node
+                .polarity
+                .parse()
+                .map_err(|e: aleatron_core::Error| fault(format!("node \"{}\": {e}", node.name)))?;
+            let layer = layer_from(k, &node.name, &tensors)?;
+            if let Some(shape) = features.take().filter(|shape| *shape != [layer.n_inputs()]) {
+                return Err(fault(format!(
+                    "the input has shape {shape:?}, but the first layer takes {}",
+                    layer.n_inputs()
+                )));
+            }
+            if !node.shape.is_empty() && node.shape != [layer.n_neurons()] {
+                return Err(fault(format!(
+                    "node \"{}\" has shape {:?}, but its weights are of {} neurons",
+                    node.name,
+                    node.shape,
+                    layer.n_neurons()
+                )));
+            }
+            layers.push(
+                layer
+                    .with_polarity(polarity)
+                    .with_input_scale(node.input_scale)
+                    .with_weight_scale(node.weight_scale)
+                    .with_activation(node.activation.into()),
+            );
         }
-        let tensors = read_tensors(tensors)?;
-        let layers = description.layers.into_iter().enumerate().map(|(k, layer)| {
-            let polarity = match layer.polarity {
-                PolarityName::Unipolar => Polarity::Unipolar,
-                PolarityName::Bipolar => Polarity::Bipolar,
-            };
-            let built = layer_from(k, &layer.name, &tensors)?
-                .with_polarity(polarity)
-                .with_input_scale(layer.input_scale)
-                .with_weight_scale(layer.weight_scale)
-                .with_activation(layer.activation);
-            Ok(built)
-        });
-        Self::new(description.name, description.input, layers.collect::<Result<_>>()?)
+        Self::new(name, input, layers)
     }
 
     /// The contents of the two files: the description and the tensors.
     ///
     /// # Errors
-    /// [`NetworkError::Format`] where the tensors cannot be written.
+    /// [`Error::Format`] where the tensors cannot be written.
     pub fn to_parts(&self) -> Result<(String, Vec<u8>)> {
-        let layers = self.layers().iter().map(|layer| LayerDescription {
+        let before = std::iter::once(INPUT).chain(self.layers().iter().map(Layer::name));
+        let nodes = self.layers().iter().zip(before).map(|(layer, before)| NodeDescription {
             name: layer.name().to_owned(),
-            polarity: match layer.polarity() {
-                Polarity::Unipolar => PolarityName::Unipolar,
-                Polarity::Bipolar => PolarityName::Bipolar,
-            },
+            kind: DENSE.to_owned(),
+            inputs: vec![before.to_owned()],
+            shape: vec![layer.n_neurons()],
+            polarity: layer.polarity().to_string(),
             input_scale: layer.input_scale(),
             weight_scale: layer.weight_scale(),
-            activation: layer.activation(),
+            activation: match layer.activation() {
+                Activation::Relu => ActivationDescription::Relu,
+                Activation::Clamp { low, high } => ActivationDescription::Clamp { low, high },
+                _ => ActivationDescription::Identity,
+            },
         });
+        let FeatureMap { offset, scale } = self.input();
         let description = Description {
             format: FORMAT.into(),
             version: VERSION,
             name: self.name().to_owned(),
-            input: self.input(),
-            layers: layers.collect(),
+            inputs: vec![InputDescription {
+                name: INPUT.into(),
+                shape: vec![self.n_features()],
+                offset,
+                scale,
+            }],
+            nodes: nodes.collect(),
+            outputs: self.layers().last().map(|layer| layer.name().to_owned()).into_iter().collect(),
         };
-        let failed =
-            |what: &str, reason: String| Error::from(NetworkError::Format { what: what.into(), reason });
+        let failed = |file: &str, reason: String| Error::Format { file: file.into(), reason };
         let mut json = serde_json::to_string_pretty(&description)
             .map_err(|e| failed("network description", e.to_string()))?;
         json.push('\n');
@@ -197,11 +334,11 @@ impl Network {
 
     /// A bipolar network from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its
     /// `PREFIX.bias` if there is one, is a layer, in the order given; `hidden` is applied between layers and nothing after
-    /// the last. Scales of hidden inputs are 1 until [`Self::calibrated`] sets them.
+    /// the last. Scales of inputs are 1 until [`Self::calibrated`] sets them.
     ///
     /// # Errors
-    /// [`NetworkError::Empty`] where no name ends in `.weight`, [`NetworkError::TensorShape`] with the tensor at fault, and all
-    /// that [`Self::new`] refuses.
+    /// [`Error::NoLayers`] where no name ends in `.weight`, [`Error::UnknownTensors`] with all tensors that belong to no layer,
+    /// [`Error::TensorShape`] with the tensor at fault, and all that [`Self::new`] refuses.
     pub fn from_state_dict(
         name: impl Into<String>,
         input: FeatureMap,
@@ -209,6 +346,15 @@ impl Network {
         hidden: Activation,
     ) -> Result<Self> {
         let prefixes: Vec<&str> = tensors.iter().filter_map(|t| t.name.strip_suffix(".weight")).collect();
+        let belongs = |name: &str| {
+            let prefix = name.strip_suffix(".weight").or(name.strip_suffix(".bias"));
+            prefix.is_some_and(|prefix| prefixes.contains(&prefix))
+        };
+        let others = tensors.iter().map(|tensor| &tensor.name).filter(|name| !belongs(name));
+        let others: Vec<String> = others.map(|name| format!("\"{name}\"")).collect();
+        if !others.is_empty() {
+            return Err(Error::UnknownTensors { tensors: others });
+        }
         let layers = prefixes.iter().enumerate().map(|(k, prefix)| {
             let activation = if k + 1 == prefixes.len() { Activation::Identity } else { hidden };
             Ok(layer_from(k, prefix, tensors)?.with_activation(activation))
@@ -223,15 +369,13 @@ fn layer_from(k: usize, name: &str, tensors: &[Tensor]) -> Result<Layer> {
         tensors
             .iter()
             .find(|tensor| tensor.name == name)
-            .ok_or(NetworkError::MissingTensor { layer: k, tensor: name })
+            .ok_or(Error::MissingTensor { layer: k, tensor: name })
     };
-    let wrong = |tensor: &Tensor, expected: &str| {
-        Error::from(NetworkError::TensorShape {
-            layer: k,
-            tensor: tensor.name.clone(),
-            expected: expected.to_owned(),
-            actual: tensor.shape.clone(),
-        })
+    let wrong = |tensor: &Tensor, expected: &str| Error::TensorShape {
+        layer: k,
+        tensor: tensor.name.clone(),
+        expected: expected.to_owned(),
+        actual: tensor.shape.clone(),
     };
     let weight = find("weight")?;
     let &[m, n] = weight.shape.as_slice() else { return Err(wrong(weight, "(neurons, inputs)")) };
@@ -249,11 +393,15 @@ fn layer_from(k: usize, name: &str, tensors: &[Tensor]) -> Result<Layer> {
 /// Every tensor of a safetensors file.
 ///
 /// # Errors
-/// [`NetworkError::Format`] for a file that is not of the format, [`NetworkError::TensorType`] for a type that is not read.
+/// [`Error::Format`] for a file that is not of the format, [`Error::TensorType`] for a type that is not read.
 pub fn read_tensors(bytes: &[u8]) -> Result<Vec<Tensor>> {
-    let format = |reason: String| Error::from(NetworkError::Format { what: "tensors".into(), reason });
-    let file = SafeTensors::deserialize(bytes).map_err(|e| format(e.to_string()))?;
-    let mut tensors = file.tensors();
+    read_named_tensors(bytes, "tensors")
+}
+
+fn read_named_tensors(bytes: &[u8], file: &str) -> Result<Vec<Tensor>> {
+    let format = |reason: String| Error::Format { file: file.to_owned(), reason };
+    let archive = SafeTensors::deserialize(bytes).map_err(|e| format(e.to_string()))?;
+    let mut tensors = archive.tensors();
     // The file keeps tensors in the order of their data; names come back in no order at all.
     tensors.sort_by_key(|(_, view)| view.data().as_ptr() as usize);
     let read = |(name, view): (String, TensorView<'_>)| {
@@ -261,13 +409,9 @@ pub fn read_tensors(bytes: &[u8]) -> Result<Vec<Tensor>> {
         let values: Vec<f64> = match view.dtype() {
             Dtype::F64 => chunks(data).map(f64::from_le_bytes).collect(),
             Dtype::F32 => chunks(data).map(|b| f32::from_le_bytes(b).into()).collect(),
-            Dtype::BF16 => {
-                chunks(data).map(|b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16).into()).collect()
-            }
-            Dtype::F16 => chunks(data).map(|b| from_half(u16::from_le_bytes(b))).collect(),
-            dtype => {
-                return Err(NetworkError::TensorType { tensor: name, dtype: format!("{dtype:?}") }.into());
-            }
+            Dtype::BF16 => chunks(data).map(|b| half::bf16::from_le_bytes(b).into()).collect(),
+            Dtype::F16 => chunks(data).map(|b| half::f16::from_le_bytes(b).into()).collect(),
+            dtype => return Err(Error::TensorType { tensor: name, dtype: format!("{dtype:?}") }),
         };
         Ok(Tensor { name, shape: view.shape().to_vec(), values })
     };
@@ -278,18 +422,39 @@ fn chunks<const N: usize>(data: &[u8]) -> impl Iterator<Item = [u8; N]> {
     data.as_chunks::<N>().0.iter().copied()
 }
 
-/// An IEEE half-precision number.
-fn from_half(bits: u16) -> f64 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023) / 1024.0);
-    sign * match exponent {
-        0 => fraction * 2.0_f64.powi(-14),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (1.0 + fraction) * 2.0_f64.powi(exponent - 15),
-    }
+/// The two files of a network called by either of them or by its name. Only their own endings are endings: `model.v1` is a name.
+fn files(path: &Path) -> [PathBuf; 2] {
+    let endings = [".json", ".safetensors"];
+    let text = path.as_os_str().to_string_lossy();
+    let stem = match endings.iter().any(|ending| text.ends_with(ending)) {
+        true => path.with_extension(""),
+        false => path.to_owned(),
+    };
+    endings.map(|ending| {
+        let mut name = stem.clone().into_os_string();
+        name.push(ending);
+        name.into()
+    })
 }
 
-fn file_error(path: &Path, error: &std::io::Error) -> Error {
-    NetworkError::File { path: path.to_owned(), reason: error.to_string() }.into()
+/// Checks that a graph is a chain from its one input to its one output; how features become inputs.
+fn check_chain(graph: &Description) -> Result<FeatureMap, String> {
+    let [input] = graph.inputs.as_slice() else {
+        return Err(format!("{} inputs; networks of one input are read", graph.inputs.len()));
+    };
+    let mut before = &input.name;
+    for node in &graph.nodes {
+        if node.inputs != [before.clone()] {
+            let (name, inputs) = (&node.name, node.inputs.join("\", \""));
+            return Err(format!("node \"{name}\" takes \"{inputs}\", not the node before it, \"{before}\""));
+        }
+        before = &node.name;
+    }
+    if graph.outputs != [before.clone()] {
+        return Err(format!(
+            "the outputs are \"{}\", not the last node, \"{before}\"",
+            graph.outputs.join("\", \"")
+        ));
+    }
+    Ok(FeatureMap { offset: input.offset, scale: input.scale })
 }

@@ -1,39 +1,9 @@
 //! One dense layer of a network, as numbers: what is encoded, and the scales that keep the books.
 
-use super::error::{NetworkError, Parameter};
 use crate::Result;
+use crate::error::{Error, Parameter};
+use aleatron_core::arithmetic::{Activation, FloatStage};
 use aleatron_core::{Error as CoreError, Polarity, Quantity};
-
-/// What happens to a layer's sums, in binary, before the next layer encodes them.
-#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    Identity,
-    /// Negative values become 0.
-    Relu,
-    /// Values are limited to an interval; -1 to 1 is the hard tanh.
-    Clamp {
-        /// The least value.
-        low: f64,
-        /// The greatest value.
-        high: f64,
-    },
-}
-
-impl Activation {
-    /// The activation of a value.
-    #[inline]
-    #[must_use]
-    pub fn apply(self, value: f64) -> f64 {
-        match self {
-            Self::Identity => value,
-            Self::Relu => value.max(0.0),
-            Self::Clamp { low, high } => value.max(low).min(high),
-        }
-    }
-}
 
 /// A dense layer. With weights W, biases b and inputs x in the network's own units, a circuit holds `W / weight_scale`
 /// and encodes `x / input_scale`, both in the interval of the polarity; a sum v of products then stands for
@@ -168,12 +138,11 @@ impl Layer {
         self.weights.iter().map(|w| w / self.weight_scale).collect()
     }
 
-    /// The layer's output for the sum of products `v` of a neuron.
-    #[inline]
+    /// What happens to the layer's sums in binary.
     #[must_use]
-    pub fn output(&self, neuron: usize, v: f64) -> f64 {
-        let bias = self.bias.get(neuron).copied().unwrap_or(0.0);
-        self.activation.apply(v * (self.input_scale * self.weight_scale) + bias)
+    pub fn stage(&self) -> FloatStage {
+        let scale = self.input_scale * self.weight_scale;
+        FloatStage { scale, bias: self.bias.clone(), activation: self.activation }
     }
 
     /// The outputs for inputs in the network's units, one sample, in floating point.
@@ -189,11 +158,8 @@ impl Layer {
     /// Everything about the layer alone that could be wrong.
     pub(super) fn check(&self, layer: usize) -> Result<()> {
         let name = || self.name.clone();
-        let fault = |source: CoreError| {
-            NetworkError::Layer { layer, name: name(), source: Box::new(source.into()) }.into()
-        };
-        let parameter =
-            |what, value| Err(NetworkError::Parameter { layer, name: name(), what, value }.into());
+        let fault = |source: CoreError| Error::Layer { layer, name: name(), source: Box::new(source.into()) };
+        let parameter = |what, value| Err(Error::Parameter { layer, name: name(), what, value });
         if self.n_inputs == 0 {
             return Err(fault(CoreError::Zero(Quantity::Inputs)));
         }
@@ -211,6 +177,10 @@ impl Layer {
                 return parameter(what, scale);
             }
         }
+        let product = self.input_scale * self.weight_scale;
+        if !(product > 0.0 && product.is_finite()) {
+            return parameter(Parameter::ScaleProduct, product);
+        }
         let [low, high] = self.polarity.interval().map(|bound| bound * self.weight_scale);
         if let Some(index) = self.weights.iter().position(|w| !(low..=high).contains(w)) {
             let (what, value) = (Quantity::Weight, self.weights[index]);
@@ -220,9 +190,11 @@ impl Layer {
             return parameter(Parameter::Bias { neuron }, self.bias[neuron]);
         }
         match self.activation {
-            Activation::Clamp { low, high } if low > high || low.is_nan() || high.is_nan() => {
-                parameter(Parameter::ActivationBound, low)
+            Activation::Clamp { low, .. } if !low.is_finite() => parameter(Parameter::ActivationBound, low),
+            Activation::Clamp { high, .. } if !high.is_finite() => {
+                parameter(Parameter::ActivationBound, high)
             }
+            Activation::Clamp { low, high } if low > high => parameter(Parameter::ActivationBound, low),
             _ => Ok(()),
         }
     }

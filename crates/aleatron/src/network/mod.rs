@@ -2,37 +2,44 @@
 //!
 //! A [`Network`] is what was trained: features are shifted and scaled, and each [`Layer`] multiplies, adds its bias and
 //! applies its activation. [`Network::forward`] does that in floating point. [`Network::to_streams`] prepares the same
-//! network as a circuit runs it: each layer encodes its inputs as streams of one length, counts, and turns the counts back
-//! into binary, where bias, scale and activation apply and the next layer's inputs saturate. [`mod@file`] says how
+//! network as a circuit runs it: each layer encodes its inputs as streams, counts, and turns the counts back into binary, where bias,
+//! scale and activation apply, in floating point or in integers, and the next layer's inputs saturate. [`mod@file`] says how
 //! networks are saved.
 //!
 //! ```
-//! use aleatron::network::{Generator, Network};
-//! use aleatron_core::Length;
+//! use aleatron::network::{Network, StreamConfig};
 //!
 //! let network = Network::digits_noise_aware()?;
 //! let digits = aleatron::data::Dataset::digits_test();
 //! let sample = &digits.features()[..64];
-//! let float = network.forward(sample)?;
-//! let streams = network.to_streams(Length::new(32)?, &Generator::Bernoulli { seed: 7 })?;
-//! assert_eq!(streams.forward(sample, 0)?.scores.len(), float.len());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! let streams = network.to_streams(&StreamConfig::new(32))?;
+//! assert_eq!(streams.forward(sample, 0)?.len(), network.forward(sample)?.len());
+//! # Ok::<(), aleatron::Error>(())
 //! ```
 
-mod error;
+mod config;
 pub mod file;
 mod layer;
 mod stream;
 
-pub use error::{NetworkError, Parameter};
-pub use layer::{Activation, Layer};
-pub use stream::{Generator, LayerError, StreamNetwork, StreamOutput};
+pub use aleatron_core::arithmetic::{Activation, Arithmetic};
+pub use config::{FeatureRange, LayerOverride, LayerSettings, StreamConfig};
+pub use layer::Layer;
+pub use stream::{Detail, IntegerLayer, LayerInputs, LayerOutput, LayerStats, StreamNetwork, StreamOutput};
 
 use crate::Result;
+use crate::error::{Error, Parameter};
+use aleatron_core::Cancel;
+
+/// How far outside its interval a value may lie and still be taken for rounding, as a share of the interval: numbers that were
+/// written with six digits come back off by that much.
+const ROUNDING: f64 = 1e-5;
+
+/// Samples between two checks for cancellation.
+const PIECE: usize = 64;
 
 /// How features become the inputs of the first layer: `x = (feature - offset) / scale`.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FeatureMap {
     /// The feature that becomes 0.
     pub offset: f64,
@@ -52,7 +59,7 @@ impl FeatureMap {
     }
 }
 
-/// A network of dense layers.
+/// A network of dense layers. With one output it is a network of two classes: 1 where the score is positive, else 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     name: String,
@@ -64,13 +71,12 @@ impl Network {
     /// A network of `layers`, the first of which gets the features as `input` maps them.
     ///
     /// # Errors
-    /// [`NetworkError`] with the layer, and where there is one the index, of the first thing that is wrong: no layers, sizes
-    /// that do not fit, weights that are NaN or larger than their scale, scales that are not positive, repeated names.
+    /// The layer, and where there is one the index, of the first thing that is wrong: no layers, sizes that do not fit, weights that are
+    /// NaN or larger than their scale, scales that are not positive, repeated names.
     pub fn new(name: impl Into<String>, input: FeatureMap, layers: Vec<Layer>) -> Result<Self> {
-        let Some(first) = layers.first() else { return Err(NetworkError::Empty.into()) };
-        let fault = |what, value| {
-            Err(NetworkError::Parameter { layer: 0, name: first.name().to_owned(), what, value }.into())
-        };
+        let Some(first) = layers.first() else { return Err(Error::NoLayers) };
+        let fault =
+            |what, value| Err(Error::Parameter { layer: 0, name: first.name().to_owned(), what, value });
         if !input.offset.is_finite() {
             return fault(Parameter::FeatureOffset, input.offset);
         }
@@ -83,10 +89,10 @@ impl Network {
             let name = layer.name().to_owned();
             if before != layer.n_inputs() {
                 let (expected, actual) = (before, layer.n_inputs());
-                return Err(NetworkError::Chain { layer: k, name, expected, actual }.into());
+                return Err(Error::Chain { layer: k, name, expected, actual });
             }
             if let Some(first) = layers[..k].iter().position(|earlier| earlier.name() == layer.name()) {
-                return Err(NetworkError::RepeatedName { first, second: k, name }.into());
+                return Err(Error::RepeatedName { first, second: k, name });
             }
         }
         Ok(Self { name: name.into(), input, layers })
@@ -118,8 +124,14 @@ impl Network {
 
     /// The scores of a sample.
     #[must_use]
-    pub fn n_classes(&self) -> usize {
+    pub fn n_outputs(&self) -> usize {
         self.layers.last().map_or(0, Layer::n_neurons)
+    }
+
+    /// The classes it tells apart: one per score, or two where there is but one score.
+    #[must_use]
+    pub fn n_classes(&self) -> usize {
+        self.n_outputs().max(2)
     }
 
     /// The products of one sample, over all layers.
@@ -128,10 +140,18 @@ impl Network {
         self.layers.iter().map(|layer| layer.weights().len()).sum()
     }
 
+    /// The least and greatest feature that the first layer can encode.
+    #[must_use]
+    pub fn feature_interval(&self) -> [f64; 2] {
+        let Some(first) = self.layers.first() else { return [0.0; 2] };
+        let bounds = first.polarity().interval();
+        bounds.map(|bound| bound * first.input_scale() * self.input.scale + self.input.offset)
+    }
+
     /// The scores in floating point, samples one after the other.
     ///
     /// # Errors
-    /// [`NetworkError::Ragged`] where `features` are not whole samples, [`NetworkError::Feature`] for one that is not finite.
+    /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Feature`] for one that is not finite.
     pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
         self.check_samples(features, [f64::MIN, f64::MAX])?;
         let score = |sample: &[f64]| {
@@ -141,46 +161,71 @@ impl Network {
         Ok(features.chunks_exact(self.n_features()).flat_map(score).collect())
     }
 
-    /// The same network with every hidden layer's input scale set to the largest input it gets from these samples, so that
+    /// The class of each sample in floating point.
+    ///
+    /// # Errors
+    /// As [`Self::forward`].
+    pub fn predict(&self, features: &[f64]) -> Result<Vec<usize>> {
+        Ok(self.forward(features)?.chunks_exact(self.n_outputs()).map(top_class).collect())
+    }
+
+    /// The same network with every layer's input scale set to the largest input it gets from these samples, so that
     /// streams use their whole interval and saturate only past it. Features must be those of training, not of the test.
     ///
     /// # Errors
     /// As [`Self::forward`].
     pub fn calibrated(&self, features: &[f64]) -> Result<Self> {
+        self.calibrated_unless(features, Cancel::NEVER)
+    }
+
+    /// As [`Self::calibrated`], unless cancelled on the way.
+    ///
+    /// # Errors
+    /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
+    pub fn calibrated_unless(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Self> {
         self.check_samples(features, [f64::MIN, f64::MAX])?;
         let mut largest = vec![0.0_f64; self.layers.len()];
-        for sample in features.chunks_exact(self.n_features()) {
+        for (k, sample) in features.chunks_exact(self.n_features()).enumerate() {
+            if k % PIECE == 0 {
+                cancel.check()?;
+            }
             let mut inputs: Vec<f64> = sample.iter().map(|&feature| self.input.apply(feature)).collect();
             for (layer, largest) in self.layers.iter().zip(&mut largest) {
                 *largest = inputs.iter().fold(*largest, |largest, x| largest.max(x.abs()));
                 inputs = layer.forward(&inputs);
             }
         }
-        let scaled = self.layers.iter().zip(largest).enumerate().map(|(k, (layer, largest))| {
-            if k == 0 || largest == 0.0 { layer.clone() } else { layer.clone().with_input_scale(largest) }
+        let scaled = self.layers.iter().zip(largest).map(|(layer, largest)| match largest {
+            0.0 => layer.clone(),
+            largest => layer.clone().with_input_scale(largest),
         });
         Self::new(self.name.clone(), self.input, scaled.collect())
     }
 
-    /// Checks that `features` are whole samples of values within bounds, and gives the number of samples.
+    /// Checks that `features` are whole samples of values within bounds, but for rounding, and gives the number of samples.
     fn check_samples(&self, features: &[f64], [low, high]: [f64; 2]) -> Result<usize> {
         let n = self.n_features();
         if !features.len().is_multiple_of(n) {
-            return Err(NetworkError::Ragged { values: features.len(), features: n }.into());
+            return Err(Error::RaggedSamples { values: features.len(), features: n });
         }
-        match features.iter().position(|feature| !(low..=high).contains(feature)) {
+        let slack = if high - low < f64::MAX { ROUNDING * (high - low) } else { 0.0 };
+        let inside = low - slack..=high + slack;
+        match features.iter().position(|feature| !inside.contains(feature)) {
             Some(index) => {
                 let (sample, feature, value) = (index / n, index % n, features[index]);
-                Err(NetworkError::Feature { sample, feature, value, low, high }.into())
+                Err(Error::Feature { sample, feature, value, low, high })
             }
             None => Ok(features.len() / n),
         }
     }
 }
 
-/// The index of the greatest score, the first of equals; 0 for none.
+/// The class that scores stand for: the index of the greatest, the first of equals; of a single score, 1 where it is positive.
 #[must_use]
 pub fn top_class(scores: &[f64]) -> usize {
+    if let [score] = scores {
+        return usize::from(*score > 0.0);
+    }
     let better = |best: usize, (k, score): (usize, &f64)| if *score > scores[best] { k } else { best };
     scores.iter().enumerate().fold(0, better)
 }

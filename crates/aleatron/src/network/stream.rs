@@ -1,48 +1,52 @@
-//! A network as streams: what a circuit with these generators and this length computes.
+//! A network as streams: what a circuit with these generators and lengths computes.
 
-use super::Network;
-use super::error::NetworkError;
-use crate::layer::{DenseLayer, DenseSpec, SequenceLayer};
-use crate::{Device, DeviceLayer, Result, SampleSeed};
-use aleatron_core::generator::{Pairing, Warning};
-use aleatron_core::{DenseShape, LayerIndex, Length, Polarity};
+use super::config::{FeatureRange, StreamConfig};
+use super::{Layer, Network};
+use crate::backend::{Batch, CountMethod};
+use crate::{Error, Result, SampleSeed, StreamLayer};
+use aleatron_core::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantizer, saturate};
+use aleatron_core::generator::{Warning, Width};
+use aleatron_core::{Cancel, Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the streams of a layer come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Generator {
-    /// Every stream has random bits of its own, drawn for its layer, sample or neuron, and input.
-    Bernoulli {
-        /// The seed of all layers' weights and inputs; layers and domains never share a draw.
-        seed: u64,
-    },
-    /// Streams share these sequences.
-    Sequences(Pairing),
-}
+/// The comparators of Bernoulli streams in integer arithmetic. Sequences have comparators of their own width.
+const COMPARATOR_BITS: u32 = 16;
 
-/// A network prepared to run as streams of one length.
+/// The multipliers of integer arithmetic, where the ratio of scales does not need more.
+const MULTIPLIER_BITS: u32 = 16;
+
+/// A network prepared to run as streams: its layers hold their encoded weights, so that a call makes nothing but inputs.
 #[derive(Debug)]
-pub struct StreamNetwork<'a> {
-    network: &'a Network,
-    length: Length,
-    layers: Vec<StreamLayer>,
+pub struct StreamNetwork {
+    network: Arc<Network>,
+    arithmetic: Arithmetic,
+    range: FeatureRange,
+    seed: u64,
+    layers: Vec<Prepared>,
 }
 
 #[derive(Debug)]
-struct StreamLayer {
-    encoded_weights: Vec<f64>,
-    kind: Kind,
+struct Prepared {
+    layer: StreamLayer,
+    stage: FloatStage,
+    integer: IntegerLayer,
 }
 
-#[derive(Debug)]
-enum Kind {
-    Bernoulli { layer: Box<DeviceLayer>, seed: u64 },
-    Sequences(Box<SequenceLayer>),
+/// The integer side of a layer: what a circuit has behind its counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntegerLayer {
+    /// The width of the comparators of its inputs.
+    pub comparator: Width,
+    /// What adds the bias and applies the activation.
+    pub accumulator: Accumulator,
+    /// From there to the comparators of the next layer; `None` for the last one.
+    pub requantizer: Option<Requantizer>,
 }
 
 /// How far the counts of a layer are from those of exact products of the same encoded inputs and weights.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub struct LayerError {
+pub struct LayerStats {
     /// Counts compared: samples by neurons.
     pub counts: u64,
     /// The mean of |count - exact count|.
@@ -57,183 +61,407 @@ pub struct LayerError {
     pub saturated: u64,
 }
 
+/// What a run is asked for beside the scores; nothing by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Detail {
+    /// The errors of each layer's counts. Finding them takes as long as the network in floating point.
+    pub statistics: bool,
+    /// The counts and outputs of each layer.
+    pub layers: bool,
+    /// The inputs of the last layer, as they are encoded.
+    pub last_inputs: bool,
+}
+
+/// What one layer made of some samples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerOutput {
+    /// Its counts, row-major of samples by neurons.
+    pub counts: Vec<u64>,
+    /// Its outputs in the network's units.
+    pub outputs: Vec<f64>,
+}
+
 /// What a stream network made of some samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOutput {
     /// The scores, samples one after the other.
     pub scores: Vec<f64>,
-    /// The errors of each layer's counts.
-    pub layers: Vec<LayerError>,
+    /// The errors of each layer's counts, where asked for.
+    pub statistics: Vec<LayerStats>,
+    /// Counts and outputs of each layer, where asked for.
+    pub layers: Vec<LayerOutput>,
+    /// The inputs of the last layer, where asked for.
+    pub last_inputs: Option<LayerInputs>,
+    /// Features that lay outside what the first layer can encode, and were clipped.
+    pub clipped: u64,
     /// The time the streams took, without that of finding the errors.
     pub elapsed: Duration,
 }
 
 impl Network {
-    /// Prepares the network to run as streams of `length` bits, all of them from `generator`, on the CPU.
+    /// Prepares the network to run as streams.
     ///
     /// # Errors
-    /// [`NetworkError::Layer`] with the layer that cannot be prepared and why: too few sequences, too little memory.
-    pub fn to_streams(&self, length: Length, generator: &Generator) -> Result<StreamNetwork<'_>> {
-        self.to_streams_by_layer(length, &vec![*generator; self.layers.len()], Device::Cpu)
+    /// [`Error::UnknownLayer`] for settings of a layer that is not there, [`Error::Layer`] with the layer that cannot be prepared and
+    /// why: too few sequences, too little memory, no such device.
+    pub fn to_streams(&self, config: &StreamConfig) -> Result<StreamNetwork> {
+        Arc::new(self.clone()).into_streams(config, Cancel::NEVER)
     }
 
-    /// Like [`Self::to_streams`], with a generator for each layer, on a device.
+    /// As [`Self::to_streams`], sharing the network, unless cancelled on the way.
     ///
     /// # Errors
-    /// As [`Self::to_streams`], [`NetworkError::Generators`] where there is not one generator per layer, and
-    /// [`NetworkError::Layer`] where the device is not there or cannot hold a layer.
-    pub fn to_streams_by_layer(
+    /// As [`Self::to_streams`], and [`aleatron_core::Error::Cancelled`].
+    pub fn into_streams(self: Arc<Self>, config: &StreamConfig, cancel: Cancel<'_>) -> Result<StreamNetwork> {
+        let names = || self.layers.iter().map(|layer| layer.name().to_owned());
+        if let Some(name) = config.layers.keys().find(|name| !names().any(|known| known == **name)) {
+            return Err(Error::UnknownLayer { name: name.clone(), known: names().collect() });
+        }
+        let mut layers = Vec::new();
+        for (k, layer) in self.layers.iter().enumerate() {
+            let next = self.layers.get(k + 1);
+            let prepared = prepare(k, layer, next, config, cancel);
+            layers.push(prepared.map_err(|error| in_layer(k, layer, error))?);
+        }
+        let StreamConfig { arithmetic, range, seed, .. } = *config;
+        Ok(StreamNetwork { network: self, arithmetic, range, seed, layers })
+    }
+}
+
+fn prepare(
+    k: usize,
+    layer: &Layer,
+    next: Option<&Layer>,
+    config: &StreamConfig,
+    cancel: Cancel<'_>,
+) -> Result<Prepared> {
+    let settings = config.settings_of(layer.name());
+    let builder = StreamLayer::dense(layer.n_inputs(), layer.n_neurons())
+        .length(settings.length)
+        .polarity(layer.polarity())
+        .seed(config.seed)
+        .generator(settings.generator)
+        .width(settings.width)
+        .sharing(settings.sharing)
+        .at(LayerIndex::new(k)?)
+        .weights(&layer.encoded_weights())
+        .device(config.device.clone());
+    let stream = builder.build_unless(cancel)?;
+    let stage = layer.stage();
+    let integer = IntegerLayer {
+        comparator: comparator(stream.spec())?,
+        accumulator: Accumulator::calibrated(stream.spec(), &stage)?,
+        requantizer: match next {
+            None => None,
+            Some(next) => {
+                let width = next_comparator(next, config)?;
+                let (scale, spec) = (stage.scale, stream.spec());
+                let (next_scale, polarity) = (next.input_scale(), next.polarity());
+                Some(Requantizer::calibrated(spec, scale, next_scale, MULTIPLIER_BITS, width, polarity)?)
+            }
+        },
+    };
+    Ok(Prepared { layer: stream, stage, integer })
+}
+
+impl StreamConfig {
+    /// What is known to be wrong with the generators of a network's layers, each once.
+    pub(crate) fn warnings(&self, network: &Network) -> Result<Vec<Warning>> {
+        let mut all = Vec::new();
+        for layer in network.layers() {
+            let settings = self.settings_of(layer.name());
+            let length = Length::new(settings.length)?;
+            let width = settings.width.resolve(&settings.generator, length);
+            let encoding = settings.generator.encoding(self.seed, width, settings.sharing)?;
+            let (n, m, polarity) = (layer.n_inputs(), layer.n_neurons(), layer.polarity());
+            let spec = LayerSpec::dense(n, m, length, polarity, encoding)?;
+            all.extend(crate::layer::warnings(&spec)?);
+        }
+        all.dedup();
+        Ok(all)
+    }
+}
+
+/// The width of the comparators of a layer's inputs.
+fn comparator(spec: &LayerSpec) -> Result<Width> {
+    Ok(match spec.encoding() {
+        Encoding::Bernoulli { .. } => Width::new(COMPARATOR_BITS)?,
+        encoding => encoding.input_width(),
+    })
+}
+
+fn next_comparator(next: &Layer, config: &StreamConfig) -> Result<Width> {
+    let settings = config.settings_of(next.name());
+    let width = settings.width.resolve(&settings.generator, Length::new(settings.length)?);
+    let encoding = settings.generator.encoding(config.seed, width, settings.sharing)?;
+    Ok(match encoding {
+        Encoding::Bernoulli { .. } => Width::new(COMPARATOR_BITS)?,
+        encoding => encoding.input_width(),
+    })
+}
+
+fn in_layer(k: usize, layer: &Layer, source: Error) -> Error {
+    // Being cancelled is nobody's fault.
+    if matches!(source, Error::Core(aleatron_core::Error::Cancelled)) {
+        return source;
+    }
+    Error::Layer { layer: k, name: layer.name().to_owned(), source: Box::new(source) }
+}
+
+/// The inputs of a layer: what the one before hands to it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LayerInputs {
+    /// Values in the interval of the polarity.
+    Values(Vec<f64>),
+    /// Thresholds of comparators.
+    Thresholds(Vec<u64>),
+}
+
+impl LayerInputs {
+    /// The inputs as a batch of samples from `seed` on.
+    #[must_use]
+    pub fn batch(&self, seed: SampleSeed) -> Batch<'_> {
+        match self {
+            Self::Values(values) => Batch::values(values, seed),
+            Self::Thresholds(thresholds) => Batch::thresholds(thresholds, seed),
+        }
+    }
+}
+
+impl StreamNetwork {
+    /// The network.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The lengths of the layers' streams.
+    #[must_use]
+    pub fn lengths(&self) -> Vec<usize> {
+        self.layers.iter().map(|prepared| prepared.layer.spec().length().bits()).collect()
+    }
+
+    /// The layers as streams.
+    pub fn layers(&self) -> impl Iterator<Item = &StreamLayer> {
+        self.layers.iter().map(|prepared| &prepared.layer)
+    }
+
+    /// The integer side of each layer.
+    pub fn integer_layers(&self) -> impl Iterator<Item = &IntegerLayer> {
+        self.layers.iter().map(|prepared| &prepared.integer)
+    }
+
+    /// What is wrong with the generators, if anything is known to be, each once.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for warning in self.layers().flat_map(StreamLayer::warnings) {
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
+            }
+        }
+        warnings
+    }
+
+    /// The last layer with streams of another length, for its outputs on the way to the full one: streams of one length begin with
+    /// those of a shorter one.
+    ///
+    /// # Errors
+    /// As [`Network::to_streams`].
+    pub fn last_layer_at(&self, length: usize) -> Result<StreamLayer> {
+        let Some(Prepared { layer, .. }) = self.layers.last() else { return Err(Error::NoLayers) };
+        let spec = layer.spec();
+        let builder = StreamLayer::dense(spec.n_inputs(), spec.n_neurons()).polarity(spec.polarity());
+        // A table takes longer to make than the few bits of a last layer.
+        let builder =
+            builder.length(length).at(spec.index()).weights(layer.weights()).method(CountMethod::Bits);
+        match spec.encoding() {
+            Encoding::Sequences(pairing) => builder.sequences(*pairing),
+            _ => builder.seed(self.seed),
+        }
+        .build()
+    }
+
+    /// The seed of samples from number `first_sample` on.
+    #[must_use]
+    pub fn seed_at(&self, first_sample: u32) -> SampleSeed {
+        SampleSeed::new(self.seed).starting_at(first_sample)
+    }
+
+    /// The scores of samples, the first of which is number `first_sample` of all.
+    ///
+    /// # Errors
+    /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Feature`] with the first one outside
+    /// [`Network::feature_interval`], [`Error::Layer`] where a layer fails.
+    pub fn forward(&self, features: &[f64], first_sample: u32) -> Result<Vec<f64>> {
+        Ok(self.run(features, first_sample, Detail::default(), Cancel::NEVER)?.scores)
+    }
+
+    /// The scores of samples and what else is asked for, unless cancelled on the way.
+    ///
+    /// # Errors
+    /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
+    pub fn run(
         &self,
-        length: Length,
-        generators: &[Generator],
-        device: Device,
-    ) -> Result<StreamNetwork<'_>> {
-        let (expected, actual) = (self.layers.len(), generators.len());
-        if expected != actual {
-            return Err(NetworkError::Generators { expected, actual }.into());
-        }
-        let prepare = |k: usize, generator: &Generator| -> Result<StreamLayer> {
-            let layer = &self.layers[k];
-            let shape = DenseShape::new(layer.n_inputs(), layer.n_neurons(), length, layer.polarity())?;
-            let encoded_weights = layer.encoded_weights();
-            let kind = match *generator {
-                Generator::Bernoulli { seed } => {
-                    let spec = DenseSpec { shape, seed, layer: LayerIndex::new(k)? };
-                    let layer = DeviceLayer::new(DenseLayer::from_weights(spec, &encoded_weights)?, device)?;
-                    Kind::Bernoulli { layer: Box::new(layer), seed }
-                }
-                Generator::Sequences(pairing) => {
-                    let layer = SequenceLayer::on_device(shape, pairing, &encoded_weights, device)?;
-                    Kind::Sequences(Box::new(layer))
-                }
-            };
-            Ok(StreamLayer { encoded_weights, kind })
+        features: &[f64],
+        first_sample: u32,
+        detail: Detail,
+        cancel: Cancel<'_>,
+    ) -> Result<StreamOutput> {
+        let (mut carried, clipped) = self.inputs(features)?;
+        let seed = self.seed_at(first_sample);
+        let mut output = StreamOutput {
+            scores: Vec::new(),
+            statistics: Vec::new(),
+            layers: Vec::new(),
+            last_inputs: None,
+            clipped,
+            elapsed: Duration::ZERO,
         };
-        let layers = generators
-            .iter()
-            .enumerate()
-            .map(|(k, generator)| prepare(k, generator).map_err(|error| self.in_layer(k, error)));
-        Ok(StreamNetwork { network: self, length, layers: layers.collect::<Result<_>>()? })
-    }
-
-    fn in_layer(&self, layer: usize, source: crate::Error) -> crate::Error {
-        let name = self.layers[layer].name().to_owned();
-        NetworkError::Layer { layer, name, source: Box::new(source) }.into()
-    }
-
-    /// The least and greatest feature that the first layer can encode.
-    #[must_use]
-    pub fn feature_interval(&self) -> [f64; 2] {
-        let Some(first) = self.layers.first() else { return [0.0; 2] };
-        let bounds = first.polarity().interval();
-        bounds.map(|bound| bound * first.input_scale() * self.input.scale + self.input.offset)
-    }
-}
-
-impl StreamNetwork<'_> {
-    /// The length of its streams.
-    #[must_use]
-    pub fn length(&self) -> Length {
-        self.length
-    }
-
-    /// What is wrong with the generators, if anything is known to be.
-    #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
-        self.layers.iter().find_map(StreamLayer::warnings).unwrap_or(&[])
-    }
-
-    /// Runs samples, the first of which is number `first_sample` of all.
-    ///
-    /// # Errors
-    /// [`NetworkError::Ragged`] where `features` are not whole samples, [`NetworkError::Feature`] with the first one outside
-    /// [`Network::feature_interval`], [`NetworkError::Layer`] where a layer fails.
-    pub fn forward(&self, features: &[f64], first_sample: u32) -> Result<StreamOutput> {
-        let network = self.network;
-        network.check_samples(features, network.feature_interval())?;
-        let mut values: Vec<f64> = features.iter().map(|&feature| network.input.apply(feature)).collect();
-        let mut errors = Vec::with_capacity(self.layers.len());
-        let mut elapsed = Duration::ZERO;
-        for (k, (layer, stream)) in network.layers.iter().zip(&self.layers).enumerate() {
+        let mut saturated = clipped;
+        for (k, prepared) in self.layers.iter().enumerate() {
             let start = Instant::now();
-            // What a circuit does between layers: rescale, saturate, encode again.
-            let [low, high] = layer.polarity().interval();
-            let mut saturated = 0;
-            for value in &mut values {
-                let scaled = *value / layer.input_scale();
-                *value = scaled.clamp(low, high);
-                // The first layer's features were checked: what is outside by now is the rounding of the division.
-                saturated += u64::from(k > 0 && *value != scaled);
+            let counts = prepared.layer.count(&carried.batch(seed), cancel);
+            let counts = counts.map_err(|error| in_layer(k, &self.network.layers[k], error))?;
+            let next = self.network.layers.get(k + 1).zip(self.layers.get(k + 1));
+            let made = match self.arithmetic {
+                Arithmetic::Float => prepared.float_outputs(&counts, next, detail),
+                Arithmetic::Integer => prepared.integer_outputs(&counts, next)?,
+            };
+            output.elapsed += start.elapsed();
+            if detail.statistics {
+                let stats = prepared.statistics(&carried, &counts);
+                output.statistics.push(LayerStats { saturated, ..stats });
             }
-            let counts = stream.counts(&values, first_sample).map_err(|error| network.in_layer(k, error))?;
-            let (n, m) = (layer.n_inputs(), layer.n_neurons());
-            let decode = |count| layer.polarity().decode(count, n, self.length);
-            let outputs = counts.iter().enumerate().map(|(k, &count)| layer.output(k % m, decode(count)));
-            let outputs = outputs.collect();
-            elapsed += start.elapsed();
-            let mut tally = Tally::new(layer.polarity(), self.length);
-            for (inputs, counts) in values.chunks_exact(n).zip(counts.chunks_exact(m)) {
-                for (weights, &count) in stream.encoded_weights.chunks_exact(n).zip(counts) {
-                    let exact: f64 = weights.iter().zip(inputs).map(|(w, x)| w * x).sum();
-                    tally.add(decode(count) - exact);
-                }
+            saturated = made.saturated;
+            let inputs = std::mem::replace(&mut carried, made.carried);
+            if next.is_none() {
+                output.scores.clone_from(&made.outputs);
+                output.last_inputs = detail.last_inputs.then_some(inputs);
             }
-            errors.push(LayerError { saturated, ..tally.finish() });
-            values = outputs;
+            if detail.layers {
+                output.layers.push(LayerOutput { counts, outputs: made.outputs });
+            }
         }
-        Ok(StreamOutput { scores: values, layers: errors, elapsed })
+        Ok(output)
+    }
+
+    /// The inputs of the first layer, and how many were clipped.
+    fn inputs(&self, features: &[f64]) -> Result<(LayerInputs, u64)> {
+        let network = &*self.network;
+        let interval = match self.range {
+            FeatureRange::Check => network.feature_interval(),
+            FeatureRange::Clip => [f64::MIN, f64::MAX],
+        };
+        network.check_samples(features, interval)?;
+        let Some((first, prepared)) = network.layers.first().zip(self.layers.first()) else {
+            return Err(Error::NoLayers);
+        };
+        let mut values: Vec<f64> = features.iter().map(|&feature| network.input.apply(feature)).collect();
+        let outside = saturate(&mut values, first.input_scale(), first.polarity());
+        let clipped = match self.range {
+            // What was checked and is outside now is the rounding of the division.
+            FeatureRange::Check => 0,
+            FeatureRange::Clip => outside,
+        };
+        let carried = match self.arithmetic {
+            Arithmetic::Float => LayerInputs::Values(values),
+            Arithmetic::Integer => {
+                let (spec, comparator) = (prepared.layer.spec(), prepared.integer.comparator);
+                let unused = spec.encoding().input_width().bits() - comparator.bits();
+                let thresholds = comparator.thresholds(&values, spec.polarity(), Quantity::Value)?;
+                LayerInputs::Thresholds(thresholds.into_iter().map(|threshold| threshold << unused).collect())
+            }
+        };
+        Ok((carried, clipped))
     }
 }
 
-impl StreamLayer {
-    fn counts(&self, values: &[f64], first_sample: u32) -> Result<Vec<u64>> {
-        match &self.kind {
-            Kind::Bernoulli { layer, seed } => {
-                layer.counts_batch(values, SampleSeed::new(*seed).starting_at(first_sample))
-            }
-            Kind::Sequences(layer) => layer.counts(values),
-        }
+/// What a layer made of its counts.
+struct Made {
+    /// What it hands to the next layer, encoded as that one wants it; empty for the last one.
+    carried: LayerInputs,
+    /// Its outputs in the network's units; empty where nobody wants them.
+    outputs: Vec<f64>,
+    /// Outputs that lay outside what the next layer's streams can hold.
+    saturated: u64,
+}
+
+impl Prepared {
+    fn float_outputs(&self, counts: &[u64], next: Option<(&Layer, &Self)>, detail: Detail) -> Made {
+        let mut values = self.stage.outputs(self.layer.spec(), counts);
+        let Some((next, _)) = next else {
+            return Made { carried: LayerInputs::Values(Vec::new()), outputs: values, saturated: 0 };
+        };
+        let outputs = if detail.layers { values.clone() } else { Vec::new() };
+        let saturated = saturate(&mut values, next.input_scale(), next.polarity());
+        Made { carried: LayerInputs::Values(values), outputs, saturated }
     }
 
-    fn warnings(&self) -> Option<&[Warning]> {
-        match &self.kind {
-            Kind::Bernoulli { .. } => None,
-            Kind::Sequences(layer) => (!layer.warnings().is_empty()).then_some(layer.warnings()),
+    fn integer_outputs(&self, counts: &[u64], next: Option<(&Layer, &Self)>) -> Result<Made> {
+        let spec = self.layer.spec();
+        let held = self.integer.accumulator.values(spec, counts)?;
+        let unit = self.stage.scale / spec.length().bits() as f64;
+        let outputs = held.iter().map(|&value| value as f64 * unit).collect();
+        let (Some(requantizer), Some((_, next))) = (&self.integer.requantizer, next) else {
+            return Ok(Made { carried: LayerInputs::Thresholds(Vec::new()), outputs, saturated: 0 });
+        };
+        let width = next.layer.spec().encoding().input_width();
+        let carried = LayerInputs::Thresholds(requantizer.thresholds(&held, width)?);
+        let saturated = held.iter().filter(|&&value| requantizer.saturates(value)).count() as u64;
+        Ok(Made { carried, outputs, saturated })
+    }
+
+    /// The errors of counts against exact products of the same inputs and weights.
+    fn statistics(&self, carried: &LayerInputs, counts: &[u64]) -> LayerStats {
+        let spec = self.layer.spec();
+        let (n, m, polarity) = (spec.n_inputs(), spec.n_neurons(), spec.polarity());
+        let decoded;
+        let values = match carried {
+            LayerInputs::Values(values) => values,
+            LayerInputs::Thresholds(thresholds) => {
+                let one = spec.encoding().input_width().one() as f64;
+                decoded = thresholds.iter().map(|&t| polarity.value_of(t as f64 / one)).collect::<Vec<_>>();
+                &decoded
+            }
+        };
+        let mut tally = Tally::default();
+        for (inputs, counts) in values.chunks_exact(n).zip(counts.chunks_exact(m)) {
+            for (neuron, (weights, &count)) in self.layer.weights().chunks_exact(n).zip(counts).enumerate() {
+                let exact: f64 = weights.iter().zip(inputs).map(|(w, x)| w * x).sum();
+                tally.add(spec.decode(neuron, count) - exact);
+            }
         }
+        tally.finish(polarity, spec.length())
     }
 }
 
 /// Adds up errors of values.
+#[derive(Default)]
 struct Tally {
     counts: u64,
     sum: f64,
     worst: f64,
-    /// Counts per unit of value.
-    scale: f64,
 }
 
 impl Tally {
-    fn new(polarity: Polarity, length: Length) -> Self {
-        let bits = length.bits() as f64;
-        let scale = match polarity {
-            Polarity::Unipolar => bits,
-            Polarity::Bipolar => bits / 2.0,
-        };
-        Self { counts: 0, sum: 0.0, worst: 0.0, scale }
-    }
-
     fn add(&mut self, error: f64) {
         self.counts += 1;
         self.sum += error.abs();
         self.worst = self.worst.max(error.abs());
     }
 
-    fn finish(self) -> LayerError {
+    fn finish(self, polarity: Polarity, length: Length) -> LayerStats {
+        // Counts per unit of value.
+        let scale = match polarity {
+            Polarity::Unipolar => length.bits() as f64,
+            Polarity::Bipolar => length.bits() as f64 / 2.0,
+        };
         let mean = if self.counts == 0 { 0.0 } else { self.sum / self.counts as f64 };
-        LayerError {
+        LayerStats {
             counts: self.counts,
-            mean_count: mean * self.scale,
-            worst_count: self.worst * self.scale,
+            mean_count: mean * scale,
+            worst_count: self.worst * scale,
             mean_value: mean,
             worst_value: self.worst,
             saturated: 0,

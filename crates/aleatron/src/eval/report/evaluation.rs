@@ -1,10 +1,19 @@
 //! The page of an evaluation.
 
-use super::chart::{self, Curve, Point};
+use super::chart::{self, Axis, Chart, Curve, Point};
 use super::heat::Grid;
 use super::{escape, page};
-use crate::eval::text::{short, si};
+use crate::eval::text::{plural, short, si};
 use crate::eval::{Evaluation, Row};
+
+/// Seeds up to which each has a point of its own.
+const FEW_SEEDS: usize = 10;
+
+/// Classes up to which a confusion matrix has room for numbers.
+const FEW_CLASSES: usize = 16;
+
+/// The side of a confusion matrix with more, in pixels.
+const CONFUSION_SIDE: f64 = 360.0;
 
 /// An evaluation as an HTML page that needs nothing else.
 #[must_use]
@@ -15,24 +24,36 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     body.push_str(&accuracy(evaluation));
     body.push_str(&table(evaluation, &rows));
     body.push_str(&early(evaluation));
-    body.push_str(&confusion(evaluation));
     body.push_str(&errors(evaluation, &rows));
+    body.push_str(&confusion(evaluation));
     page(&title, &body)
 }
 
 fn heading(evaluation: &Evaluation, title: &str) -> String {
     let sizes: Vec<String> = evaluation.network.sizes.iter().map(ToString::to_string).collect();
     let plan = &evaluation.plan;
+    let mut settings = format!(
+        "Sequences have {} and are shared by {}; numbers between layers are kept in {}",
+        match plan.width.as_str() {
+            "auto" => "a width that fits the length".to_owned(),
+            width => format!("{} bits", escape(width)),
+        },
+        match plan.sharing.as_str() {
+            "input" => "the streams of an input",
+            "stream" => "none",
+            _ => "all streams",
+        },
+        if plan.arithmetic == "integer" { "integers" } else { "floating point" },
+    );
+    for (name, layer) in &plan.layers {
+        settings.push_str(&format!("; layer {} has {}", escape(name), escape(layer)));
+    }
     let mut out = format!(
-        "<h1>{}</h1>\n<p>A network {} run as bit streams on {}, {} samples. Shared sequences have {} bits, {}; intervals are of \
-         95 % over {} seeds.</p>\n<div class=\"cards\">\n",
+        "<h1>{}</h1>\n<p>A network {} run as bit streams on {}, {}. {settings}.</p>\n<div class=\"cards\">\n",
         escape(title),
         sizes.join("-"),
         escape(&evaluation.data.name),
-        evaluation.data.samples,
-        plan.width,
-        escape(&plan.sharing),
-        plan.seeds
+        plural(evaluation.data.samples, "sample"),
     );
     let mut card = |value: String, label: &str| {
         out.push_str(&format!(
@@ -44,8 +65,8 @@ fn heading(evaluation: &Evaluation, title: &str) -> String {
     card(format!("{:.2} %", 100.0 * evaluation.float_accuracy), "right in floating point");
     for generator in &plan.generators {
         let value = match evaluation.shortest_within(generator, 1.0) {
-            Some(length) => format!("{length} bits"),
-            None => "none".to_owned(),
+            Ok(Some(length)) => plural(length, "bit"),
+            _ => "none".to_owned(),
         };
         card(value, &format!("within one point, {generator}"));
     }
@@ -54,57 +75,81 @@ fn heading(evaluation: &Evaluation, title: &str) -> String {
         out.push_str(&format!("<div class=\"warn\">{}</div>\n", escape(warning)));
     }
     if !evaluation.is_complete() {
-        let (done, all) = (evaluation.cells.len(), plan.cells);
-        out.push_str(&format!(
-            "<div class=\"warn\">This evaluation was stopped: {done} of {all} cells are done.</div>\n"
-        ));
+        let cells = plural(evaluation.unfinished, "cell");
+        out.push_str(&format!("<div class=\"warn\">This evaluation was stopped: {cells} to go.</div>\n"));
     }
     out
 }
 
+/// One curve for each generator that has points.
+fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec<Curve> {
+    let curve = |generator: &String| Curve {
+        name: generator.clone(),
+        points: points(&evaluation.rows_of(generator)),
+    };
+    evaluation.plan.generators.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
+}
+
+fn lengths(evaluation: &Evaluation) -> Axis {
+    let lengths: Vec<f64> = evaluation.plan.lengths.iter().map(|&length| length as f64).collect();
+    Axis::logarithmic("bits per stream", &lengths)
+}
+
 fn accuracy(evaluation: &Evaluation) -> String {
-    let curves: Vec<Curve> = evaluation
-        .plan
-        .generators
-        .iter()
-        .map(|generator| {
-            let point = |row: &Row| Point {
-                length: row.length,
-                value: 100.0 * row.accuracy.mean,
-                low: 100.0 * row.accuracy.low,
-                high: 100.0 * row.accuracy.high,
-            };
-            Curve {
-                name: generator.clone(),
-                points: evaluation.rows_of(generator).iter().map(point).collect(),
-            }
-        })
-        .filter(|curve| !curve.points.is_empty())
-        .collect();
+    let point = |row: &Row| Point {
+        x: row.length as f64,
+        y: 100.0 * row.accuracy.mean,
+        band: (row.accuracy.n > 1).then_some([100.0 * row.accuracy.low, 100.0 * row.accuracy.high]),
+        values: match row.accuracies.len() {
+            2..=FEW_SEEDS => row.accuracies.iter().map(|accuracy| 100.0 * accuracy).collect(),
+            _ => Vec::new(),
+        },
+        text: format!(
+            "{}, {} bits: {:.2} % [{:.2}, {:.2}]",
+            row.generator,
+            row.length,
+            100.0 * row.accuracy.mean,
+            100.0 * row.accuracy.low,
+            100.0 * row.accuracy.high
+        ),
+    };
+    let curves = curves(evaluation, |rows| rows.iter().map(point).collect());
     let float = 100.0 * evaluation.float_accuracy;
-    let least = curves.iter().flat_map(|curve| &curve.points).map(|point| point.value).fold(float, f64::min);
+    let least = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).fold(float, f64::min);
     let whole = [((least - 5.0) / 10.0).floor().max(0.0) * 10.0, 100.0];
     let close = [(float - 10.0).floor().max(0.0), 100.0];
+    let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
     let mut out = String::from(
-        "<h2>Accuracy against length</h2>\n<p>The share of samples whose best score is that of their class. Bands are the confidence \
-         intervals over seeds; sequences without a seed have none.</p>\n<div class=\"panel\">\n",
+        "<h2>Accuracy against length</h2>\n<p>The share of samples whose best score is that of their class. Bands are intervals of 95 % over \
+         seeds, small dots the seeds; sequences without a seed have neither.</p>\n",
     );
-    out.push_str(&chart::legend(&curves, &format!("floating point, {float:.2} %")));
-    out.push_str(&chart::curves(&curves, float, whole, "Accuracy against length"));
-    out.push_str("</div>\n");
+    let mut panel = |title: &str, range: [f64; 2]| {
+        let y = Axis::percent("accuracy", range);
+        let chart = Chart {
+            curves: &curves,
+            x: lengths(evaluation),
+            y,
+            level: Some(float),
+            label: "Accuracy against length",
+        };
+        out.push_str(&format!("<div class=\"panel\">\n{title}{legend}{}</div>\n", chart.svg()));
+    };
+    panel("", whole);
     if whole[0] < close[0] {
-        out.push_str("<div class=\"panel\">\n<h3>The last ten points, closer</h3>\n");
-        out.push_str(&chart::curves(&curves, float, close, "Accuracy against length, close-up"));
-        out.push_str("</div>\n");
+        panel(&format!("<h3>From {} to {} %</h3>\n", close[0], close[1]), close);
     }
     out
 }
 
 fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
-    let layers: String =
-        evaluation.network.layers.iter().map(|name| format!("<th>{} error</th>", escape(name))).collect();
+    let layers: String = evaluation
+        .network
+        .layers
+        .iter()
+        .map(|name| format!("<th>layer {} error</th>", escape(name)))
+        .collect();
     let mut out = format!(
-        "<h2>All figures</h2>\n<p>Errors are of a neuron's sum of products, mean and worst; the worst in counts is in the JSON \
+        "<h2>All figures</h2>\n<p>Errors are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
          file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>accuracy %</th><th>interval</th>\
          <th>agrees with float %</th>{layers}<th>samples/s</th><th>bit-MAC/s</th></tr>\n"
     );
@@ -138,17 +183,51 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
 
 fn early(evaluation: &Evaluation) -> String {
     let mut out = String::from(
-        "<h2>Stopping early</h2>\n<p>A sample stops when the best score leads the second by some standard deviations of counting \
-         noise, looked at after 8 cycles and whenever they have doubled. For each length: the fewest mean cycles, restarts of later \
-         layers included, that lose at most half a point on these samples, and the margin that does it.</p>\n\
-         <div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>mean cycles</th><th>share of the full run</th>\
-         <th>points lost</th><th>stopped early</th><th>margin</th></tr>\n",
+        "<h2>Stopping early</h2>\n<p>By margin: a sample stops when the best score leads the second by some standard deviations of counting \
+         noise, looked at after 8 cycles and whenever they have doubled. The curve of a generator goes through all margins at its longest \
+         streams. By certainty: the last layer stops when no remaining cycle can change the best score, which never loses anything. Rows far \
+         from floating point are left out: there is nothing to lose by stopping at chance level.</p>\n",
+    );
+    let point = |stop: &crate::eval::EarlyStop, row: &Row| Point {
+        x: stop.mean_cycles,
+        y: 100.0 * stop.accuracy,
+        band: None,
+        values: Vec::new(),
+        text: format!(
+            "{}, {} bits, margin {}: {:.2} % after {:.1} cycles",
+            row.generator,
+            row.length,
+            stop.margin,
+            100.0 * stop.accuracy,
+            stop.mean_cycles
+        ),
+    };
+    let curves = curves(evaluation, |rows| match rows.last() {
+        Some(row) if evaluation.has_early(row) => row.early.iter().map(|stop| point(stop, row)).collect(),
+        _ => Vec::new(),
+    });
+    let all = || curves.iter().flat_map(|curve| &curve.points);
+    if let Some(x) = Axis::decades("mean cycles of a sample and layer", all().map(|point| point.x)) {
+        let float = 100.0 * evaluation.float_accuracy;
+        let least = all().map(|point| point.y).fold(float, f64::min);
+        let y = Axis::percent("accuracy", [((least - 2.0) / 5.0).floor().max(0.0) * 5.0, 100.0]);
+        let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
+        let chart =
+            Chart { curves: &curves, x, y, level: Some(float), label: "Accuracy against mean cycles" };
+        out.push_str(&format!("<div class=\"panel\">\n{legend}{}</div>\n", chart.svg()));
+    }
+    out.push_str(
+        "<p>For each length: the fewest mean cycles, restarts of later layers included, that lose at most half a point on these samples, and \
+         the margin that does it; and the mean cycles of the last layer until it is certain.</p>\n<div class=\"panel\"><table>\n\
+         <tr><th>generator</th><th>bits</th><th>mean cycles</th><th>share of the full run</th><th>points lost</th>\
+         <th>stopped early</th><th>margin</th><th>until certain</th></tr>\n",
     );
     for generator in &evaluation.plan.generators {
         for (k, row) in evaluation.rows_of(generator).iter().enumerate() {
             let class = if k == 0 { " class=\"first\"" } else { "" };
             let name = escape(generator);
-            let figures = match row.early_within(0.5) {
+            let stop = if evaluation.has_early(row) { row.early_within(0.5) } else { None };
+            let figures = match stop {
                 Some(stop) => format!(
                     "<td>{:.1}</td><td>{:.0} %</td><td>{:.2}</td><td>{:.0} %</td><td>{}</td>",
                     stop.mean_cycles,
@@ -160,10 +239,50 @@ fn early(evaluation: &Evaluation) -> String {
                 ),
                 None => "<td>-</td><td>-</td><td>-</td><td>-</td><td>-</td>".to_owned(),
             };
-            out.push_str(&format!("<tr{class}><td>{name}</td><td>{}</td>{figures}</tr>\n", row.length));
+            let certain =
+                row.certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
+            out.push_str(&format!(
+                "<tr{class}><td>{name}</td><td>{}</td>{figures}<td>{certain}</td></tr>\n",
+                row.length
+            ));
         }
     }
     out.push_str("</table></div>\n");
+    out
+}
+
+fn errors(evaluation: &Evaluation, rows: &[Row]) -> String {
+    let mut out = String::from(
+        "<h2>Error of the layers</h2>\n<p>The mean error of a neuron's sum of products against the exact sum of the same inputs and \
+         weights.</p>\n<div class=\"row\">\n",
+    );
+    for (k, layer) in evaluation.network.layers.iter().enumerate() {
+        let point = |row: &Row| {
+            let stats = row.layers.get(k)?;
+            // A logarithm has no place for an error of nothing.
+            (stats.mean_value > 0.0).then(|| Point {
+                x: row.length as f64,
+                y: stats.mean_value,
+                band: None,
+                values: Vec::new(),
+                text: format!(
+                    "{}, {} bits: {} (worst {})",
+                    row.generator,
+                    row.length,
+                    short(stats.mean_value),
+                    short(stats.worst_value)
+                ),
+            })
+        };
+        let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
+        let values = rows.iter().filter_map(|row| row.layers.get(k)).map(|stats| stats.mean_value);
+        let Some(y) = Axis::decades("mean error", values) else { continue };
+        let chart =
+            Chart { curves: &curves, x: lengths(evaluation), y, level: None, label: "Error against length" };
+        let (legend, name) = (chart::legend(&curves, None), escape(layer));
+        out.push_str(&format!("<div class=\"panel\"><h3>layer {name}</h3>\n{legend}{}</div>\n", chart.svg()));
+    }
+    out.push_str("</div>\n");
     out
 }
 
@@ -174,11 +293,17 @@ fn confusion(evaluation: &Evaluation) -> String {
     );
     for generator in &evaluation.plan.generators {
         let rows = evaluation.rows_of(generator);
-        let shortest = evaluation.shortest_within(generator, 1.0);
+        let shortest = evaluation.shortest_within(generator, 1.0).ok().flatten();
         let Some(row) = rows.iter().find(|row| Some(row.length) == shortest).or(rows.last()) else {
             continue;
         };
-        let names: Vec<String> = (0..row.confusion.len()).map(|class| class.to_string()).collect();
+        let n = row.confusion.len();
+        let has_numbers = n <= FEW_CLASSES;
+        // Where classes are many, every fifth or tenth has a label.
+        let every =
+            [1, 5, 10, 50, 100].into_iter().find(|every| has_numbers || n / every <= 12).unwrap_or(500);
+        let name = |class: usize| if class.is_multiple_of(every) { class.to_string() } else { String::new() };
+        let names: Vec<String> = (0..n).map(name).collect();
         let cells: Vec<Vec<(String, f64)>> = row
             .confusion
             .iter()
@@ -186,67 +311,28 @@ fn confusion(evaluation: &Evaluation) -> String {
                 let all = counts.iter().sum::<u32>().max(1);
                 // The root makes single mistakes visible beside hundreds of hits.
                 let cell = |&n: &u32| {
-                    let text = if n == 0 { String::new() } else { n.to_string() };
+                    let text = if n == 0 || !has_numbers { String::new() } else { n.to_string() };
                     (text, (f64::from(n) / f64::from(all)).sqrt())
                 };
                 counts.iter().map(cell).collect()
             })
             .collect();
+        let side = CONFUSION_SIDE / n as f64;
         let grid = Grid {
             rows: &names,
             columns: &names,
             cells: &cells,
-            size: [24.0, 22.0],
+            size: if has_numbers { [24.0, 22.0] } else { [side, side] },
             x_label: "best score",
             y_label: "class",
         };
         out.push_str(&format!(
-            "<div class=\"panel\"><h3>{}, {} bits</h3>\n{}</div>\n",
+            "<div class=\"panel\"><h3>{}, {}</h3>\n{}</div>\n",
             escape(generator),
-            row.length,
+            plural(row.length, "bit"),
             grid.svg()
         ));
     }
     out.push_str("</div>\n");
     out
-}
-
-fn errors(evaluation: &Evaluation, rows: &[Row]) -> String {
-    let lengths = &evaluation.plan.lengths;
-    let columns: Vec<String> = lengths.iter().map(ToString::to_string).collect();
-    let means = rows.iter().flat_map(|row| &row.layers).map(|layer| layer.mean_value);
-    let positive: Vec<f64> = means.filter(|mean| *mean > 0.0).collect();
-    let least = positive.iter().copied().fold(f64::MAX, f64::min);
-    let most = positive.iter().copied().fold(0.0, f64::max);
-    let share = |mean: f64| {
-        if mean > 0.0 && most > least { (mean / least).ln() / (most / least).ln() } else { 0.0 }
-    };
-    let (mut names, mut cells) = (Vec::new(), Vec::new());
-    for generator in &evaluation.plan.generators {
-        let of_generator = evaluation.rows_of(generator);
-        for (k, layer) in evaluation.network.layers.iter().enumerate() {
-            let cell = |length: &usize| {
-                let row = of_generator.iter().find(|row| row.length == *length);
-                match row.and_then(|row| row.layers.get(k)) {
-                    Some(layer) => (short(layer.mean_value), share(layer.mean_value)),
-                    None => (String::new(), 0.0),
-                }
-            };
-            names.push(format!("{generator}, {layer}"));
-            cells.push(lengths.iter().map(cell).collect());
-        }
-    }
-    let grid = Grid {
-        rows: &names,
-        columns: &columns,
-        cells: &cells,
-        size: [84.0, 30.0],
-        x_label: "bits per stream",
-        y_label: "",
-    };
-    format!(
-        "<h2>Error of the layers</h2>\n<p>The mean error of a neuron's sum of products against the exact sum of the same inputs and \
-         weights. Shades follow the logarithm.</p>\n<div class=\"panel\">\n{}</div>\n",
-        grid.svg()
-    )
 }

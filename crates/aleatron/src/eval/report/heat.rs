@@ -11,7 +11,7 @@ fn shade(share: f64) -> String {
 pub(super) struct Grid<'a> {
     pub(super) rows: &'a [String],
     pub(super) columns: &'a [String],
-    /// The text of each cell and the share of its shade.
+    /// The text of each cell, which may be empty, and the share of its shade.
     pub(super) cells: &'a [Vec<(String, f64)>],
     /// The size of a cell.
     pub(super) size: [f64; 2],
@@ -22,6 +22,8 @@ pub(super) struct Grid<'a> {
 impl Grid<'_> {
     pub(super) fn svg(&self) -> String {
         let [w, h] = self.size;
+        // Small cells have no room for gaps.
+        let gap = if w < 16.0 { 0.0 } else { 1.0 };
         let longest = self.rows.iter().map(|row| row.chars().count()).max().unwrap_or(0) as f64;
         let left = 12.0 + longest * 7.0 + if self.y_label.is_empty() { 0.0 } else { 18.0 };
         let (top, bottom) = (24.0, if self.x_label.is_empty() { 4.0 } else { 26.0 });
@@ -47,10 +49,10 @@ impl Grid<'_> {
                 out.push_str(&format!(
                     "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{}\" height=\"{}\" rx=\"2\" style=\"fill:{}\">\
                      <title>{} / {}: {}</title></rect>\n",
-                    x + 1.0,
-                    y + 1.0,
-                    w - 2.0,
-                    h - 2.0,
+                    x + gap,
+                    y + gap,
+                    w - 2.0 * gap,
+                    h - 2.0 * gap,
                     shade(*share),
                     escape(row),
                     escape(self.columns.get(c).map_or("", String::as_str)),

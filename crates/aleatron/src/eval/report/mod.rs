@@ -13,9 +13,6 @@ pub use multiplier::{heat_map, multiplier};
 
 const STYLE: &str = include_str!("page.css");
 
-/// Colours there are for curves; more share them.
-const COLOURS: usize = 8;
-
 /// A whole page.
 fn page(title: &str, body: &str) -> String {
     let title = escape(title);

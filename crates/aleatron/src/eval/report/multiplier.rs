@@ -1,11 +1,11 @@
 //! The page of multiplier tables.
 
 use super::{escape, heat, page};
-use crate::eval::multiplier::{MAP_SIDE, MultiplierError};
+use crate::eval::multiplier::{MAP_SIDE, MultiplierStats};
 
 /// Multiplier tables as an HTML page that needs nothing else.
 #[must_use]
-pub fn multiplier(errors: &[MultiplierError]) -> String {
+pub fn multiplier(errors: &[MultiplierStats]) -> String {
     let title = "Multiplier errors";
     let mut body = format!(
         "<h1>{title}</h1>\n<p>Every product of two values from 0 to 255, as the AND of two streams against XY / 65536.</p>\n\
@@ -48,13 +48,13 @@ pub fn multiplier(errors: &[MultiplierError]) -> String {
     page(title, &body)
 }
 
-fn greatest(error: &MultiplierError) -> f64 {
+fn greatest(error: &MultiplierStats) -> f64 {
     error.map.iter().copied().fold(0.0, f64::max)
 }
 
 /// The errors of one pair and length as an SVG drawing, in a page or by itself.
 #[must_use]
-pub fn heat_map(error: &MultiplierError) -> String {
+pub fn heat_map(error: &MultiplierStats) -> String {
     let axis = [format!("Y ({})", error.y), format!("X ({})", error.x)];
     heat::map(&error.map, MAP_SIDE, greatest(error), 248.0, [&axis[0], &axis[1]])
 }

@@ -1,13 +1,12 @@
-//! Which side is faster, measured once for each kind of call and remembered on disk.
+//! Which backend is faster, measured once for each kind of call and kept on disk.
 //!
-//! A kind is a layer's shape, a batch size up to the next power of two, and everything that decides speed: the adapter with its
-//! driver, the SIMD tier and the threads. The first call of a kind runs on both sides, several times, and keeps the faster; its
-//! result is the same either way. The cache is a small JSON file in `ALEATRON_CACHE`, else the user's cache folder; without a
-//! place to write it, measurements last as long as the process.
+//! A kind is a layer's spec, a batch size up to the next power of two, and everything that decides speed: the version of Aleatron, the
+//! backends with their drivers, the SIMD tier and the threads. The first call of a kind runs on every backend, several times, and the
+//! fastest is kept; its result is the same on each. The cache is a small JSON file in `ALEATRON_CACHE`, else the user's cache
+//! folder; without a place to write it, measurements last as long as the process.
 
-use aleatron_core::DenseShape;
-use aleatron_gpu::AdapterInfo;
-use serde::{Deserialize, Serialize};
+use crate::VERSION;
+use aleatron_core::{Encoding, LayerSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -16,34 +15,19 @@ use std::time::{Duration, Instant};
 /// The environment variable that names the folder of the cache.
 pub const CACHE_VARIABLE: &str = "ALEATRON_CACHE";
 
-/// How often each side is timed: the best of these counts.
+/// How often each backend is timed: the best of these counts.
 const TRIES: usize = 3;
 
-/// A side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// The CPU.
-    Cpu,
-    /// The GPU.
-    Gpu,
-}
+/// Time after which no further run is made.
+const ENOUGH: Duration = Duration::from_millis(300);
 
-/// What was measured for one kind of call; kept in full, so that a choice can be explained.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Measurement {
-    /// Microseconds on the CPU.
-    pub cpu_us: f64,
-    /// Microseconds on the GPU.
-    pub gpu_us: f64,
-}
+/// Microseconds of each backend, by name; all of them are kept, so that a choice can be explained.
+pub type Measurement = BTreeMap<String, f64>;
 
-impl Measurement {
-    /// The faster side.
-    #[must_use]
-    pub fn winner(&self) -> Side {
-        if self.gpu_us < self.cpu_us { Side::Gpu } else { Side::Cpu }
-    }
+/// The fastest backend of a measurement.
+#[must_use]
+pub fn fastest(measurement: &Measurement) -> Option<&str> {
+    measurement.iter().min_by(|a, b| a.1.total_cmp(b.1)).map(|(name, _)| name.as_str())
 }
 
 /// The best time of a few runs in microseconds; one run before them only warms up.
@@ -52,36 +36,37 @@ impl Measurement {
 /// That of the first run to fail.
 pub fn time<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     work()?;
-    let mut best = Duration::MAX;
+    let (first, mut best) = (Instant::now(), Duration::MAX);
     for _ in 0..TRIES {
         let start = Instant::now();
         work()?;
         best = best.min(start.elapsed());
+        if first.elapsed() > ENOUGH {
+            break;
+        }
     }
     Ok(best.as_secs_f64() * 1e6)
 }
 
 /// The name of a kind of call.
 #[must_use]
-pub fn kind(
-    shape: &DenseShape,
-    n_samples: usize,
-    adapter: &AdapterInfo,
-    tier: &str,
-    threads: usize,
-) -> String {
-    let AdapterInfo { name, driver, driver_info, .. } = adapter;
-    let (n_inputs, n_neurons, bits) = (shape.n_inputs(), shape.n_neurons(), shape.length().bits());
-    let (polarity, batch) = (shape.polarity(), n_samples.next_power_of_two());
+pub fn kind(spec: &LayerSpec, n_samples: usize, backends: &[String], tier: &str, threads: usize) -> String {
+    let (n_inputs, n_neurons, bits) = (spec.n_inputs(), spec.n_neurons(), spec.length().bits());
+    let (n_weights, polarity, batch) = (spec.n_weights(), spec.polarity(), n_samples.next_power_of_two());
+    let encoding = match spec.encoding() {
+        Encoding::Sequences(pairing) => format!("{} {}", pairing.sharing, pairing.inputs.width().bits()),
+        _ => "bernoulli".to_owned(),
+    };
     format!(
-        "{n_inputs}x{n_neurons} L{bits} {polarity:?} batch {batch} | {tier}, {threads} threads | {name}, {driver} {driver_info}"
+        "{VERSION} | {n_inputs}x{n_neurons} ({n_weights}) L{bits} {polarity} {encoding} batch {batch} | {tier}, {threads} threads | {}",
+        backends.join(" | ")
     )
 }
 
 /// What is known of a kind of call.
 #[must_use]
 pub fn lookup(kind: &str) -> Option<Measurement> {
-    cache().known.get(kind).copied()
+    cache().known.get(kind).cloned()
 }
 
 /// Remembers what was measured for a kind of call.
@@ -113,15 +98,12 @@ impl Cache {
         Self { file, known }
     }
 
-    /// Writes a new file beside the old one and swaps them, so that no reader ever sees half of one.
     fn save(&self) -> std::io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         if let Some(folder) = file.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let new = file.with_extension(format!("{}.tmp", std::process::id()));
-        std::fs::write(&new, serde_json::to_vec_pretty(&self.known)?)?;
-        std::fs::rename(&new, file)
+        crate::file::replace(file, &serde_json::to_vec_pretty(&self.known)?)
     }
 }
 

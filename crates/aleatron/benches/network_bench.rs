@@ -1,0 +1,82 @@
+//! Networks as streams: a call of a network that is kept, beside the counts of its layers alone.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod support;
+
+use aleatron::data::Dataset;
+use aleatron::network::{Activation, Arithmetic, Detail, FeatureMap, Layer, Network, StreamConfig};
+use aleatron::{Cancel, SampleSeed, Tier, get_num_threads};
+use support::{Ceiling, Table, keep, rate};
+
+fn main() {
+    let mut table = Table::from_arguments();
+    let digits = Dataset::digits_test();
+    let aware = Network::digits_noise_aware().unwrap();
+    let large = random(&[784, 512, 512, 10]);
+    let features: Vec<f64> = (0..784 * 64).map(|k| (k * 7919 % 1999) as f64 / 999.0 - 1.0).collect();
+    for (generator, length) in [("bernoulli", 64), ("bernoulli", 1024), ("sobol", 64), ("sobol", 1024)] {
+        for arithmetic in Arithmetic::ALL {
+            let config =
+                StreamConfig::new(length).generator(generator.parse().unwrap()).arithmetic(arithmetic);
+            let name = format!("{generator}, L = {length}, {arithmetic}");
+            case(&mut table, &format!("64-64-10 x 1, {name}"), &aware, &config, &digits.features()[..64]);
+            case(
+                &mut table,
+                &format!("64-64-10 x 256, {name}"),
+                &aware,
+                &config,
+                &digits.features()[..64 * 256],
+            );
+            case(&mut table, &format!("784-512-512-10 x 64, {name}"), &large, &config, &features);
+        }
+    }
+    let tier = Tier::current().unwrap();
+    table.print(&format!(
+        "Networks on {tier}, {} threads; shares are of the layers' counts alone",
+        get_num_threads().unwrap()
+    ));
+}
+
+/// A network with weights all over the interval.
+fn random(sizes: &[usize]) -> Network {
+    let layer =
+        |k: usize| {
+            let (n, m) = (sizes[k], sizes[k + 1]);
+            let weights = (0..n * m).map(|i| (i * 104_729 % 2003) as f64 / 1001.0 - 1.0).collect();
+            Layer::new(k.to_string(), n, weights)
+                .with_activation(Activation::Relu)
+                .with_input_scale(if k == 0 { 1.0 } else { 30.0 })
+        };
+    let layers = (0..sizes.len() - 1).map(layer).collect();
+    Network::new("random", FeatureMap::IDENTITY, layers).unwrap()
+}
+
+fn case(table: &mut Table, name: &str, network: &Network, config: &StreamConfig, features: &[f64]) {
+    if !table.wants(name) {
+        return;
+    }
+    let streams = network.to_streams(config).unwrap();
+    // What each layer gets, so that its counts can be had alone.
+    let mut inputs = Vec::new();
+    for k in 0..network.layers().len() {
+        let layers = network.layers()[..=k].to_vec();
+        let part = Network::new("part", network.input(), layers).unwrap().to_streams(config).unwrap();
+        let detail = Detail { last_inputs: true, ..Detail::default() };
+        inputs.push(part.run(features, 0, detail, Cancel::NEVER).unwrap().last_inputs.unwrap());
+    }
+    let counts = || {
+        for (layer, inputs) in streams.layers().zip(&inputs) {
+            keep(layer.count(&inputs.batch(SampleSeed::new(config.seed)), Cancel::NEVER).unwrap());
+        }
+    };
+    assert_eq!(streams.forward(features, 0).unwrap(), streams.forward(features, 0).unwrap());
+    let samples = features.len() / network.n_features();
+    let mut alone = counts;
+    let ceiling = Ceiling { name: "its layers' counts", work: &mut alone, scale: 1.0 };
+    table.case(
+        name,
+        rate(samples as f64, "samples/s"),
+        || keep(streams.forward(features, 0).unwrap()),
+        Some(ceiling),
+    );
+}

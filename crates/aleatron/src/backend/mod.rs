@@ -1,0 +1,190 @@
+//! The processors layers run on: which there are, and how one is opened.
+//!
+//! Each is a [`Backend`] of [`aleatron_core::backend`]; [`open`] is the one place that knows which crates bring them.
+//! [`AutoBackend`] chooses among them by measuring (`placement.rs` keeps what was measured), and [`PoolBackend`] makes several of them
+//! one. Nothing above this module asks which processor it is.
+
+mod auto;
+mod device;
+pub mod placement;
+mod pool;
+
+pub use aleatron_core::backend::{Backend, Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
+pub use auto::AutoBackend;
+pub use device::{DEVICE_VARIABLE, Device};
+pub use pool::{PoolBackend, Split};
+
+use crate::Result;
+use aleatron_core::BackendFault;
+use aleatron_core::conformance::Subject;
+use aleatron_cpu::CpuBackend;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this process was forked from one that may have used drivers.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Says that this process was forked from one that may have used drivers. Drivers do not survive that: from now on everything but the
+/// CPU is refused here, and [`Device::Auto`] is the CPU.
+pub fn after_fork() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// Whether nothing but the CPU can be used, because the process was forked.
+#[must_use]
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// Checks that a device can be used in this process; a call to a driver would wait for ever.
+pub(crate) fn check_fork(device: &Device) -> Result<()> {
+    match device {
+        Device::Auto | Device::Cpu => Ok(()),
+        _ if !is_forked() => Ok(()),
+        device => {
+            let message =
+                "a device cannot be used in a forked process: start processes with the method \"spawn\""
+                    .to_owned();
+            let (backend, fault) = (device.to_string(), BackendFault::Unavailable);
+            Err(aleatron_core::Error::Backend { backend, fault, message }.into())
+        }
+    }
+}
+
+/// Opens a device.
+///
+/// # Errors
+/// [`aleatron_core::Error::Backend`] where there is no such device or this build has no code for it,
+/// [`crate::Error::UnknownDevice`] where `ALEATRON_DEVICE` names none.
+pub fn open(device: &Device) -> Result<Arc<dyn Backend>> {
+    let device = device.resolved()?;
+    check_fork(&device)?;
+    Ok(match device {
+        Device::Auto => Arc::new(AutoBackend::new()),
+        Device::Cpu => Arc::new(CpuBackend::CURRENT),
+        Device::Gpu(place) => gpu::open(place)?,
+        Device::Pool(devices) => {
+            let backends = devices.iter().map(open).collect::<Result<_>>()?;
+            Arc::new(PoolBackend::new(backends, Split::Best)?)
+        }
+    })
+}
+
+/// A device other than the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// How to ask for it.
+    pub device: Device,
+    /// Its name.
+    pub name: String,
+    /// `discrete`, `integrated`, `virtual`, `other` or `software`.
+    pub kind: String,
+    /// The interface it is reached through, such as `vulkan`.
+    pub interface: String,
+    /// Its driver.
+    pub driver: String,
+    /// The bytes of its largest buffer.
+    pub max_buffer_bytes: u64,
+    /// The bytes a kernel sees through one binding.
+    pub max_binding_bytes: u64,
+    /// Whether it is what [`Device::Gpu`] without a place means.
+    pub is_default: bool,
+    /// Whether it computes on the CPU, so that it is never chosen for speed.
+    pub is_software: bool,
+}
+
+/// Every device of this machine other than the CPU, software ones too.
+#[must_use]
+pub fn devices() -> Vec<DeviceInfo> {
+    if is_forked() { Vec::new() } else { gpu::devices() }
+}
+
+/// A device for the conformance suite of [`aleatron_core::conformance`].
+///
+/// # Errors
+/// As [`open`].
+pub fn subject(device: &Device) -> Result<Box<dyn Subject>> {
+    match device.resolved()? {
+        Device::Gpu(place) => gpu::subject(place),
+        device => {
+            let backend = open(&device)?;
+            Ok(Box::new(LayersOf(backend)))
+        }
+    }
+}
+
+/// A backend as far as it runs layers.
+struct LayersOf(Arc<dyn Backend>);
+
+impl Subject for LayersOf {
+    fn run(&self, case: &aleatron_core::conformance::Case) -> Option<aleatron_core::Result<Vec<u64>>> {
+        aleatron_core::conformance::run_layers(&*self.0, case)
+    }
+}
+
+/// GPUs through wgpu.
+#[cfg(feature = "gpu")]
+mod gpu {
+    use super::{Backend, Device, DeviceInfo};
+    use crate::Result;
+    use aleatron_core::conformance::Subject;
+    use aleatron_gpu::{AdapterChoice, AdapterKind, GpuBackend, adapter, adapters};
+    use std::sync::Arc;
+
+    fn choice(place: Option<usize>) -> AdapterChoice {
+        place.map_or_else(AdapterChoice::from_env, AdapterChoice::Index)
+    }
+
+    pub(super) fn open(place: Option<usize>) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
+    }
+
+    pub(super) fn subject(place: Option<usize>) -> Result<Box<dyn Subject>> {
+        Ok(Box::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
+    }
+
+    pub(super) fn devices() -> Vec<DeviceInfo> {
+        let chosen = adapter::find(&AdapterChoice::from_env()).ok().map(|info| info.index);
+        let describe = |info: aleatron_gpu::AdapterInfo| DeviceInfo {
+            device: Device::Gpu(Some(info.index)),
+            is_default: chosen == Some(info.index),
+            is_software: info.kind == AdapterKind::Software,
+            name: info.name,
+            kind: info.kind.to_string(),
+            interface: info.backend,
+            driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+            max_buffer_bytes: info.max_buffer_bytes,
+            max_binding_bytes: info.max_binding_bytes,
+        };
+        adapters().into_iter().map(describe).collect()
+    }
+}
+
+/// What stands for GPUs in a build without them.
+#[cfg(not(feature = "gpu"))]
+mod gpu {
+    use super::{Backend, DeviceInfo};
+    use crate::Result;
+    use aleatron_core::conformance::Subject;
+    use aleatron_core::{BackendFault, Error};
+    use std::sync::Arc;
+
+    fn not_built() -> crate::Error {
+        let message =
+            "this build of aleatron has no GPU support: build it with the cargo feature `gpu`".to_owned();
+        Error::Backend { backend: "gpu".to_owned(), fault: BackendFault::Unavailable, message }.into()
+    }
+
+    pub(super) fn open(_: Option<usize>) -> Result<Arc<dyn Backend>> {
+        Err(not_built())
+    }
+
+    pub(super) fn subject(_: Option<usize>) -> Result<Box<dyn Subject>> {
+        Err(not_built())
+    }
+
+    pub(super) fn devices() -> Vec<DeviceInfo> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,145 @@
+//! Several backends as one: a layer's neurons or a batch's samples spread over them, with the same counts.
+
+use super::{Backend, Batch, PrepareOptions, PreparedLayer};
+use crate::Result;
+use aleatron_core::{BackendFault, Cancel, Error, LayerSpec, Quantity, Weights, memory};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What each backend of a pool gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Split {
+    /// Neurons where a layer has enough of them, else samples.
+    #[default]
+    Best,
+    /// Some of the neurons: weights are spread, every backend encodes every sample.
+    Neurons,
+    /// Some of the samples: every backend holds all weights.
+    Samples,
+}
+
+/// Neurons per backend from which on encoding every sample on each of them costs little.
+const ENOUGH_NEURONS: usize = 64;
+
+/// Backends that work together.
+#[derive(Debug)]
+pub struct PoolBackend {
+    backends: Vec<Arc<dyn Backend>>,
+    split: Split,
+}
+
+impl PoolBackend {
+    /// A pool of backends, which may be of any kinds.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] for an empty pool.
+    pub fn new(backends: Vec<Arc<dyn Backend>>, split: Split) -> Result<Self> {
+        if backends.is_empty() {
+            let message = "a pool needs at least one device".to_owned();
+            let (backend, fault) = ("pool".to_owned(), BackendFault::Unavailable);
+            return Err(Error::Backend { backend, fault, message }.into());
+        }
+        Ok(Self { backends, split })
+    }
+}
+
+/// `n` things in `parts` nearly equal ranges, empty ones left out.
+fn ranges(n: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..parts).map(move |k| n * k / parts..n * (k + 1) / parts).filter(|range| !range.is_empty())
+}
+
+impl Backend for PoolBackend {
+    fn name(&self) -> String {
+        self.backends.iter().map(|backend| backend.name()).collect::<Vec<_>>().join(",")
+    }
+
+    fn prepare(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
+        let (n_neurons, n_backends) = (spec.n_neurons(), self.backends.len());
+        let by_neurons = match self.split {
+            Split::Neurons => true,
+            Split::Samples => false,
+            Split::Best => n_neurons >= ENOUGH_NEURONS * n_backends,
+        };
+        let name = self.name();
+        let mut parts = Vec::new();
+        if by_neurons {
+            for (backend, neurons) in self.backends.iter().zip(ranges(n_neurons, n_backends)) {
+                let part = spec.neurons(neurons.clone())?;
+                let weights = weights.neurons(spec, neurons.clone());
+                parts.push((neurons, backend.prepare(&part, &weights, options)?));
+            }
+        } else {
+            for backend in &self.backends {
+                parts.push((0..n_neurons, backend.prepare(spec, weights, options)?));
+            }
+        }
+        Ok(Box::new(PoolLayer { name, spec: spec.clone(), by_neurons, parts }))
+    }
+}
+
+/// A layer over several backends.
+#[derive(Debug)]
+struct PoolLayer {
+    name: String,
+    spec: LayerSpec,
+    by_neurons: bool,
+    /// The neurons of each part.
+    parts: Vec<(Range<usize>, Box<dyn PreparedLayer>)>,
+}
+
+impl PreparedLayer for PoolLayer {
+    fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> aleatron_core::Result<Vec<u64>> {
+        let n_samples = batch.check(&self.spec)?;
+        let samples: Vec<Range<usize>> = match self.by_neurons {
+            true => vec![0..n_samples; self.parts.len()],
+            false => ranges(n_samples, self.parts.len()).collect(),
+        };
+        // The caller's thread runs the first part: it is the one that may ask whether to go on.
+        let mut results = Vec::new();
+        std::thread::scope(|scope| -> aleatron_core::Result<()> {
+            let mut running = Vec::new();
+            for ((_, layer), samples) in self.parts.iter().zip(&samples).skip(1) {
+                let part = batch.samples(&self.spec, samples.start, samples.end)?;
+                running.push(scope.spawn(move || layer.counts(&part, Cancel::NEVER)));
+            }
+            if let (Some((_, layer)), Some(samples)) = (self.parts.first(), samples.first()) {
+                results.push(layer.counts(&batch.samples(&self.spec, samples.start, samples.end)?, cancel));
+            }
+            for thread in running {
+                results.push(thread.join().unwrap_or_else(|_| {
+                    let (fault, message) = (BackendFault::Failed, "a thread of the pool panicked".to_owned());
+                    Err(Error::Backend { backend: self.name.clone(), fault, message })
+                }));
+            }
+            Ok(())
+        })?;
+        let mut parts = Vec::new();
+        for (counts, samples) in results.into_iter().zip(&samples) {
+            parts.push(counts.map_err(|error| error.shifted(samples.start * self.spec.n_inputs()))?);
+        }
+        if !self.by_neurons {
+            return Ok(parts.concat());
+        }
+        let len = n_samples as u128 * self.spec.n_neurons() as u128;
+        let mut counts = memory::with_capacity(len, Quantity::Counts)?;
+        for sample in 0..n_samples {
+            for ((neurons, _), part) in self.parts.iter().zip(&parts) {
+                counts.extend_from_slice(&part[sample * neurons.len()..(sample + 1) * neurons.len()]);
+            }
+        }
+        Ok(counts)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.parts.iter().any(|(_, layer)| layer.is_lost())
+    }
+
+    fn backend_for(&self, _: usize) -> Option<String> {
+        Some(self.name.clone())
+    }
+}

@@ -1,0 +1,110 @@
+//! Going on from an earlier evaluation: what was finished is kept, whatever is asked for now.
+
+use super::result::{Cell, Evaluation, PlanSummary};
+use crate::{Error, Result};
+use aleatron_core::Length;
+use aleatron_core::generator::GeneratorName;
+
+/// Takes over what `checkpoint` holds, after making sure that it is of the same thing.
+pub(super) fn go_on_from(evaluation: &mut Evaluation, checkpoint: Evaluation) -> Result<()> {
+    let settings = |plan: &PlanSummary| {
+        let PlanSummary { width, sharing, layers, arithmetic, clip, margins, .. } = plan.clone();
+        (width, sharing, layers, arithmetic, clip, margins)
+    };
+    for (what, same) in [
+        ("the network", checkpoint.network == evaluation.network),
+        ("the data", checkpoint.data.fingerprint == evaluation.data.fingerprint),
+        ("its settings", settings(&checkpoint.plan) == settings(&evaluation.plan)),
+        ("the version that made it", checkpoint.version == evaluation.version),
+        ("the accuracy in floating point", checkpoint.float_accuracy == evaluation.float_accuracy),
+    ] {
+        if !same {
+            return Err(Error::Checkpoint(what));
+        }
+    }
+    checkpoint.validate()?;
+    let now = &mut evaluation.plan;
+    for generator in checkpoint.plan.generators {
+        if !now.generators.contains(&generator) {
+            now.generators.push(generator);
+        }
+    }
+    now.lengths.extend(checkpoint.plan.lengths);
+    now.lengths.sort_unstable();
+    now.lengths.dedup();
+    now.seeds = now.seeds.max(checkpoint.plan.seeds);
+    evaluation.warnings = checkpoint.warnings;
+    evaluation.cells = checkpoint.cells;
+    Ok(())
+}
+
+impl Evaluation {
+    /// Reads an evaluation from JSON and checks that its numbers can be those of one.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with what is wrong.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let fault = |reason: String| Error::Format { file: "evaluation".to_owned(), reason };
+        let read: Self = serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;
+        read.validate()?;
+        Ok(read)
+    }
+
+    /// Checks that the numbers can be those of an evaluation.
+    pub(super) fn validate(&self) -> Result<()> {
+        let fault = |reason: String| Error::Format { file: "evaluation".to_owned(), reason };
+        let share = |what: &str, value: f64| match (0.0..=1.0).contains(&value) {
+            true => Ok(()),
+            false => Err(fault(format!("{what} is {value}, not in [0, 1]"))),
+        };
+        share("the accuracy in floating point", self.float_accuracy)?;
+        let mut seen = std::collections::BTreeSet::new();
+        for cell in &self.cells {
+            self.validate_cell(cell).map_err(|reason| {
+                fault(format!("cell {}, {} bits, seed {}: {reason}", cell.generator, cell.length, cell.seed))
+            })?;
+            if !seen.insert((&cell.generator, cell.length, cell.seed)) {
+                let Cell { generator, length, seed, .. } = cell;
+                return Err(fault(format!("cell {generator}, {length} bits, seed {seed} is there twice")));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_cell(&self, cell: &Cell) -> Result<(), String> {
+        cell.generator.parse::<GeneratorName>().map_err(|error| error.to_string())?;
+        Length::new(cell.length).map_err(|error| error.to_string())?;
+        let mut shares = vec![("accuracy", cell.accuracy), ("agreement", cell.agreement)];
+        for early in &cell.early {
+            shares.extend([("accuracy", early.accuracy), ("share that stopped", early.stopped)]);
+        }
+        shares.extend(cell.certain.map(|certain| ("share that stopped", certain.stopped)));
+        if let Some((what, value)) = shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
+            return Err(format!("its {what} is {value}, not in [0, 1]"));
+        }
+        if cell.layers.len() != self.network.layers.len() {
+            return Err(format!(
+                "it has {} layers, the network {}",
+                cell.layers.len(),
+                self.network.layers.len()
+            ));
+        }
+        let rates = [cell.seconds, cell.samples_per_second, cell.bit_macs_per_second];
+        if let Some(value) = rates.into_iter().find(|value| !(0.0..f64::INFINITY).contains(value)) {
+            return Err(format!("a time or a rate is {value}"));
+        }
+        let n_classes = self.network.sizes.last().map_or(0, |&n| n.max(2));
+        let samples: u64 = cell.confusion.iter().flatten().map(|&n| u64::from(n)).sum();
+        let is_square =
+            cell.confusion.len() == n_classes && cell.confusion.iter().all(|row| row.len() == n_classes);
+        if !is_square || samples != self.data.samples as u64 {
+            return Err("its confusion matrix is not that of the data".to_owned());
+        }
+        let right: u64 = cell.confusion.iter().enumerate().map(|(k, row)| u64::from(row[k])).sum();
+        let accuracy = right as f64 / samples.max(1) as f64;
+        if (accuracy - cell.accuracy).abs() > 1e-12 {
+            return Err(format!("its accuracy is {}, its confusion matrix says {accuracy}", cell.accuracy));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,462 @@
+//! Layers: weights as streams, kept where the layer runs; inputs as streams, made for each call.
+//!
+//! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, whether of one sample, a batch, or streams that
+//! are encoded, comes down to one operation: count, for each sample and neuron, the ones (or matches) of input and weight streams.
+
+use crate::backend::{self, Backend, Batch, CountMethod, Device, PrepareOptions, PreparedLayer};
+use crate::{Error, Result, SampleSeed};
+use aleatron_core::generator::{GeneratorName, Pairing, Sharing, Warning, WidthChoice};
+use aleatron_core::threshold::thresholds;
+use aleatron_core::{
+    BackendFault, Cancel, Connections, Encoding, Error as CoreError, LayerIndex, LayerSpec, Length, Polarity,
+    Quantity, StreamAddress, StreamMatrix, Topology, Weights, memory,
+};
+use aleatron_cpu::Cpu;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The seed of a layer's weights where none is given.
+pub const DEFAULT_WEIGHT_SEED: u64 = 24301;
+
+/// A layer of stochastic neurons.
+///
+/// Its weight streams are made once and kept. A call makes the input streams of its seed and counts; the same seed gives the same
+/// bits, whatever the device, the tier, the threads or the batch.
+///
+/// ```
+/// use aleatron::StreamLayer;
+/// let layer = StreamLayer::dense(2, 1).bipolar().length(4096).weights(&[0.5, -1.0]).build()?;
+/// let y = layer.forward(&[-0.5, 0.25], 2)?[0]; // about 0.5 * -0.5 + -1.0 * 0.25
+/// assert!((y + 0.5).abs() < 0.1);
+/// # Ok::<(), aleatron::Error>(())
+/// ```
+pub struct StreamLayer {
+    spec: LayerSpec,
+    weights: Weights,
+    device: Device,
+    method: CountMethod,
+    max_batch: usize,
+    warnings: Vec<Warning>,
+    backend: Arc<dyn Backend>,
+    prepared: RwLock<Arc<dyn PreparedLayer>>,
+}
+
+impl StreamLayer {
+    /// Starts a layer in which every neuron sees every input.
+    #[must_use]
+    pub fn dense(n_inputs: usize, n_neurons: usize) -> LayerBuilder {
+        LayerBuilder::new(Topology::Dense { n_inputs, n_neurons })
+    }
+
+    /// Starts a layer in which a neuron sees the inputs it is connected to, and costs no more than that. A connection has the
+    /// weight stream that the dense layer of the same seed has there, so a fully connected one counts what the dense one does:
+    ///
+    /// ```
+    /// use aleatron::{Connections, StreamLayer};
+    /// let sparse = StreamLayer::sparse(Connections::from_mask(&[true; 6], 3)?).length(100).build()?;
+    /// let dense = StreamLayer::dense(3, 2).length(100).build()?;
+    /// let x = [0.1, 0.5, 0.9];
+    /// assert_eq!(sparse.counts(&x, 7)?, dense.counts(&x, 7)?);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sparse(connections: impl Into<Arc<Connections>>) -> LayerBuilder {
+        LayerBuilder::new(Topology::Sparse(connections.into()))
+    }
+
+    /// Everything but the weights that decides its counts.
+    #[must_use]
+    pub fn spec(&self) -> &LayerSpec {
+        &self.spec
+    }
+
+    /// The weights, row-major of neurons by inputs, or one per connection in their order.
+    #[must_use]
+    pub fn weights(&self) -> &[f64] {
+        self.weights.values()
+    }
+
+    /// The device asked for.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The name of the backend that a batch of `n_samples` runs on; `None` where [`Device::Auto`] has yet to measure it.
+    #[must_use]
+    pub fn backend_for(&self, n_samples: usize) -> Option<String> {
+        self.prepared().backend_for(n_samples)
+    }
+
+    /// What is wrong with the generators, if anything is known to be.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// What a user should know of how it runs, such as a device that [`Device::Auto`] could not use.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        self.prepared().notes()
+    }
+
+    /// The counts of one sample, one per neuron.
+    ///
+    /// # Errors
+    /// [`CoreError::Mismatch`] where there is not one value per input, and as [`Self::counts_batch`].
+    pub fn counts(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
+        let (expected, actual) = (self.spec.n_inputs(), values.len());
+        if expected != actual {
+            return Err(CoreError::Mismatch { what: Quantity::Inputs, expected, actual }.into());
+        }
+        self.counts_batch(values, seed)
+    }
+
+    /// The counts of a batch, row-major of samples by neurons; `values` are samples by inputs. Shared sequences do not depend on
+    /// the seed.
+    ///
+    /// ```
+    /// use aleatron::{SampleSeed, StreamLayer};
+    /// let layer = StreamLayer::dense(3, 2).length(100).build()?;
+    /// let x = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
+    /// let whole = layer.counts_batch(&x, 7)?;
+    /// let last = layer.counts(&x[6..], SampleSeed::new(7).starting_at(2))?; // a sample's bits depend on its index alone
+    /// assert_eq!(whole[4..], last);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CoreError::Ragged`] where the values are not whole samples, [`CoreError::OutOfRange`] with the first value outside the
+    /// interval of the polarity, [`CoreError::TooLarge`] past 2^32 samples, [`CoreError::Memory`] where the counts do not fit,
+    /// [`CoreError::Backend`] where the device fails.
+    pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
+        self.count(&Batch::values(values, seed.into()), Cancel::NEVER)
+    }
+
+    /// The counts of streams that are encoded, row-major of samples by neurons; see [`encode_inputs`].
+    ///
+    /// # Errors
+    /// [`CoreError::Mismatch`] where the streams have another length, [`CoreError::Ragged`] where they are not whole samples,
+    /// [`CoreError::DirtyTail`] where one has ones past its length, and as [`Self::counts_batch`].
+    pub fn counts_encoded(&self, streams: &StreamMatrix) -> Result<Vec<u64>> {
+        let (expected, actual) = (self.spec.length().bits(), streams.length().bits());
+        if expected != actual {
+            return Err(CoreError::Mismatch { what: Quantity::Length, expected, actual }.into());
+        }
+        self.count(&Batch::streams(streams.words()), Cancel::NEVER)
+    }
+
+    /// The counts of any batch, row-major of samples by neurons, unless cancelled on the way.
+    ///
+    /// # Errors
+    /// As [`PreparedLayer::counts`].
+    pub fn count(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
+        backend::check_fork(&self.device)?;
+        let prepared = self.prepared();
+        let prepared = if prepared.is_lost() { self.prepare_again(cancel)? } else { prepared };
+        match prepared.counts(batch, cancel) {
+            // Lost on the way: the next device may live.
+            Err(error) if error.backend_fault() == Some(BackendFault::Lost) => {
+                Ok(self.prepare_again(cancel)?.counts(batch, cancel)?)
+            }
+            counts => Ok(counts?),
+        }
+    }
+
+    /// The values of [`Self::counts`].
+    ///
+    /// # Errors
+    /// As [`Self::counts`].
+    pub fn forward(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>> {
+        Ok(self.decode(&self.counts(values, seed)?))
+    }
+
+    /// The values of [`Self::counts_batch`].
+    ///
+    /// # Errors
+    /// As [`Self::counts_batch`].
+    pub fn forward_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>> {
+        Ok(self.decode(&self.counts_batch(values, seed)?))
+    }
+
+    /// The values of [`Self::counts_encoded`].
+    ///
+    /// # Errors
+    /// As [`Self::counts_encoded`].
+    pub fn forward_encoded(&self, streams: &StreamMatrix) -> Result<Vec<f64>> {
+        Ok(self.decode(&self.counts_encoded(streams)?))
+    }
+
+    /// The values of counts, row-major of samples by neurons.
+    #[must_use]
+    pub fn decode(&self, counts: &[u64]) -> Vec<f64> {
+        self.spec.decode_all(counts)
+    }
+
+    /// Replaces all weights. They are encoded first: on an error the old ones stay.
+    ///
+    /// # Errors
+    /// [`CoreError::Mismatch`] where there are not as many as the layer has, [`CoreError::OutOfRange`] with the first one outside the
+    /// interval of the polarity, [`CoreError::Memory`] and [`CoreError::Backend`] where there is no room.
+    pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
+        let weights = Weights::new(&self.spec, weights.to_vec())?;
+        let prepared = self.backend.prepare(&self.spec, &weights, &self.options(Cancel::NEVER))?;
+        self.weights = weights;
+        self.prepared = RwLock::new(prepared.into());
+        Ok(())
+    }
+
+    /// The packed weight streams, one per weight in their order, encoded anew on the CPU.
+    ///
+    /// # Errors
+    /// [`CoreError::Memory`] where they do not fit.
+    pub fn weight_streams(&self) -> Result<StreamMatrix> {
+        Ok(Cpu::current()?.weight_streams(&self.spec, &self.weights)?)
+    }
+
+    fn options<'a>(&self, cancel: Cancel<'a>) -> PrepareOptions<'a> {
+        PrepareOptions { method: self.method, max_batch: self.max_batch, cancel }
+    }
+
+    fn prepared(&self) -> Arc<dyn PreparedLayer> {
+        Arc::clone(&self.prepared.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Prepares the layer on a device that is opened anew, unless another thread has done so.
+    fn prepare_again(&self, cancel: Cancel<'_>) -> Result<Arc<dyn PreparedLayer>> {
+        let mut prepared = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        if prepared.is_lost() {
+            *prepared = self.backend.prepare(&self.spec, &self.weights, &self.options(cancel))?.into();
+        }
+        Ok(Arc::clone(&prepared))
+    }
+}
+
+impl fmt::Debug for StreamLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamLayer")
+            .field("spec", &self.spec)
+            .field("device", &self.device)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A layer to be. Every setting has a default; [`Self::build`] checks them all.
+#[derive(Debug, Clone)]
+pub struct LayerBuilder {
+    topology: Topology,
+    length: usize,
+    polarity: Polarity,
+    seed: u64,
+    generator: Generator,
+    width: WidthChoice,
+    sharing: Sharing,
+    index: LayerIndex,
+    weights: Option<Vec<f64>>,
+    device: Device,
+    method: CountMethod,
+    max_batch: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Generator {
+    Named(GeneratorName),
+    Given(Pairing),
+}
+
+impl LayerBuilder {
+    fn new(topology: Topology) -> Self {
+        let options = PrepareOptions::default();
+        Self {
+            topology,
+            length: 1024,
+            polarity: Polarity::Unipolar,
+            seed: DEFAULT_WEIGHT_SEED,
+            generator: Generator::Named(GeneratorName::Bernoulli),
+            width: WidthChoice::Auto,
+            sharing: Sharing::OneForAll,
+            index: LayerIndex::ALONE,
+            weights: None,
+            device: Device::Cpu,
+            method: options.method,
+            max_batch: options.max_batch,
+        }
+    }
+
+    /// Streams of this many bits; 1024 if not given.
+    #[must_use]
+    pub fn length(self, length: usize) -> Self {
+        Self { length, ..self }
+    }
+
+    /// Streams of this polarity; unipolar if not given.
+    #[must_use]
+    pub fn polarity(self, polarity: Polarity) -> Self {
+        Self { polarity, ..self }
+    }
+
+    /// Bipolar streams, for values in [-1, 1].
+    #[must_use]
+    pub fn bipolar(self) -> Self {
+        self.polarity(Polarity::Bipolar)
+    }
+
+    /// The seed of Bernoulli weight streams and of random weights; [`DEFAULT_WEIGHT_SEED`] if not given.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Bits from this generator; Bernoulli streams if not given.
+    ///
+    /// ```
+    /// use aleatron::StreamLayer;
+    /// let layer = StreamLayer::dense(2, 1).bipolar().length(256).generator("sobol".parse()?).weights(&[0.5, -1.0]).build()?;
+    /// assert_eq!(layer.forward(&[-0.5, 0.25], 0)?, [-0.5]); // exactly 0.5 * -0.5 + -1.0 * 0.25
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    #[must_use]
+    pub fn generator(self, generator: GeneratorName) -> Self {
+        Self { generator: Generator::Named(generator), ..self }
+    }
+
+    /// Bits from these shared sequences, with the sharing they name.
+    #[must_use]
+    pub fn sequences(self, pairing: Pairing) -> Self {
+        Self { generator: Generator::Given(pairing), ..self }
+    }
+
+    /// The width of a named generator's sequences; fitted to the length if not given.
+    #[must_use]
+    pub fn width(self, width: impl Into<WidthChoice>) -> Self {
+        Self { width: width.into(), ..self }
+    }
+
+    /// How a named generator's sequences are shared; one for all if not given.
+    #[must_use]
+    pub fn sharing(self, sharing: Sharing) -> Self {
+        Self { sharing, ..self }
+    }
+
+    /// The layer's place in a network; on its own if not given.
+    #[must_use]
+    pub fn at(self, index: LayerIndex) -> Self {
+        Self { index, ..self }
+    }
+
+    /// These weights, row-major of neurons by inputs, or one per connection; random ones, uniform over the polarity's interval,
+    /// if not given.
+    #[must_use]
+    pub fn weights(self, weights: &[f64]) -> Self {
+        Self { weights: Some(weights.to_vec()), ..self }
+    }
+
+    /// On this device; the CPU if not given.
+    #[must_use]
+    pub fn device(self, device: Device) -> Self {
+        Self { device, ..self }
+    }
+
+    /// How shared sequences are counted; the faster way if not given.
+    #[must_use]
+    pub fn method(self, method: CountMethod) -> Self {
+        Self { method, ..self }
+    }
+
+    /// The batch to keep buffers for; 256 if not given. Larger ones run in more pieces.
+    #[must_use]
+    pub fn max_batch(self, max_batch: usize) -> Self {
+        Self { max_batch, ..self }
+    }
+
+    /// Makes the layer.
+    ///
+    /// # Errors
+    /// [`CoreError::Zero`] for a size of 0, [`CoreError::TooLarge`] for one past its limit or a generator with too few sequences,
+    /// [`CoreError::Mismatch`] and [`CoreError::OutOfRange`] for the weights, [`CoreError::Memory`] with the bytes the layer would take
+    /// where it does not fit, [`CoreError::Backend`] where the device is not there or cannot hold the layer.
+    pub fn build(self) -> Result<StreamLayer> {
+        self.build_unless(Cancel::NEVER)
+    }
+
+    /// As [`Self::build`], unless cancelled on the way.
+    ///
+    /// # Errors
+    /// As [`Self::build`], and [`CoreError::Cancelled`].
+    pub fn build_unless(self, cancel: Cancel<'_>) -> Result<StreamLayer> {
+        let length = Length::new(self.length)?;
+        let encoding = match self.generator {
+            Generator::Named(name) => {
+                name.encoding(self.seed, self.width.resolve(&name, length), self.sharing)?
+            }
+            Generator::Given(pairing) => Encoding::Sequences(pairing),
+        };
+        let spec = LayerSpec::new(self.topology, length, self.polarity, encoding)?.at(self.index);
+        let warnings = warnings(&spec)?;
+        if self.max_batch == 0 {
+            return Err(CoreError::Zero(Quantity::Samples).into());
+        }
+        let device = self.device.resolved()?;
+        // Without the device, nothing is made for it.
+        let backend = backend::open(&device)?;
+        let streams = if matches!(device, Device::Auto | Device::Cpu) { spec.weight_words() } else { 0 };
+        memory::check((spec.n_weights() as u128 + streams as u128) * 8, Quantity::Weights)?;
+        let weights = match self.weights {
+            Some(weights) => Weights::new(&spec, weights)?,
+            None => Cpu::current()?.random_weights(&spec, self.seed)?,
+        };
+        let options = PrepareOptions { method: self.method, max_batch: self.max_batch, cancel };
+        let prepared = backend.prepare(&spec, &weights, &options)?;
+        Ok(StreamLayer {
+            spec,
+            weights,
+            device,
+            method: self.method,
+            max_batch: self.max_batch,
+            warnings,
+            backend,
+            prepared: RwLock::new(prepared.into()),
+        })
+    }
+}
+
+/// What is known to be wrong with the generators of a layer.
+pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
+    let Encoding::Sequences(pairing) = spec.encoding() else { return Ok(Vec::new()) };
+    let mut warnings = pairing.warnings(spec.n_inputs(), spec.n_neurons())?;
+    warnings.extend(pairing.cut_off(spec.length()));
+    Ok(warnings)
+}
+
+/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as a layer on its own draws them.
+///
+/// ```
+/// use aleatron::{Length, Polarity, StreamLayer, encode_inputs};
+/// let x = [0.2, 0.4, 0.6];
+/// let streams = encode_inputs(&x, 3, Length::new(256)?, Polarity::Unipolar, 7)?;
+/// for seed in [1, 2] {
+///     let layer = StreamLayer::dense(3, 5).length(256).seed(seed).build()?;
+///     assert_eq!(layer.counts_encoded(&streams)?, layer.counts(&x, 7)?);
+/// }
+/// # Ok::<(), aleatron::Error>(())
+/// ```
+///
+/// # Errors
+/// [`CoreError::Zero`] without inputs, [`CoreError::OutOfRange`] for a value outside the interval of `polarity`,
+/// [`CoreError::Ragged`] where the values are not whole samples, [`CoreError::TooLarge`] past 2^32 samples, [`CoreError::Memory`] where
+/// the streams do not fit.
+pub fn encode_inputs(
+    values: &[f64],
+    n_inputs: usize,
+    length: Length,
+    polarity: Polarity,
+    seed: impl Into<SampleSeed>,
+) -> Result<StreamMatrix> {
+    if n_inputs == 0 {
+        return Err(Error::from(CoreError::Zero(Quantity::Inputs)));
+    }
+    let SampleSeed { seed, first_sample } = seed.into();
+    let thresholds = thresholds(values, polarity, Quantity::Value)?;
+    let address = StreamAddress::input(seed, 0, first_sample);
+    Ok(Cpu::current()?.encode_rows(&thresholds, n_inputs, length, address)?)
+}
