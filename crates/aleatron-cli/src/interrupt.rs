@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C is noted instead of ending the process; the answer tells whether it has come. A second one ends the
+/// From now on Ctrl-C is noted instead of ending the process; [`is_pressed`] tells whether it has come. A second one ends the
 /// process at once.
-pub(crate) fn watch() -> impl Fn() -> bool {
+pub(crate) fn watch() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let note = || {
@@ -19,5 +19,9 @@ pub(crate) fn watch() -> impl Fn() -> bool {
         let _ = ctrlc::set_handler(note);
     });
     INTERRUPTED.store(false, Ordering::Relaxed);
-    || INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Whether Ctrl-C has come since [`watch`].
+pub(crate) fn is_pressed() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -5,11 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod commands;
-mod gpus;
+mod hint;
 mod interrupt;
 mod output;
 
 use clap::{Parser, Subcommand};
+use commands::Failure;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -27,8 +28,8 @@ enum Command {
     /// Measure how fast this machine is.
     Bench(commands::bench::Arguments),
     /// Judge a network as bit streams: accuracy against length and generator.
-    Eval(commands::eval::Arguments),
-    /// Show version, SIMD tiers, threads and processors.
+    Eval(Box<commands::eval::Arguments>),
+    /// Show version, SIMD tiers, threads and devices.
     Info(commands::info::Arguments),
     /// Tabulate how wrong products of two generators are.
     Tables(commands::tables::Arguments),
@@ -82,9 +83,13 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
     match result {
         Ok(Verdict::Good) => 0,
         Ok(Verdict::Bad) => 1,
-        Err(error) => {
-            eprintln!("aleatron: {error}");
+        Err(Failure::Work(message)) => {
+            eprintln!("aleatron: {message}");
             1
+        }
+        Err(Failure::Usage(message)) => {
+            eprintln!("aleatron: {message}\n\nFor more information, try '--help'.");
+            2
         }
     }
 }

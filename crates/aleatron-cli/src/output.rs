@@ -1,6 +1,6 @@
 //! Writing results: a reader that has gone away (`| head`) ends the program quietly, it is no failure.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Prints a line to standard output.
 pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
@@ -11,6 +11,17 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
 }
 
 /// Prints a value as JSON.
-pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Box<dyn std::error::Error>> {
-    Ok(line(serde_json::to_string_pretty(value)?)?)
+pub(crate) fn json(value: &impl serde::Serialize) -> io::Result<()> {
+    line(serde_json::to_string_pretty(value)?)
+}
+
+/// The columns of characters that a table may have: those of the terminal, or any number where the output is read by a
+/// program.
+pub(crate) fn width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    match columns {
+        Some(columns) => columns,
+        None if io::stdout().is_terminal() => console::Term::stdout().size().1.into(),
+        None => usize::MAX,
+    }
 }

@@ -47,15 +47,32 @@ fn a_wrong_tier_is_a_clear_error() {
 }
 
 #[test]
-fn verify_prints_equal_hashes() {
+fn verify_prints_the_known_hashes() {
     let output = aleatron(&["verify", "--json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let reports: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let reports = reports.as_array().unwrap();
+    let known = include_str!("../../aleatron-core/golden/verify.kat");
+    let known = known.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let (question, hash) = line.split_once(" = ").unwrap();
+        (question.split_once(' ').unwrap().0, hash)
+    });
+    let (first, hashes): (Vec<_>, Vec<_>) = known.partition(|(name, _)| *name == "first");
     let full: Vec<_> = reports.iter().filter(|r| r["cases"] == reports[0]["cases"]).collect();
     // The reference, and at least the portable tier on one and on several threads.
     assert!(full.len() >= 3);
-    assert!(full.iter().all(|r| r["hash"] == full[0]["hash"] && r["equal"] == true), "{reports:?}");
+    for report in full {
+        assert_eq!(report["equal"], true, "{report}");
+        assert_eq!(report["first"], first[0].1, "{report}");
+        for (name, hash) in &hashes {
+            assert_eq!(report["hashes"][name], *hash, "{name}: {report}");
+        }
+    }
+    let text = text(&aleatron(&["verify"]).output().unwrap());
+    assert!(
+        text.contains("first      78364bbc62a50730") && text.contains("equal in 11 operations"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -74,9 +91,10 @@ fn on_llvmpipe(arguments: &[&str]) -> Output {
 #[test]
 fn info_lists_adapters_and_the_one_in_use() {
     let info: serde_json::Value = serde_json::from_slice(&on_llvmpipe(&["info", "--json"]).stdout).unwrap();
-    let gpus = info["gpus"].as_array().unwrap();
-    let used: Vec<_> = gpus.iter().filter(|gpu| gpu["chosen"] == true).collect();
-    assert!(used.len() == 1 && used[0]["name"].as_str().unwrap().contains("llvmpipe"), "{gpus:?}");
+    let devices = info["devices"].as_array().unwrap();
+    let used: Vec<_> = devices.iter().filter(|device| device["is_default"] == true).collect();
+    assert!(used.len() == 1 && used[0]["name"].as_str().unwrap().contains("llvmpipe"), "{devices:?}");
+    assert_eq!(used[0]["device"], "gpu:0");
     assert!(used[0]["max_binding_bytes"].as_u64().unwrap() > 0);
 }
 

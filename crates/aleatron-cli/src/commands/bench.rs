@@ -1,8 +1,9 @@
 //! `aleatron bench`: dense layers on the CPU and on the GPU, checked to be equal before they are timed.
 
-use super::Outcome;
+use super::{Failure, Outcome, read_length};
 use crate::{Verdict, output};
-use aleatron::DenseLayer;
+use aleatron::backend::devices;
+use aleatron::{Device, LayerBuilder, StreamLayer};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,8 @@ struct Options {
     /// Layers as INPUTSxNEURONSxSAMPLES.
     #[arg(long, value_delimiter = ',', default_value = "64x32x1,512x256x1,1000x500x1,1000x500x64")]
     layers: Vec<Size>,
-    /// The stream length.
-    #[arg(long, default_value_t = 1024)]
+    /// The stream length in bits.
+    #[arg(long, value_name = "BITS", value_parser = read_length, allow_hyphen_values = true, default_value_t = 1024)]
     length: usize,
     /// Print JSON instead of text.
     #[arg(long)]
@@ -37,6 +38,9 @@ struct Options {
 struct GpuOptions {
     #[command(flatten)]
     common: Options,
+    /// The GPU: gpu for the default one, or gpu:1.
+    #[arg(long, default_value_t = Device::Gpu(None))]
+    device: Device,
     /// Show the time, the bytes and the bandwidth of each kernel.
     #[arg(long)]
     profile: bool,
@@ -72,7 +76,7 @@ struct Row {
     gpu_us: Option<f64>,
     /// Where `Device::Auto` runs it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    auto: Option<&'static str>,
+    auto: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<String>,
 }
@@ -87,60 +91,92 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-#[cfg(feature = "gpu")]
 fn gpu(options: &GpuOptions) -> Outcome {
-    use aleatron::core::{Quantity, StreamAddress, threshold::thresholds};
-    use aleatron::gpu::{AdapterChoice, Bandwidth, GpuContext, GpuDense, Profiler};
-    use aleatron::{Device, DeviceLayer, GpuDenseLayer};
-
-    let choice = AdapterChoice::from_env();
-    let context = GpuContext::get(&choice)?;
-    let bandwidth = if options.profile { Some(Bandwidth::measure(&context, 1 << 30)?) } else { None };
+    if !matches!(options.device, Device::Gpu(_)) {
+        return Err(Failure::Usage(format!("--device: {} is not a GPU", options.device)));
+    }
     let mut rows = Vec::new();
     for &size in &options.common.layers {
         let (mut row, cpu, x) = measure(size, options.common.length)?;
         let expected = cpu.counts_batch(&x, SEED)?;
-        let layer = GpuDenseLayer::from_layer(cpu, choice.clone(), size.n_samples)?;
+        let builder = size.layer(options.common.length).weights(cpu.weights());
+        let layer =
+            builder.clone().device(options.device.clone()).max_batch(size.n_samples.max(1)).build()?;
         if layer.counts_batch(&x, SEED)? != expected {
-            output::line(format!("{}: {} differs from the CPU", row.layer, layer.gpu_name()))?;
+            output::line(format!("{}: {} differs from the CPU", row.layer, options.device))?;
             return Ok(Verdict::Bad);
         }
         row.gpu_us = Some(best(|| layer.counts_batch(&x, SEED).map(drop))?);
-        if let Some(bandwidth) = bandwidth {
-            let shape = *layer.cpu().shape();
-            let device = GpuDense::from_words(&context, shape, size.n_samples, layer.cpu().weight_streams())?;
-            let inputs = thresholds(&x, shape.polarity(), Quantity::Value)?;
-            let mut profiler = Profiler::new(&context)?;
-            for _ in 0..3 {
-                // The last of these counts: the first ones warm up.
-                profiler.reset();
-                device.counts_profiled(&inputs, StreamAddress::input(SEED, 0, 0), Some(&mut profiler))?;
-            }
-            row.profile = Some(profiler.table(bandwidth));
+        if options.profile {
+            row.profile = Some(profile::table(&options.device, &layer, &x)?);
         }
-        let auto = DeviceLayer::new(layer.into_cpu(), Device::Auto)?;
+        let auto = builder.device(Device::Auto).build()?;
         auto.counts_batch(&x, SEED)?;
-        row.auto = Some(auto.device_for(size.n_samples).name());
+        row.auto = auto.backend_for(size.n_samples);
         rows.push(row);
     }
     if !options.common.json {
-        output::line(format!("GPU: {}", context.name()))?;
+        let chosen = devices().into_iter().find(|info| match options.device {
+            Device::Gpu(Some(_)) => info.device == options.device,
+            _ => info.is_default,
+        });
+        output::line(format!("GPU: {}", chosen.map_or_else(String::new, |info| info.name)))?;
     }
     report(&rows, &options.common)
 }
 
-#[cfg(not(feature = "gpu"))]
-fn gpu(_: &GpuOptions) -> Outcome {
-    Err(aleatron::Error::NotBuilt.into())
+/// Kernel times of a layer on a GPU.
+#[cfg(feature = "gpu")]
+mod profile {
+    use aleatron::gpu::{AdapterChoice, Bandwidth, GpuContext, GpuDense, Profiler};
+    use aleatron::threshold::thresholds;
+    use aleatron::{Device, Quantity, StreamAddress, StreamLayer};
+
+    pub(super) fn table(device: &Device, layer: &StreamLayer, x: &[f64]) -> Result<String, super::Failure> {
+        let choice = match device {
+            Device::Gpu(Some(place)) => AdapterChoice::Index(*place),
+            _ => AdapterChoice::from_env(),
+        };
+        let context = GpuContext::get(&choice)?;
+        let bandwidth = Bandwidth::measure(&context, 1 << 30)?;
+        let Some(shape) = layer.spec().dense_shape() else { return Ok(String::new()) };
+        let streams = layer.weight_streams()?;
+        let n_samples = x.len() / shape.n_inputs();
+        let device = GpuDense::from_words(&context, shape, n_samples.max(1), streams.words())?;
+        let inputs = thresholds(x, shape.polarity(), Quantity::Value)?;
+        let mut profiler = Profiler::new(&context)?;
+        for _ in 0..3 {
+            // The last of these counts: the first ones warm up.
+            profiler.reset();
+            device.counts_profiled(&inputs, StreamAddress::input(super::SEED, 0, 0), Some(&mut profiler))?;
+        }
+        Ok(profiler.table(bandwidth))
+    }
 }
 
-const SEED: u64 = aleatron::DEFAULT_INPUT_SEED;
+#[cfg(not(feature = "gpu"))]
+mod profile {
+    use aleatron::{Device, StreamLayer};
+
+    pub(super) fn table(_: &Device, _: &StreamLayer, _: &[f64]) -> Result<String, super::Failure> {
+        Ok(String::new())
+    }
+}
+
+const SEED: u64 = aleatron::SampleSeed::DEFAULT;
+
+impl Size {
+    fn layer(self, length: usize) -> LayerBuilder {
+        StreamLayer::dense(self.n_inputs, self.n_neurons).length(length)
+    }
+}
 
 /// The CPU's time for a layer, with the layer and its inputs.
-fn measure(size: Size, length: usize) -> Result<(Row, DenseLayer, Vec<f64>), aleatron::Error> {
+fn measure(size: Size, length: usize) -> Result<(Row, StreamLayer, Vec<f64>), aleatron::Error> {
     let Size { n_inputs, n_neurons, n_samples } = size;
-    let layer = DenseLayer::new(n_inputs, n_neurons, length, aleatron::DEFAULT_WEIGHT_SEED)?;
+    let layer = size.layer(length).build()?;
     let n_values = n_inputs.saturating_mul(n_samples);
+    aleatron::memory::check(n_values as u128 * 8, aleatron::Quantity::Inputs)?;
     let x: Vec<f64> = (0..n_values).map(|i| (i % 1009) as f64 / 1009.0).collect();
     let cpu_us = best(|| layer.counts_batch(&x, SEED).map(drop))?;
     let macs = n_inputs as f64 * n_neurons as f64 * n_samples as f64 * length as f64;
@@ -185,7 +221,7 @@ fn report(rows: &[Row], options: &Options) -> Outcome {
             None => (String::new(), String::new()),
         };
         let rate = row.cpu_bit_macs_per_second / 1e9;
-        let auto = row.auto.unwrap_or_default();
+        let auto = row.auto.as_deref().unwrap_or_default();
         output::line(format!(
             "{:<22}{:>12.1}{rate:>18.1}{gpu:>12}{ratio:>10}{auto:>8}",
             row.layer, row.cpu_us

@@ -1,106 +1,126 @@
 //! `aleatron eval`: a network as bit streams, accuracy against length and generator.
 
-use super::Outcome;
+use super::{Failure, Outcome, read_length, read_positive};
 use crate::{Verdict, interrupt, output};
-use aleatron::Device;
-use aleatron::core::generator::{Sharing, Width};
-use aleatron::data::Dataset;
-use aleatron::eval::{Evaluation, GeneratorSpec, Plan, Progress, evaluate, report};
-use aleatron::network::Network;
+use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
+use aleatron::eval::{Evaluation, Plan, Progress, evaluate, plural, report};
+use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network};
+use aleatron::{Cancel, Device, Error};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The files of a report.
 const JSON_NAME: &str = "evaluation.json";
 const PAGE_NAME: &str = "index.html";
+const CSV_NAME: &str = "evaluation.csv";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// NAME.json with NAME.safetensors beside it, or one of the embedded networks for digits: noise-aware, plain.
     #[arg(default_value = "noise-aware")]
     network: PathBuf,
-    /// Labelled samples, as .npz with arrays x and y or as .csv with the class last; the embedded test digits if not given.
+    /// Labelled samples, as .npz with arrays x and y or as .csv; the embedded test digits if not given.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// Whether the first line of a .csv file names its columns: auto, yes or no.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    header: Header,
+    /// The column of a .csv file that holds the classes: its name, or its index from 0 on, or from the end with -1.
+    #[arg(long, value_name = "COLUMN", default_value = "-1", allow_hyphen_values = true)]
+    label: LabelColumn,
+    /// Let features that the first layer cannot encode saturate, and count them.
+    #[arg(long)]
+    clip: bool,
     /// Lengths of streams in bits.
-    #[arg(long, value_delimiter = ',', value_name = "BITS,...")]
+    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, allow_hyphen_values = true,
+        default_values_t = Plan::default().lengths)]
     lengths: Vec<usize>,
-    /// bernoulli, lfsr, sobol, halton, vdc, ramp, or two sequences as in sobol:1+lfsr:77.
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
-    generators: Vec<GeneratorSpec>,
+    /// bernoulli, sobol, lfsr, halton, vdc, ramp, or two sequences as in sobol:1+lfsr:77.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_values_t = Plan::default().generators)]
+    generators: Vec<GeneratorName>,
     /// Seeds for generators that have one.
-    #[arg(long, value_name = "N")]
-    seeds: Option<usize>,
-    /// Bits of the sequences that streams share.
-    #[arg(long, value_name = "BITS")]
-    width: Option<u32>,
-    /// How many independent sequences streams share.
-    #[arg(long, value_enum, default_value_t)]
-    sharing: SharingName,
-    /// Where to run: auto (wherever it is faster), cpu or gpu. It changes times and nothing else.
+    #[arg(long, value_name = "N", value_parser = read_positive, allow_hyphen_values = true,
+        default_value_t = Plan::default().seeds)]
+    seeds: usize,
+    /// Bits of the sequences that streams share, 1 to 32, or auto: as many as the length covers where a generator needs its whole
+    /// period, else eight.
+    #[arg(long, value_name = "BITS", default_value = "auto", allow_hyphen_values = true)]
+    width: WidthChoice,
+    /// How many independent sequences streams share: all (one for inputs, one for weights), input (a pair for each) or stream.
+    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll)]
+    sharing: Sharing,
+    /// Settings of one layer: NAME:length=64,generator=sobol,width=6,sharing=input, any of them. May be given several times.
+    #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
+    layers: Vec<(String, LayerOverride)>,
+    /// How numbers are kept between layers: float, or integer as a circuit does.
+    #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
+    arithmetic: Arithmetic,
+    /// Where to run: auto (wherever it is faster), cpu, gpu, gpu:1, or several as in gpu:0,gpu:1. It changes times and nothing else.
     #[arg(long, default_value_t)]
     device: Device,
-    /// Write a page (index.html) and the full result (evaluation.json) into this folder.
+    /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv) into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Go on with the result in the folder of the report.
+    /// Keep what the folder of the report holds, and run what is missing.
     #[arg(long, requires = "report")]
     resume: bool,
     /// Print JSON instead of a table.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     json: bool,
+    /// Print comma-separated values instead of a table.
+    #[arg(long)]
+    csv: bool,
 }
 
-#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
-enum SharingName {
-    /// One for all inputs and one for all weights.
-    #[default]
-    All,
-    /// A pair for each input.
-    Input,
-    /// One for every stream.
-    Stream,
+/// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
+fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
+    let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
+    let settings = text.find('=').and_then(|equals| text[..equals].rfind(':')).ok_or_else(fault)?;
+    let (name, rest) = (&text[..settings], &text[settings + 1..]);
+    Ok((name.to_owned(), rest.parse().map_err(|error: Error| error.to_string())?))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let plan = arguments.plan()?;
     let network = load_network(&arguments.network)?;
+    plan.check(&network).map_err(Failure::usage)?;
     let data = match &arguments.data {
-        Some(path) => Dataset::read(path)?,
+        Some(path) => {
+            let options = CsvOptions { header: arguments.header, label: arguments.label.clone() };
+            Dataset::read_with(path, &options)?
+        }
         None => Dataset::digits_test(),
     };
-    let earlier = match (&arguments.report, arguments.resume) {
-        (Some(folder), true) => Some(read_result(&folder.join(JSON_NAME))?),
-        _ => None,
-    };
-    // Fail before the work, not after it.
-    if let Some(folder) = &arguments.report {
-        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    }
-    let interrupted = interrupt::watch();
+    let report =
+        arguments.report.as_deref().map(|folder| Report::open(folder, arguments.resume)).transpose()?;
+    let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
+    interrupt::watch();
     let bar = progress_bar();
     let start = Instant::now();
-    let evaluation = evaluate(&network, &data, &plan, earlier, |progress: Progress<'_>| {
+    let cancel = Cancel::when(&interrupt::is_pressed);
+    let result = evaluate(&network, &data, &plan, checkpoint, cancel, |progress: Progress<'_>| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(format!("{}, {} bits, seed {}", progress.generator, progress.length, progress.seed));
-        if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    });
     bar.finish_and_clear();
+    let evaluation = result.map_err(|error| arguments.explain(error))?;
     let elapsed = start.elapsed();
 
-    if let Some(folder) = &arguments.report {
-        write(&folder.join(JSON_NAME), &evaluation.to_json()?)?;
-        write(&folder.join(PAGE_NAME), &report::evaluation(&evaluation))?;
+    if let Some(report) = &report {
+        report.write(&evaluation)?;
     }
     if arguments.json {
         output::json(&evaluation)?;
+    } else if arguments.csv {
+        output::line(evaluation.to_csv().trim_end())?;
     } else {
-        output::line(evaluation.to_string().trim_end())?;
-        output::line(format!("\n{} cells in {:.1} s", evaluation.cells.len(), elapsed.as_secs_f64()))?;
+        output::line(evaluation.text(output::width()).trim_end())?;
+        let cells = plural(evaluation.cells.len(), "cell");
+        output::line(format!("\n{cells} in {:.1} s", elapsed.as_secs_f64()))?;
         if let Some(folder) = &arguments.report {
             output::line(format!("Report: {}", folder.join(PAGE_NAME).display()))?;
         }
@@ -109,27 +129,36 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Arguments {
-    fn plan(&self) -> Result<Plan, Box<dyn std::error::Error>> {
-        let mut plan = Plan::default();
-        if !self.lengths.is_empty() {
-            plan.lengths.clone_from(&self.lengths);
-        }
-        if !self.generators.is_empty() {
-            plan.generators.clone_from(&self.generators);
-        }
-        if let Some(seeds) = self.seeds {
-            plan.seeds = seeds;
-        }
-        if let Some(bits) = self.width {
-            plan.width = Width::new(bits)?;
-        }
-        plan.sharing = match self.sharing {
-            SharingName::All => Sharing::OneForAll,
-            SharingName::Input => Sharing::OnePerInput,
-            SharingName::Stream => Sharing::OnePerStream,
+    fn plan(&self) -> Result<Plan, Failure> {
+        let mut plan = Plan {
+            lengths: self.lengths.clone(),
+            generators: self.generators.clone(),
+            seeds: self.seeds,
+            width: self.width,
+            sharing: self.sharing,
+            arithmetic: self.arithmetic,
+            range: if self.clip { FeatureRange::Clip } else { FeatureRange::Check },
+            device: self.device.clone(),
+            ..Plan::default()
         };
-        plan.device = self.device;
+        for (name, layer) in &self.layers {
+            if plan.layers.insert(name.clone(), *layer).is_some() {
+                return Err(Failure::Usage(format!("--layer: \"{name}\" is given twice")));
+            }
+        }
         Ok(plan)
+    }
+
+    /// An error with what may help.
+    fn explain(&self, error: Error) -> Failure {
+        let hint = match error {
+            Error::FeatureCount { .. } | Error::UnknownClass { .. } if self.data.is_none() => {
+                " (these are the embedded digits: give samples of your own with --data)"
+            }
+            Error::Feature { .. } => " (--clip does that)",
+            _ => "",
+        };
+        Failure::Work(format!("{error}{hint}"))
     }
 }
 
@@ -141,13 +170,44 @@ fn load_network(path: &Path) -> aleatron::Result<Network> {
     }
 }
 
-fn read_result(path: &Path) -> Result<Evaluation, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
+/// The folder of a report, found to be writable before anything is run.
+struct Report<'a> {
+    folder: &'a Path,
+    checkpoint: Option<Evaluation>,
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+impl<'a> Report<'a> {
+    fn open(folder: &'a Path, resume: bool) -> Result<Self, Failure> {
+        let fault = |path: &Path, error: &dyn std::fmt::Display| {
+            Failure::Work(format!("{}: {error}", path.display()))
+        };
+        std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
+        let file = folder.join(JSON_NAME);
+        let checkpoint = match resume {
+            true => {
+                let text = std::fs::read_to_string(&file).map_err(|e| fault(&file, &e))?;
+                Some(Evaluation::from_json(&text).map_err(|e| fault(&file, &e))?)
+            }
+            false => None,
+        };
+        let trial = folder.join(".aleatron-trial");
+        std::fs::write(&trial, "")
+            .and_then(|()| std::fs::remove_file(&trial))
+            .map_err(|e| fault(folder, &e))?;
+        Ok(Self { folder, checkpoint })
+    }
+
+    fn write(&self, evaluation: &Evaluation) -> Result<(), Failure> {
+        let files = [
+            (JSON_NAME, evaluation.to_json()?),
+            (CSV_NAME, evaluation.to_csv()),
+            (PAGE_NAME, report::evaluation(evaluation)),
+        ];
+        for (name, text) in files {
+            aleatron::eval::write(self.folder.join(name), &text)?;
+        }
+        Ok(())
+    }
 }
 
 /// A bar on standard error, or nothing where nobody watches.

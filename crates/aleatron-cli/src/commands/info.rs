@@ -1,7 +1,8 @@
 //! `aleatron info`: what this is and what it runs on.
 
 use super::Outcome;
-use crate::{Host, Verdict, gpus, output};
+use crate::{Host, Verdict, hint, output};
+use aleatron::backend::{DeviceInfo, devices};
 use aleatron::{Tier, VERSION, get_num_threads, simd_tier};
 use serde::Serialize;
 
@@ -19,19 +20,49 @@ struct Info<'a> {
     tier: &'static str,
     tiers: Vec<&'static str>,
     threads: usize,
-    gpus: Vec<gpus::Gpu>,
+    devices: Vec<Device>,
     #[serde(skip_serializing_if = "Host::is_empty")]
     host: &'a Host,
 }
 
+/// What `info` tells of a device.
+#[derive(Debug, Serialize)]
+struct Device {
+    device: String,
+    name: String,
+    kind: String,
+    interface: String,
+    driver: String,
+    max_buffer_bytes: u64,
+    max_binding_bytes: u64,
+    /// Whether it is what `gpu` without a place means.
+    is_default: bool,
+}
+
+impl From<&DeviceInfo> for Device {
+    fn from(info: &DeviceInfo) -> Self {
+        Self {
+            device: info.device.to_string(),
+            name: info.name.clone(),
+            kind: info.kind.clone(),
+            interface: info.interface.clone(),
+            driver: info.driver.clone(),
+            max_buffer_bytes: info.max_buffer_bytes,
+            max_binding_bytes: info.max_binding_bytes,
+            is_default: info.is_default,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
+    let found = devices();
     let info = Info {
         version: VERSION,
         processor: processor(),
         tier: simd_tier()?,
         tiers: Tier::available().into_iter().map(Tier::name).collect(),
         threads: get_num_threads()?,
-        gpus: gpus::list(),
+        devices: found.iter().map(Device::from).collect(),
         host,
     };
     if arguments.json {
@@ -42,10 +73,15 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
     output::line(format!("Processor: {}", info.processor))?;
     output::line(format!("SIMD tier: {} (available: {})", info.tier, info.tiers.join(", ")))?;
     output::line(format!("Threads:   {}", info.threads))?;
-    for gpu in &info.gpus {
-        output::line(format!("GPU:       {gpu}"))?;
+    for device in &info.devices {
+        let Device { device, name, kind, interface, driver, max_binding_bytes, is_default, .. } = device;
+        let (mib, default) = (max_binding_bytes >> 20, if *is_default { " (default)" } else { "" });
+        let device = format!("{device}:");
+        output::line(format!(
+            "{device:<10} {name}, {kind}, {interface}, {driver}, bindings of {mib} MiB{default}"
+        ))?;
     }
-    if let Some(hint) = gpus::hint(&info.gpus) {
+    if let Some(hint) = hint::hint(&found) {
         output::line(hint)?;
     }
     for (name, version) in host {

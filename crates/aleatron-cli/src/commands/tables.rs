@@ -1,18 +1,20 @@
 //! `aleatron tables`: how wrong products of two generators are, over all pairs of 8-bit values.
 
-use super::Outcome;
+use super::{Failure, Outcome, read_length};
 use crate::{Verdict, output};
-use aleatron::eval::multiplier::{MultiplierError, Operand};
+use aleatron::eval::multiplier::{MultiplierStats, Operand};
 use aleatron::eval::report;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Pairs as X+Y, with each of sobol:DIMENSION, halton:BASE, vdc, ramp, lfsr:SEED and bernoulli:SEED.
-    #[arg(default_values = ["sobol:1+sobol:2", "lfsr:1+lfsr:113", "halton:2+halton:3", "ramp+vdc", "bernoulli:1+bernoulli:2"])]
-    pairs: Vec<String>,
+    #[arg(value_name = "X+Y", value_parser = read_pair,
+        default_values = ["sobol:1+sobol:2", "lfsr:1+lfsr:113", "halton:2+halton:3", "ramp+vdc", "bernoulli:1+bernoulli:2"])]
+    pairs: Vec<(Operand, Operand)>,
     /// Lengths of streams in bits.
-    #[arg(long, value_delimiter = ',', value_name = "BITS,...", default_values_t = [16, 32, 64, 128, 256])]
+    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, allow_hyphen_values = true,
+        default_values_t = [16, 32, 64, 128, 256])]
     lengths: Vec<usize>,
     /// Print comma-separated values instead of a table.
     #[arg(long, conflicts_with = "json")]
@@ -25,15 +27,32 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Reads X+Y.
+fn read_pair(text: &str) -> Result<(Operand, Operand), String> {
+    let (x, y) = text.split_once('+').ok_or_else(|| "use X+Y, two generators".to_owned())?;
+    let read = |text: &str| text.parse::<Operand>().map_err(|error| error.to_string());
+    Ok((read(x)?, read(y)?))
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
-    for pair in &arguments.pairs {
-        let (x, y) = pair.split_once('+').ok_or_else(|| format!("\"{pair}\" is not a pair: use X+Y"))?;
-        let (x, y): (Operand, Operand) = (x.parse()?, y.parse()?);
-        warnings.extend(x.warning(&y)?.map(|warning| format!("{x}, {y}: {warning}")));
+    for (x, y) in &arguments.pairs {
+        warnings.extend(x.warning(y).map_err(Failure::usage)?.map(|warning| format!("{x}, {y}: {warning}")));
+    }
+    if let Some(&length) = arguments.lengths.iter().find(|&&length| length > MultiplierStats::MAX_LENGTH) {
+        let most = MultiplierStats::MAX_LENGTH;
+        return Err(Failure::Usage(format!(
+            "--lengths: {length} is past the {most} bits that tables are made for"
+        )));
+    }
+    // Fail before the work, not after it.
+    if let Some(folder) = &arguments.report {
+        std::fs::create_dir_all(folder).map_err(|e| Failure::Work(format!("{}: {e}", folder.display())))?;
+    }
+    for &(x, y) in &arguments.pairs {
         for &length in &arguments.lengths {
-            errors.push(MultiplierError::of(x, y, length)?);
+            errors.push(MultiplierStats::of(x, y, length)?);
         }
     }
     if let Some(folder) = &arguments.report {
@@ -55,14 +74,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(Verdict::Good)
 }
 
-fn csv(errors: &[MultiplierError]) -> String {
-    let lines = std::iter::once(MultiplierError::CSV_HEADING.to_owned())
-        .chain(errors.iter().map(MultiplierError::csv));
+fn csv(errors: &[MultiplierStats]) -> String {
+    let lines = std::iter::once(MultiplierStats::CSV_HEADING.to_owned())
+        .chain(errors.iter().map(MultiplierStats::csv));
     lines.map(|line| line + "\n").collect()
 }
 
-fn print_table(errors: &[MultiplierError]) -> std::io::Result<()> {
-    let name = |error: &MultiplierError| format!("{}, {}", error.x, error.y);
+fn print_table(errors: &[MultiplierStats]) -> std::io::Result<()> {
+    let name = |error: &MultiplierStats| format!("{}, {}", error.x, error.y);
     let width = errors.iter().map(|error| name(error).len()).max().unwrap_or(0);
     output::line(format!(
         "{:width$}  {:>6}  {:>8}  {:>8}  {:>9}  {:>8}  {:>9}  {:>9}",
@@ -83,12 +102,8 @@ fn print_table(errors: &[MultiplierError]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn write_report(folder: &Path, errors: &[MultiplierError]) -> Result<(), String> {
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
-    };
-    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+fn write_report(folder: &Path, errors: &[MultiplierStats]) -> aleatron::Result<()> {
+    let write = |name: &str, text: &str| aleatron::eval::write(folder.join(name), text);
     write("index.html", &report::multiplier(errors))?;
     write("tables.csv", &csv(errors))?;
     for error in errors {

@@ -1,15 +1,16 @@
 //! `aleatron verify`: every backend of this machine against the plain reference.
 //!
-//! All answer the same fixed cases; a backend is right when each answer equals the reference's. The hash is that of
-//! all its answers, so two machines that print the same hash have computed the same bits. A GPU has kernels for some of
-//! the operations and its hash is of those.
+//! All answer the same fixed cases; a backend is right when each answer equals the reference's. There is one hash per operation, so that
+//! two machines, and backends that have not all operations, can be compared: where both have an operation, both must print its
+//! hash. "first" is the hash of all cases of the first version together.
 
 use super::Outcome;
 use crate::{Verdict, output};
-use aleatron::core::conformance::{Backend, Case, Operation, Reference, digest, suite};
+use aleatron::backend::{devices, subject};
+use aleatron::conformance::{Case, Operation, Reference, Subject, digest, suite};
 use aleatron::{Cpu, Pool, Tier};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
@@ -24,19 +25,19 @@ pub(crate) struct Arguments {
 struct Report {
     backend: String,
     cases: usize,
-    operations: Vec<&'static str>,
-    hash: String,
+    /// The hash of the answers of each operation the backend has.
+    hashes: BTreeMap<&'static str, String>,
+    /// The hash of all cases of the first version together, where the backend has all its operations.
+    first: Option<String>,
     equal: bool,
     /// What went wrong first, where something did.
     fault: Option<String>,
 }
 
-#[cfg(feature = "gpu")]
 impl Report {
     /// A backend that is there and cannot be run, which is a fault: it was not verified.
     fn unopened(backend: String, fault: String) -> Self {
-        let (operations, hash) = (Vec::new(), "-".repeat(16));
-        Self { backend, cases: 0, operations, hash, equal: false, fault: Some(fault) }
+        Self { backend, cases: 0, hashes: BTreeMap::new(), first: None, equal: false, fault: Some(fault) }
     }
 }
 
@@ -49,20 +50,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let one = Arc::new(Pool::new(1)?);
     for tier in Tier::available() {
         for pool in [&one, &all] {
-            let name = format!(
-                "cpu {tier}, {} thread{}",
-                pool.threads(),
-                if pool.threads() == 1 { "" } else { "s" }
-            );
+            let name = format!("cpu {tier}, {}", aleatron::eval::plural(pool.threads(), "thread"));
             reports.push(check(&name, &Cpu::new(tier, Arc::clone(pool)), &cases, &expected));
         }
     }
-    #[cfg(feature = "gpu")]
-    for adapter in aleatron::gpu::adapters() {
-        use aleatron::gpu::{AdapterChoice, GpuBackend, GpuContext};
-        let name = format!("gpu {} ({})", adapter.name, adapter.backend);
-        match GpuContext::get(&AdapterChoice::named(&adapter.name)) {
-            Ok(context) => reports.push(check(&name, &GpuBackend(context), &cases, &expected)),
+    for info in devices() {
+        let name = format!("{} {} ({})", info.device, info.name, info.interface);
+        match subject(&info.device) {
+            Ok(subject) => reports.push(check(&name, &*subject, &cases, &expected)),
             Err(error) => reports.push(Report::unopened(name, error.to_string())),
         }
     }
@@ -74,46 +69,71 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(if reports.iter().all(|report| report.equal) { Verdict::Good } else { Verdict::Bad })
 }
 
-fn check<B: Backend>(name: &str, backend: &B, cases: &[Case], expected: &[Vec<u64>]) -> Report {
-    let mut answers = Vec::new();
-    let mut operations = BTreeSet::new();
+fn check(name: &str, subject: &dyn Subject, cases: &[Case], expected: &[Vec<u64>]) -> Report {
+    let mut answers: BTreeMap<Operation, Vec<Vec<u64>>> = BTreeMap::new();
+    let mut first = Some(Vec::new());
     let mut fault = None;
-    for (case, expected) in cases.iter().zip(expected) {
-        let Some(result) = backend.run(case) else { continue };
-        operations.insert(case.operation());
+    for (k, (case, expected)) in cases.iter().zip(expected).enumerate() {
+        let Some(result) = subject.run(case) else {
+            first = first.filter(|_| k >= suite::FIRST_CASES);
+            continue;
+        };
+        let operation = case.operation();
         let answer = result.unwrap_or_else(|error| {
-            fault.get_or_insert(format!("{}: {error}", case.operation().name()));
+            fault.get_or_insert(format!("{}: {error}", operation.name()));
             Vec::new()
         });
         if answer != *expected {
-            fault.get_or_insert(format!("{}: differs from the reference", case.operation().name()));
+            fault.get_or_insert(format!("{}: differs from the reference", operation.name()));
         }
-        answers.push(answer);
+        if let Some(first) = first.as_mut().filter(|_| k < suite::FIRST_CASES) {
+            first.push(answer.clone());
+        }
+        answers.entry(operation).or_default().push(answer);
     }
-    if answers.is_empty() {
-        fault.get_or_insert("no case was run".to_owned());
+    // An operation whose cases were run in part has no hash to compare.
+    let all = |operation: &Operation| cases.iter().filter(|case| case.operation() == *operation).count();
+    let whole = answers.iter().filter(|(operation, answers)| answers.len() == all(operation));
+    let hash = |answers: &[Vec<u64>]| format!("{:016x}", digest(answers.iter().map(Vec::as_slice)));
+    let hashes: BTreeMap<_, _> =
+        whole.map(|(operation, answers)| (operation.name(), hash(answers))).collect();
+    if hashes.is_empty() {
+        fault.get_or_insert("no operation was run".to_owned());
     }
     Report {
         backend: name.to_owned(),
-        cases: answers.len(),
-        operations: operations.into_iter().map(Operation::name).collect(),
-        hash: format!("{:016x}", digest(answers.iter().map(Vec::as_slice))),
+        cases: answers.values().map(Vec::len).sum(),
+        first: first.map(|first| hash(&first)),
+        hashes,
         equal: fault.is_none(),
         fault,
     }
 }
 
 fn print(reports: &[Report]) -> std::io::Result<()> {
-    let width = reports.iter().map(|report| report.backend.len()).max().unwrap_or(0);
-    for report in reports {
-        let Report { backend, cases, hash, fault, operations, .. } = report;
-        let verdict = fault.as_deref().unwrap_or("equal");
-        let part = if operations.len() == Operation::ALL.len() {
-            String::new()
-        } else {
-            format!(" ({})", operations.join(", "))
+    let Some(reference) = reports.first() else { return Ok(()) };
+    output::line("Hashes of the reference's answers:")?;
+    if let Some(first) = &reference.first {
+        output::line(format!("  {:<10} {first}", "first"))?;
+    }
+    for operation in Operation::ALL {
+        let hash = reference.hashes.get(operation.name()).map_or("-", String::as_str);
+        output::line(format!("  {:<10} {hash}", operation.name()))?;
+    }
+    output::line("")?;
+    let width = reports.iter().map(|report| report.backend.chars().count()).max().unwrap_or(0);
+    for report in &reports[1..] {
+        let Report { backend, cases, fault, hashes, .. } = report;
+        let same = hashes.iter().filter(|(name, hash)| reference.hashes.get(*name) == Some(hash)).count();
+        let verdict = match fault {
+            Some(fault) => fault.clone(),
+            None => format!("equal in {}", aleatron::eval::plural(same, "operation")),
         };
-        output::line(format!("{backend:width$}  {cases:4} cases  {hash}  {verdict}{part}"))?;
+        let missing: Vec<&str> =
+            reference.hashes.keys().filter(|name| !hashes.contains_key(*name)).copied().collect();
+        let without =
+            if missing.is_empty() { String::new() } else { format!(" (it has no {})", missing.join(", ")) };
+        output::line(format!("{backend:width$}  {cases:4} cases  {verdict}{without}"))?;
     }
     Ok(())
 }
