@@ -1,14 +1,18 @@
 //! Arguments other than arrays, read with errors that say what was expected.
 
-use crate::engine::check_fork;
 use crate::error::exception;
-use aleatron::{Device, Polarity};
-use pyo3::exceptions::{PyOverflowError, PyValueError};
+use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron::network::Arithmetic;
+use aleatron::{Device, Error, Polarity};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// A 64-bit seed.
 pub(crate) fn seed(value: &Bound<'_, PyAny>) -> PyResult<u64> {
-    value.extract().map_err(|error| ranged(error, value, "seed", "in [0, 2**64)"))
+    integer(value, "seed", "in [0, 2**64)")
 }
 
 /// The number of inputs of a layer.
@@ -41,14 +45,19 @@ pub(crate) fn length(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "length")
 }
 
+/// A number of seeds.
+pub(crate) fn n_seeds(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "seeds")
+}
+
 /// A 16-bit register or gain of a neuron.
 pub(crate) fn register(value: &Bound<'_, PyAny>) -> PyResult<i16> {
-    value.extract().map_err(|error| ranged(error, value, "argument", "in [-32768, 32767]"))
+    integer(value, "argument", "in [-32768, 32767]")
 }
 
 /// A small unsigned number of a neuron: a width or a period.
 pub(crate) fn period(value: &Bound<'_, PyAny>) -> PyResult<u32> {
-    value.extract().map_err(|error| ranged(error, value, "argument", "in [0, 2**32)"))
+    integer(value, "argument", "in [0, 2**32)")
 }
 
 /// A number of samples.
@@ -56,41 +65,88 @@ pub(crate) fn n_samples(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_samples")
 }
 
-/// Where a layer runs.
-pub(crate) fn read_device(name: &str) -> PyResult<Device> {
-    let device = name.parse().map_err(|error| exception(error, &[]))?;
-    check_fork(device)?;
-    Ok(device)
+/// The index of a first sample.
+pub(crate) fn first_sample(value: &Bound<'_, PyAny>) -> PyResult<u32> {
+    integer(value, "first_sample", "in [0, 2**32)")
+}
+
+/// Where a layer runs: a name, or a list of names for several devices as one.
+pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Device> {
+    let names = match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.to_owned(),
+        Err(_) => match value.extract::<Vec<String>>() {
+            Ok(names) => names.join(","),
+            Err(_) => return Err(PyTypeError::new_err("device must be a name or a list of names")),
+        },
+    };
+    names.parse().map_err(|error| exception(error, &[]))
 }
 
 /// How streams are read.
-pub(crate) fn read_polarity(name: &str) -> PyResult<Polarity> {
-    match name {
-        "unipolar" => Ok(Polarity::Unipolar),
-        "bipolar" => Ok(Polarity::Bipolar),
-        other => {
-            Err(PyValueError::new_err(format!("polarity is {other:?}, not \"unipolar\" or \"bipolar\"")))
-        }
-    }
+pub(crate) fn polarity(value: &Bound<'_, PyAny>) -> PyResult<Polarity> {
+    named(value, "polarity")
 }
 
-/// The name [`read_polarity`] reads.
-pub(crate) fn polarity_name(polarity: Polarity) -> &'static str {
-    match polarity {
-        Polarity::Unipolar => "unipolar",
-        Polarity::Bipolar => "bipolar",
-    }
+/// A generator by its name.
+pub(crate) fn generator(value: &Bound<'_, PyAny>) -> PyResult<GeneratorName> {
+    named(value, "generator")
+}
+
+/// The width of shared sequences: "auto" or a number of bits.
+pub(crate) fn width(value: &Bound<'_, PyAny>) -> PyResult<WidthChoice> {
+    named(value, "width")
+}
+
+/// How many sequences streams share.
+pub(crate) fn sharing(value: &Bound<'_, PyAny>) -> PyResult<Sharing> {
+    named(value, "sharing")
+}
+
+/// How numbers are kept between layers.
+pub(crate) fn arithmetic(value: &Bound<'_, PyAny>) -> PyResult<Arithmetic> {
+    named(value, "arithmetic")
+}
+
+/// Anything the core reads from text, and, where text is a number, from that.
+fn named<T>(value: &Bound<'_, PyAny>, name: &str) -> PyResult<T>
+where
+    T: FromStr,
+    T::Err: Into<Error> + Display,
+{
+    let text = match value.cast::<PyString>() {
+        Ok(text) => text.to_str()?.to_owned(),
+        Err(_) => match value.extract::<i64>() {
+            Ok(number) => number.to_string(),
+            Err(_) => {
+                return Err(PyTypeError::new_err(format!(
+                    "{name} must be a str, not {}",
+                    value.get_type().name()?
+                )));
+            }
+        },
+    };
+    text.parse().map_err(|error: T::Err| exception(error.into(), &[]))
 }
 
 fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
-    value.extract().map_err(|error| ranged(error, value, name, "in [0, 2**63)"))
+    integer(value, name, "in [0, 2**63)")
 }
 
 /// An integer out of range is a wrong value; Python's own `OverflowError` says neither which nor how far.
-fn ranged(error: PyErr, value: &Bound<'_, PyAny>, name: &str, range: &str) -> PyErr {
-    if error.is_instance_of::<PyOverflowError>(value.py()) {
-        PyValueError::new_err(format!("{name} is {value}, not {range}"))
-    } else {
-        error
-    }
+fn integer<'py, T>(value: &Bound<'py, PyAny>, name: &str, range: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    value.extract().map_err(|error: PyErr| {
+        if !error.is_instance_of::<PyOverflowError>(value.py()) {
+            return error;
+        }
+        // A number of hundreds of digits would bury the message.
+        let text = value.str().and_then(|text| Ok(text.to_str()?.to_owned()));
+        let shown = match text {
+            Ok(text) if text.len() <= 40 => text,
+            _ => "too large".to_owned(),
+        };
+        PyValueError::new_err(format!("{name} is {shown}, not {range}"))
+    })
 }

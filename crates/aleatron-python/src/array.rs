@@ -33,6 +33,10 @@ impl Readable for u64 {
     const READER: &str = "as_words";
 }
 
+impl Readable for i64 {
+    const READER: &str = "as_classes";
+}
+
 impl Readable for u8 {
     const READER: &str = "as_bits";
 }

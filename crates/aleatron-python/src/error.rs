@@ -1,48 +1,53 @@
 //! Exceptions: which of Python's own says best what went wrong.
 
-use aleatron::core::Error as Core;
-use aleatron::network::NetworkError;
+use aleatron::{CoreError, Error};
+use aleatron_core::BackendFault;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 
 /// The exception for an error about an argument of the given shape.
 ///
 /// Errors of the engine carry a flat index; Python's users think in the axes of their array.
-pub(crate) fn exception(error: aleatron::Error, shape: &[usize]) -> PyErr {
+pub(crate) fn exception(error: Error, shape: &[usize]) -> PyErr {
     match error {
-        aleatron::Error::Core(error) => core_exception(error, shape),
-        aleatron::Error::UnknownDevice { .. } => PyValueError::new_err(error.to_string()),
-        #[cfg(feature = "gpu")]
-        aleatron::Error::Gpu(aleatron::gpu::Error::OutOfMemory { .. }) => {
-            PyMemoryError::new_err(error.to_string())
-        }
-        aleatron::Error::Network(NetworkError::Layer { ref source, .. }) => {
-            // The kind of exception is that of the cause, the text that of the whole.
-            let text = error.to_string();
-            match **source {
-                aleatron::Error::Core(Core::Memory { .. }) => PyMemoryError::new_err(text),
-                aleatron::Error::Core(_) => PyValueError::new_err(text),
-                _ => PyRuntimeError::new_err(text),
-            }
-        }
-        aleatron::Error::Network(_) | aleatron::Error::Data(_) | aleatron::Error::Plan(_) => {
-            PyValueError::new_err(error.to_string())
-        }
-        error => PyRuntimeError::new_err(error.to_string()),
+        Error::Core(error) => core_exception(error, shape),
+        Error::File { .. } => PyOSError::new_err(error.to_string()),
+        // The kind of exception is that of the cause, the text that of the whole.
+        Error::Layer { .. } => match error.core() {
+            Some(core) => of_kind(core, error.to_string()),
+            None => PyValueError::new_err(error.to_string()),
+        },
+        error => PyValueError::new_err(error.to_string()),
     }
 }
 
 /// As [`exception`], for an error of the core.
-pub(crate) fn core_exception(error: Core, shape: &[usize]) -> PyErr {
+pub(crate) fn core_exception(error: CoreError, shape: &[usize]) -> PyErr {
     match error {
-        Core::Memory { .. } => PyMemoryError::new_err(error.to_string()),
-        Core::OutOfRange { what, index, value, low, high } => {
+        CoreError::OutOfRange { what, index, value, low, high } => {
             let place = place(index, shape);
-            let value = if value.is_nan() { "nan".to_owned() } else { value.to_string() };
+            let value = if value.is_nan() { "nan".to_owned() } else { short(value) };
             PyValueError::new_err(format!("{what} {place}is {value}, not in [{low}, {high}]"))
         }
-        error => PyValueError::new_err(error.to_string()),
+        error => of_kind(&error, error.to_string()),
     }
+}
+
+/// The exception of the kind that an error of the core is.
+fn of_kind(error: &CoreError, text: String) -> PyErr {
+    match error {
+        CoreError::Memory { .. } => PyMemoryError::new_err(text),
+        CoreError::Cancelled => PyKeyboardInterrupt::new_err(text),
+        CoreError::Backend { fault: BackendFault::OutOfMemory, .. } => PyMemoryError::new_err(text),
+        CoreError::Backend { .. } => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// A number without hundreds of digits.
+fn short(value: f64) -> String {
+    let text = value.to_string();
+    if text.len() <= 24 { text } else { format!("{value:e}") }
 }
 
 /// The exception for a panic that reached the boundary: a fault of ours, but not one to end the process with.

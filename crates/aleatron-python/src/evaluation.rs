@@ -1,17 +1,19 @@
 //! Judging networks: the run behind `evaluate`, and `Evaluation`, which holds what it found.
 
-use crate::argument::read_device;
+use crate::argument::{arithmetic, device, n_seeds, sharing, width};
 use crate::array::{Input, output, shape_text};
-use crate::compute::compute;
 use crate::error::exception;
-use crate::network::{Network, read_sharing};
-use aleatron::core::generator::Width;
+use crate::network::{Network, read_settings};
+use crate::warning::warn;
 use aleatron::data::Dataset;
 use aleatron::eval::{self, Plan, Progress};
+use aleatron::generator::{Sharing, WidthChoice};
+use aleatron::network::{Arithmetic, FeatureRange};
+use aleatron::{Cancel, Device};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
-use std::ops::ControlFlow;
+use pyo3::types::{PyDict, PyType};
+use std::sync::{Mutex, PoisonError};
 
 /// What an evaluation found: accuracy against length and generator. Print it for a table.
 ///
@@ -25,25 +27,28 @@ use std::ops::ControlFlow;
 /// [('sobol', 16), ('sobol', 32)]
 /// >>> found.shortest_within("sobol", points=1.0)
 /// 16
-#[pyclass(module = "aleatron", frozen)]
+#[pyclass(module = "aleatron", name = "_Evaluation", frozen, subclass)]
 pub(crate) struct Evaluation(eval::Evaluation);
 
 #[pymethods]
 impl Evaluation {
-    /// Reads what `to_json` gave.
-    #[classmethod]
-    fn from_json(_cls: &Bound<'_, PyType>, text: &str) -> PyResult<Self> {
-        let read = serde_json::from_str(text);
-        read.map(Self).map_err(|error| PyValueError::new_err(format!("this is no evaluation: {error}")))
+    #[new]
+    fn new(text: &str) -> PyResult<Self> {
+        eval::Evaluation::from_json(text).map(Self).map_err(|error| exception(error, &[]))
     }
 
     /// Returns everything as JSON.
     fn to_json(&self) -> PyResult<String> {
-        json(&self.0)
+        self.0.to_json().map_err(|error| exception(error, &[]))
+    }
+
+    /// Returns one line of comma-separated values for each generator, length and seed, under a heading.
+    fn to_csv(&self) -> String {
+        self.0.to_csv()
     }
 
     /// One dictionary for each generator and length, summed up over seeds: generator, length, accuracy (with its interval),
-    /// agreement, layers, early, samples_per_second, bit_macs_per_second, confusion.
+    /// accuracies (of each seed), agreement, layers, early, certain, samples_per_second, bit_macs_per_second, confusion.
     #[getter]
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         dictionaries(py, &self.0.rows())
@@ -63,8 +68,8 @@ impl Evaluation {
     /// Returns the shortest length from which on a generator stays within `points` percentage points of floating point, or
     /// None where even the longest does not.
     #[pyo3(signature = (generator, points=1.0))]
-    fn shortest_within(&self, generator: &str, points: f64) -> Option<usize> {
-        self.0.shortest_within(generator, points)
+    fn shortest_within(&self, generator: &str, points: f64) -> PyResult<Option<usize>> {
+        self.0.shortest_within(generator, points).map_err(|error| exception(error, &[]))
     }
 
     /// The accuracy in floating point.
@@ -85,6 +90,10 @@ impl Evaluation {
         self.0.warnings.clone()
     }
 
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+
     fn __str__(&self) -> String {
         self.0.to_string()
     }
@@ -92,29 +101,26 @@ impl Evaluation {
     fn __repr__(&self) -> String {
         let e = &self.0;
         format!(
-            "Evaluation(network={:?}, samples={}, cells={} of {})",
+            "Evaluation(network={:?}, samples={}, cells={}, unfinished={})",
             e.network.name,
             e.data.samples,
             e.cells.len(),
-            e.plan.cells
+            e.unfinished
         )
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.getattr("from_json")?, (slf.get().to_json()?,)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, (String,))> {
+        Ok((slf.get_type(), (slf.get().to_json()?,)))
     }
 }
 
 fn dictionaries<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
-    py.import("json")?.call_method1("loads", (json(value)?,))
-}
-
-fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string_pretty(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    let text = serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    py.import("json")?.call_method1("loads", (text,))
 }
 
 /// Runs a plan. `progress` is called with (done, total, generator, length, seed) and ends the run by raising; returns what
-/// is done, and what it raised.
+/// is done as JSON, and what it raised.
 #[pyfunction]
 #[pyo3(name = "_evaluate")]
 pub(crate) fn evaluate(
@@ -125,80 +131,79 @@ pub(crate) fn evaluate(
     name: &str,
     lengths: Option<Vec<usize>>,
     generators: Option<Vec<String>>,
-    seeds: usize,
-    width: u32,
-    sharing: &str,
+    #[pyo3(from_py_with = n_seeds)] seeds: usize,
+    #[pyo3(from_py_with = width)] width: WidthChoice,
+    #[pyo3(from_py_with = sharing)] sharing: Sharing,
+    layers: &Bound<'_, PyDict>,
+    #[pyo3(from_py_with = arithmetic)] arithmetic: Arithmetic,
+    clip: bool,
     margins: Option<Vec<f64>>,
-    device: &str,
-    earlier: Option<&Bound<'_, Evaluation>>,
+    #[pyo3(from_py_with = device)] device: Device,
+    checkpoint: Option<&Bound<'_, Evaluation>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Evaluation, Option<Py<PyAny>>)> {
-    let plan = plan(lengths, generators, seeds, width, sharing, margins, device)?;
-    let data = dataset(x, y, name)?;
-    let earlier = earlier.map(|earlier| earlier.get().0.clone());
-    let network = &network.get().0;
-    let mut raised: Option<PyErr> = None;
-    let report = |p: Progress<'_>| {
-        let result = Python::attach(|py| {
-            py.check_signals()?;
-            if let Some(progress) = &progress {
-                progress.call1(py, (p.done, p.total, p.generator, p.length, p.seed))?;
-            }
-            Ok(())
-        });
-        match result {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                raised = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    };
-    let evaluation = compute(py, &[], || eval::evaluate(network, &data, &plan, earlier, report))?;
-    Ok((Evaluation(evaluation), raised.map(|error| error.into_value(py).into_any())))
-}
-
-fn plan(
-    lengths: Option<Vec<usize>>,
-    generators: Option<Vec<String>>,
-    seeds: usize,
-    width: u32,
-    sharing: &str,
-    margins: Option<Vec<f64>>,
-    device: &str,
-) -> PyResult<Plan> {
-    let mut plan = Plan {
-        seeds,
-        width: Width::new(width).map_err(|error| exception(error.into(), &[]))?,
-        sharing: read_sharing(sharing)?,
-        device: read_device(device)?,
-        ..Plan::default()
-    };
+) -> PyResult<(String, Option<Py<PyAny>>)> {
+    let range = if clip { FeatureRange::Clip } else { FeatureRange::Check };
+    let mut plan = Plan { seeds, width, sharing, arithmetic, range, device, ..Plan::default() };
     if let Some(lengths) = lengths {
         plan.lengths = lengths;
     }
     if let Some(generators) = generators {
-        let parse = |name: &String| name.parse().map_err(|error| exception(error, &[]));
+        let parse =
+            |name: &String| name.parse().map_err(|error: aleatron::CoreError| exception(error.into(), &[]));
         plan.generators = generators.iter().map(parse).collect::<PyResult<_>>()?;
     }
     if let Some(margins) = margins {
         plan.margins = margins;
     }
-    Ok(plan)
+    for (name, settings) in layers {
+        read_settings(&settings, plan.layers.entry(name.extract()?).or_default())?;
+    }
+    let network = &*network.get().network;
+    plan.check(network).map_err(|error| exception(error, &[]))?;
+    let data = dataset(x, y, name)?;
+    let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
+    let raised: Mutex<Option<PyErr>> = Mutex::new(None);
+    let note = |result: PyResult<()>| {
+        if let Err(error) = result {
+            raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    };
+    let is_over = || {
+        note(Python::attach(|py| py.check_signals()));
+        raised.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    };
+    let report = |p: Progress<'_>| {
+        if let Some(progress) = &progress {
+            let at = (p.done, p.total, p.generator, p.length, p.seed);
+            note(Python::attach(|py| progress.call1(py, at).map(drop)));
+        }
+    };
+    let run = || eval::evaluate(network, &data, &plan, checkpoint, Cancel::when(&is_over), report);
+    let evaluation = crate::compute::compute(py, &[], run)?;
+    warn(py, &evaluation.warnings)?;
+    let text = evaluation.to_json().map_err(|error| exception(error, &[]))?;
+    let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((text, raised.map(|error| error.into_value(py).into_any())))
 }
 
 fn dataset(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>, name: &str) -> PyResult<Dataset> {
     let x = Input::<f64>::read(x, "x")?;
-    let &[_, n_features] = x.shape() else {
+    let &[n, n_features] = x.shape() else {
         let shape = shape_text(x.shape());
         return Err(PyValueError::new_err(format!("x has shape {shape}, not (samples, features)")));
     };
-    let y = Input::<u64>::read(y, "y")?;
-    if y.shape().len() != 1 {
-        return Err(PyValueError::new_err(format!("y has shape {}, not (samples,)", shape_text(y.shape()))));
+    let y = Input::<i64>::read(y, "y")?;
+    if y.shape() != [n] {
+        return Err(PyValueError::new_err(format!("y has shape {}; expected ({n},)", shape_text(y.shape()))));
     }
-    // A class past the address space is past the network's too, and is refused as such.
-    let labels = y.slice()?.iter().map(|&class| usize::try_from(class).unwrap_or(usize::MAX)).collect();
+    let label = |(sample, &class): (usize, &i64)| {
+        usize::try_from(class).map_err(|_| {
+            PyValueError::new_err(format!(
+                "the label of sample {sample} is {class}, not a class counted from 0"
+            ))
+        })
+    };
+    let labels = y.slice()?.iter().enumerate().map(label).collect::<PyResult<_>>()?;
     let data = Dataset::new(name, n_features, x.slice()?.to_vec(), labels);
     data.map_err(|error| exception(error, x.shape()))
 }

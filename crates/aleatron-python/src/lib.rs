@@ -1,8 +1,8 @@
 //! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and nothing else.
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
-//! `compute.rs` releases the interpreter around every computation. What users call is in `dense.rs`, `sparse.rs`,
-//! `streams.rs`, `lif.rs`, `network.rs`, `evaluation.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `compute.rs` releases the interpreter around every computation. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
+//! `network.rs`, `evaluation.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -13,17 +13,15 @@
 
 mod argument;
 mod array;
-mod batch;
 mod compute;
-mod dense;
-mod engine;
 mod error;
 mod evaluation;
+mod layer;
 mod lif;
 mod network;
-mod sparse;
 mod streams;
 mod system;
+mod warning;
 
 use pyo3::prelude::*;
 
@@ -31,17 +29,15 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use crate::dense::DenseLayer;
-    #[pymodule_export]
     use crate::evaluation::{Evaluation, digits, evaluate};
+    #[pymodule_export]
+    use crate::layer::{DenseLayer, SparseLayer, StreamLayer};
     #[pymodule_export]
     use crate::lif::{FixedPointLif, lif_run, lif_run_multi, lif_run_varying};
     #[pymodule_export]
-    use crate::network::Network;
+    use crate::network::{Network, StreamNetwork};
     #[pymodule_export]
-    use crate::sparse::SparseLayer;
-    #[pymodule_export]
-    use crate::streams::{count_ones, encode, pack, unpack};
+    use crate::streams::{correlation, count_ones, encode, pack, unpack};
     #[pymodule_export]
     use crate::system::{
         after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory, set_num_threads,

@@ -1,12 +1,13 @@
-//! Functions on packed streams: `encode`, `pack`, `unpack` and the counting under `popcount`.
+//! Functions on packed streams: `encode`, `pack`, `unpack`, the counting under `popcount`, and correlation.
 
-use crate::argument::{length, read_polarity, seed};
+use crate::argument::{generator, length, polarity, seed, sharing, width};
 use crate::array::{Input, empty, output, shape_text};
 use crate::compute::compute;
-use crate::error::core_exception;
-use aleatron::core::threshold::thresholds;
-use aleatron::core::{Error, Quantity};
-use aleatron::{Cpu, Length, StreamAddress};
+use crate::error::{core_exception, exception};
+use aleatron::correlation::Overlap;
+use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron::threshold::thresholds;
+use aleatron::{BitStream, CoreError, Cpu, Encoding, Length, Polarity, Quantity, StreamAddress, memory};
 use numpy::PyArrayMethods;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -26,6 +27,12 @@ const PIECE_WORDS: usize = 1 << 22;
 ///     Values in [0, 1], or in [-1, 1] for `polarity="bipolar"`; a scalar or an array of any shape.
 /// length
 ///     Bits per stream, at least 1.
+/// seed
+///     The seed of Bernoulli streams and of LFSRs.
+/// polarity
+///     "unipolar" or "bipolar".
+/// generator, width, sharing
+///     Where the bits come from, as for `Network.forward_streams`: those of a layer's inputs, element i of a row being input i.
 ///
 /// Returns
 /// -------
@@ -45,23 +52,41 @@ const PIECE_WORDS: usize = 1 << 22;
 ///     ...
 /// ValueError: probability at index 1 is nan, not in [0, 1]
 #[pyfunction]
-#[pyo3(signature = (p, length, seed=44257, *, polarity="unipolar"))]
+#[pyo3(
+    signature = (
+        p, length, seed=44257, *, polarity=Polarity::Unipolar, generator=GeneratorName::Bernoulli, width=WidthChoice::Auto,
+        sharing=Sharing::OneForAll
+    ),
+    text_signature = "(p, length, seed=44257, *, polarity='unipolar', generator='bernoulli', width='auto', sharing='all')"
+)]
 pub(crate) fn encode<'py>(
     p: &Bound<'py, PyAny>,
     #[pyo3(from_py_with = length)] length: usize,
     #[pyo3(from_py_with = seed)] seed: u64,
-    polarity: &str,
+    #[pyo3(from_py_with = polarity)] polarity: Polarity,
+    #[pyo3(from_py_with = generator)] generator: GeneratorName,
+    #[pyo3(from_py_with = width)] width: WidthChoice,
+    #[pyo3(from_py_with = sharing)] sharing: Sharing,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = p.py();
-    let polarity = read_polarity(polarity)?;
     let length = Length::new(length).map_err(|error| core_exception(error, &[]))?;
     let p = Input::<f64>::read(p, "p")?;
     let (shape, values) = (p.shape(), p.slice()?);
     let per_row = shape.last().copied().unwrap_or(1).max(1);
     check_memory(values.len(), length)?;
+    let words_shape: Vec<usize> = shape.iter().copied().chain([length.words()]).collect();
+    let resolved = width.resolve(&generator, length);
+    let encoding =
+        generator.encoding(seed, resolved, sharing).map_err(|error| exception(error.into(), &[]))?;
+    if let Encoding::Sequences(pairing) = encoding {
+        let words = compute(py, shape, || {
+            let thresholds = pairing.inputs.width().thresholds(values, polarity, Quantity::Probability)?;
+            Ok(Cpu::current()?.encode_sequence_inputs(&pairing, &thresholds, per_row, length)?.into_words())
+        })?;
+        return output(py, words, &words_shape);
+    }
     let check = polarity.check(values, Quantity::Probability);
     check.map_err(|error| core_exception(error, shape))?;
-    let words_shape: Vec<usize> = shape.iter().copied().chain([length.words()]).collect();
     let array = empty::<u64>(py, &words_shape)?;
     let mut words = array.try_readwrite()?;
     let words = words.as_slice_mut()?;
@@ -93,14 +118,14 @@ pub(crate) fn encode<'py>(
 /// A counter word.
 fn counter(index: usize) -> aleatron::Result<u32> {
     u32::try_from(index).map_err(|_| {
-        Error::TooLarge { what: Quantity::Row, actual: index as u128, limit: u32::MAX.into() }.into()
+        CoreError::TooLarge { what: Quantity::Row, actual: index as u128, limit: u32::MAX.into() }.into()
     })
 }
 
 /// Checks that the words of `n` streams would fit.
 fn check_memory(n: usize, length: Length) -> PyResult<()> {
     let bytes = n as u128 * length.words() as u128 * 8;
-    aleatron::core::memory::check(bytes, Quantity::Streams).map_err(|error| core_exception(error, &[]))
+    memory::check(bytes, Quantity::Streams).map_err(|error| core_exception(error, &[]))
 }
 
 /// Packs bits along the last axis into uint64 words, least significant bit first.
@@ -201,10 +226,47 @@ pub(crate) fn count_ones<'py>(words: &Bound<'py, PyAny>, per_stream: bool) -> Py
             shape_text(shape)
         )));
     };
-    let n_streams = outer.iter().product();
+    // Without words there may be more streams than memory: the size of an array is no promise.
+    let n_streams = outer.iter().fold(1u128, |n, &size| n.saturating_mul(size as u128));
     let ones = compute(py, shape, || match n_words {
-        0 => Ok(vec![0; n_streams]),
+        0 => Ok(memory::zeros(n_streams, Quantity::Streams)?),
         _ => Ok(Cpu::current()?.row_ones(elements, n_words)),
     })?;
     output(py, ones, outer)
+}
+
+/// SCC or ZCE of pairs of streams along the last axis; both arrays have one shape.
+#[pyfunction]
+#[pyo3(name = "_correlation")]
+pub(crate) fn correlation<'py>(
+    a: &Bound<'py, PyAny>,
+    b: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = length)] length: usize,
+    measure: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = a.py();
+    let length = Length::new(length).map_err(|error| core_exception(error, &[]))?;
+    let (a, b) = (Input::<u64>::read(a, "a")?, Input::<u64>::read(b, "b")?);
+    let (shape, n_words) = (a.shape(), length.words());
+    if shape.last() != Some(&n_words) || b.shape() != shape {
+        let (a, b) = (shape_text(shape), shape_text(b.shape()));
+        return Err(PyValueError::new_err(format!(
+            "streams of {} bits have shape (..., {n_words}); a has shape {a} and b {b}",
+            length.bits()
+        )));
+    }
+    let measure: fn(&Overlap) -> f64 = match measure {
+        "scc" => Overlap::scc,
+        _ => Overlap::zce,
+    };
+    let (left, right) = (a.slice()?, b.slice()?);
+    let values = compute(py, shape, || {
+        let pairs = left.chunks_exact(n_words).zip(right.chunks_exact(n_words));
+        let one = |(a, b): (&[u64], &[u64])| -> aleatron::Result<f64> {
+            let [a, b] = [a, b].map(|words| BitStream::from_words(words.to_vec(), length));
+            Ok(measure(&Overlap::of(&a?, &b?)?))
+        };
+        pairs.map(one).collect()
+    })?;
+    output(py, values, &shape[..shape.len() - 1])
 }

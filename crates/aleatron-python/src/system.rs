@@ -5,7 +5,7 @@ use crate::compute::compute;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The threads the user has asked for; 0 for one per core.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -79,37 +79,27 @@ pub(crate) fn get_draw_memory() -> usize {
     aleatron::get_draw_memory()
 }
 
-/// Whether this process was forked from one that had this module loaded.
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process was forked from one that had this module loaded.
-pub(crate) fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
-}
-
-/// A forked child has none of its parent's threads: it starts its own, or it would wait for ever for theirs.
+/// A forked child has none of its parent's threads and can use none of its drivers.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]
-pub(crate) fn after_fork(py: Python<'_>) -> PyResult<()> {
-    FORKED.store(true, Ordering::Relaxed);
-    compute(py, &[], || Ok(aleatron::set_num_threads(THREADS.load(Ordering::Relaxed))?))
+pub(crate) fn after_fork() -> PyResult<()> {
+    aleatron::backend::after_fork();
+    let threads = THREADS.load(Ordering::Relaxed);
+    aleatron::set_num_threads(threads).map_err(|error| crate::error::exception(error.into(), &[]))
 }
 
-/// Name, kind, interface and driver of each GPU that `device="gpu"` can use, the one it does use first.
+/// Device, name, kind, interface and driver of each GPU that `device="gpu"` can use, the one it does use first.
 #[pyfunction]
 #[pyo3(name = "_gpus")]
-pub(crate) fn gpus(py: Python<'_>) -> PyResult<Vec<[String; 4]>> {
+pub(crate) fn gpus(py: Python<'_>) -> PyResult<Vec<[String; 5]>> {
     compute(py, &[], || {
-        #[cfg(feature = "gpu")]
-        if !is_forked() {
-            use aleatron::gpu::{AdapterChoice, AdapterInfo, AdapterKind, adapter, adapters};
-            let facts = |a: AdapterInfo| [a.name, a.kind.to_string(), a.backend, a.driver_info];
-            let Ok(first) = adapter::find(&AdapterChoice::from_env()) else { return Ok(Vec::new()) };
-            // A software adapter is used only when it is named.
-            let others = adapters().into_iter().filter(|a| a.kind > AdapterKind::Software && *a != first);
-            return Ok(std::iter::once(first.clone()).chain(others).map(facts).collect());
-        }
-        Ok(Vec::new())
+        let mut devices = aleatron::backend::devices();
+        // A software adapter is used only when it is named.
+        devices.retain(|device| device.is_default || !device.is_software);
+        devices.sort_by_key(|device| !device.is_default);
+        let facts =
+            |d: aleatron::backend::DeviceInfo| [d.device.to_string(), d.name, d.kind, d.interface, d.driver];
+        Ok(devices.into_iter().map(facts).collect())
     })
 }
 

@@ -1,0 +1,18 @@
+//! What is known to be wrong with generators, as Python's warnings.
+
+use pyo3::exceptions::PyUserWarning;
+use pyo3::prelude::*;
+use std::ffi::CString;
+use std::fmt::Display;
+
+/// Warns of each at the caller's line.
+pub(crate) fn warn<'a>(
+    py: Python<'_>,
+    warnings: impl IntoIterator<Item = &'a (impl Display + 'a)>,
+) -> PyResult<()> {
+    for warning in warnings {
+        let text = CString::new(warning.to_string()).unwrap_or_default();
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+    }
+    Ok(())
+}
