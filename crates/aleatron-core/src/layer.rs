@@ -309,11 +309,8 @@ impl LayerSpec {
     /// The values of counts, row-major of samples by neurons.
     #[must_use]
     pub fn decode_all(&self, counts: &[u64]) -> Vec<f64> {
-        let (polarity, length) = (self.polarity, self.length);
         match &self.topology {
-            Topology::Dense { n_inputs, .. } => {
-                counts.iter().map(|&count| polarity.decode(count, *n_inputs, length)).collect()
-            }
+            Topology::Dense { n_inputs, .. } => self.polarity.decode_all(counts, *n_inputs, self.length),
             Topology::Sparse(_) => {
                 let neurons = (0..self.n_neurons()).cycle();
                 counts.iter().zip(neurons).map(|(&count, neuron)| self.decode(neuron, count)).collect()

@@ -1,5 +1,6 @@
 //! How a stream's share of ones is read: the interval of values, the product, and what a count means.
 
+use crate::arithmetic::divide;
 use crate::error::{Error, Quantity, Result};
 use crate::stream::Length;
 use std::fmt;
@@ -105,6 +106,27 @@ impl Polarity {
             Self::Unipolar => count as f64 / bits,
             Self::Bipolar => self.sum(count, n, length) as f64 / bits,
         }
+    }
+
+    /// [`Self::decode`] of many counts.
+    #[must_use]
+    pub fn decode_all(self, counts: &[u64], n: usize, length: Length) -> Vec<f64> {
+        // Below 2^52 every integer on the way is exact in f64, and the conversion is done in vector registers: in the low bits of
+        // a number from 2^52 on, an integer stands as it is.
+        const SHIFT: f64 = (1u64 << 52) as f64;
+        let products = n as u128 * length.bits() as u128;
+        let largest = counts.iter().fold(0, |all, &count| all | count);
+        if products >= 1 << 52 || largest >= 1 << 51 {
+            return counts.iter().map(|&count| self.decode(count, n, length)).collect();
+        }
+        let (factor, offset) = match self {
+            Self::Unipolar => (1.0, 0.0),
+            Self::Bipolar => (2.0, products as f64),
+        };
+        let sum = |&count: &u64| (f64::from_bits(count | SHIFT.to_bits()) - SHIFT) * factor - offset;
+        let mut values: Vec<f64> = counts.iter().map(sum).collect();
+        divide(&mut values, length.bits() as f64);
+        values
     }
 }
 

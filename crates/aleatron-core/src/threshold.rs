@@ -27,7 +27,7 @@ impl Threshold {
     /// [`Error::OutOfRange`] for NaN and anything outside [0, 1].
     pub fn from_probability(p: f64) -> Result<Self> {
         if (0.0..=1.0).contains(&p) {
-            Ok(Self::of(p))
+            Ok(Self(rounded(p * Self::ONE.0 as f64)))
         } else {
             Err(Error::OutOfRange { what: Quantity::Probability, index: 0, value: p, low: 0.0, high: 1.0 })
         }
@@ -37,18 +37,6 @@ impl Threshold {
     #[must_use]
     pub const fn saturating(threshold: u64) -> Self {
         if threshold < Self::ONE.0 { Self(threshold) } else { Self::ONE }
-    }
-
-    /// Rounds a probability already known to lie in [0, 1].
-    #[inline]
-    fn of(p: f64) -> Self {
-        // `floor` and the conversion to an integer, in additions alone, so that slices of values are converted in vector
-        // registers: adding 2^52 rounds to the nearest integer and leaves it in the low bits.
-        const SHIFT: f64 = (1u64 << 52) as f64;
-        let x = p * 4_294_967_296.0 + 0.5;
-        let nearest = (x + SHIFT) - SHIFT;
-        let floor = if nearest > x { nearest - 1.0 } else { nearest };
-        Self((floor + SHIFT).to_bits() & ((1 << 52) - 1))
     }
 
     /// The threshold as an integer in `0..=2^32`.
@@ -81,20 +69,44 @@ pub fn extend_thresholds(
     what: Quantity,
     out: &mut Vec<Threshold>,
 ) -> Result<()> {
-    let [low, high] = polarity.interval();
+    convert(values, polarity, Threshold::ONE.0, what, out, Threshold)
+}
+
+/// Appends the thresholds of `values` for comparators that have `one` as the stream of ones, a power of two up to 2^32.
+pub(crate) fn convert<T>(
+    values: &[f64],
+    polarity: Polarity,
+    one: u64,
+    what: Quantity,
+    out: &mut Vec<T>,
+    threshold: impl Fn(u64) -> T,
+) -> Result<()> {
+    let ([low, high], scale) = (polarity.interval(), one as f64);
     let (before, mut valid) = (out.len(), true);
     out.extend(values.iter().map(|&value| {
         valid &= (low <= value) & (value <= high);
         // NaN becomes `low`. Comparisons in this form are one instruction each.
         let above = if value > low { value } else { low };
         let inside = if above < high { above } else { high };
-        Threshold::of(polarity.probability(inside))
+        threshold(rounded(polarity.probability(inside) * scale))
     }));
     if valid {
         return Ok(());
     }
     out.truncate(before);
     polarity.check(values, what).and(Err(Error::Changed { what }))
+}
+
+/// `floor(x + 0.5)` of a number in 0..=2^32.
+#[inline]
+fn rounded(x: f64) -> u64 {
+    // `floor` and the conversion to an integer, in additions alone, so that slices of values are converted in vector
+    // registers: adding 2^52 rounds to the nearest integer and leaves it in the low bits.
+    const SHIFT: f64 = (1u64 << 52) as f64;
+    let x = x + 0.5;
+    let nearest = (x + SHIFT) - SHIFT;
+    let floor = if nearest > x { nearest - 1.0 } else { nearest };
+    (floor + SHIFT).to_bits() & ((1 << 52) - 1)
 }
 
 #[cfg(test)]
@@ -104,6 +116,7 @@ mod tests {
     #[test]
     fn rounding_is_the_floor_of_the_specification() {
         let plain = |p: f64| (p * 4_294_967_296.0 + 0.5).floor() as u64;
+        let threshold = |p: f64| Threshold::from_probability(p).map(Threshold::get);
         let unit = 1.0 / 4_294_967_296.0;
         let mut p = 0.37;
         for i in 0..200_000u32 {
@@ -113,11 +126,11 @@ mod tests {
             for p in
                 [p, half, half.next_up(), half.next_down(), f64::from(i) * unit, f64::from(i) * unit * unit]
             {
-                assert_eq!(Threshold::of(p).get(), plain(p), "{p}");
+                assert_eq!(threshold(p), Ok(plain(p)), "{p}");
             }
         }
         for p in [0.0, 1.0, 1f64.next_down(), f64::MIN_POSITIVE, 0.5, 0.5f64.next_down()] {
-            assert_eq!(Threshold::of(p).get(), plain(p), "{p}");
+            assert_eq!(threshold(p), Ok(plain(p)), "{p}");
         }
     }
 }

@@ -53,7 +53,7 @@ struct IntegerSide {
 
 const IN_USE: IntegerSide = IntegerSide {
     accumulate: |layer, counts| layer.accumulator.values(&layer.spec, counts),
-    requantize: |layer, held, width| layer.requantizer.thresholds(held, width),
+    requantize: |layer, held, width| Ok(layer.requantizer.thresholds(held, width)?.thresholds),
 };
 
 const PLAIN: IntegerSide = IntegerSide {

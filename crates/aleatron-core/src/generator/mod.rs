@@ -81,16 +81,9 @@ impl Width {
     /// # Errors
     /// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
     pub fn thresholds(self, values: &[f64], polarity: Polarity, what: Quantity) -> Result<Vec<u64>> {
-        let [low, high] = polarity.interval();
-        let scale = self.one() as f64;
-        let threshold = |(index, &value)| {
-            if (low..=high).contains(&value) {
-                Ok((polarity.probability(value) * scale + 0.5).floor() as u64)
-            } else {
-                Err(Error::OutOfRange { what, index, value, low, high })
-            }
-        };
-        values.iter().enumerate().map(threshold).collect()
+        let mut out = Vec::new();
+        crate::threshold::convert(values, polarity, self.one(), what, &mut out, |threshold| threshold)?;
+        Ok(out)
     }
 
     /// Checks that no threshold, called `what`, is past that of the stream of ones.

@@ -4,7 +4,7 @@ use super::config::{FeatureRange, StreamConfig};
 use super::{Layer, Network};
 use crate::backend::{Batch, CountMethod};
 use crate::{Error, Result, SampleSeed, StreamLayer};
-use aleatron_core::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantizer, saturate};
+use aleatron_core::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantized, Requantizer, saturate};
 use aleatron_core::generator::{Warning, Width};
 use aleatron_core::{Cancel, Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity};
 use std::sync::Arc;
@@ -326,7 +326,7 @@ impl StreamNetwork {
             let next = self.network.layers.get(k + 1).zip(self.layers.get(k + 1));
             let made = match self.arithmetic {
                 Arithmetic::Float => prepared.float_outputs(&counts, next, detail),
-                Arithmetic::Integer => prepared.integer_outputs(&counts, next)?,
+                Arithmetic::Integer => prepared.integer_outputs(&counts, next, detail)?,
             };
             output.elapsed += start.elapsed();
             if detail.statistics {
@@ -335,12 +335,12 @@ impl StreamNetwork {
             }
             saturated = made.saturated;
             let inputs = std::mem::replace(&mut carried, made.carried);
-            if next.is_none() {
-                output.scores.clone_from(&made.outputs);
-                output.last_inputs = detail.last_inputs.then_some(inputs);
-            }
             if detail.layers {
-                output.layers.push(LayerOutput { counts, outputs: made.outputs });
+                output.layers.push(LayerOutput { counts, outputs: made.outputs.clone() });
+            }
+            if next.is_none() {
+                output.scores = made.outputs;
+                output.last_inputs = detail.last_inputs.then_some(inputs);
             }
         }
         Ok(output)
@@ -357,7 +357,7 @@ impl StreamNetwork {
         let Some((first, prepared)) = network.layers.first().zip(self.layers.first()) else {
             return Err(Error::NoLayers);
         };
-        let mut values: Vec<f64> = features.iter().map(|&feature| network.input.apply(feature)).collect();
+        let mut values = network.input.apply_all(features);
         let outside = saturate(&mut values, first.input_scale(), first.polarity());
         let clipped = match self.range {
             // What was checked and is outside now is the rounding of the division.
@@ -369,8 +369,9 @@ impl StreamNetwork {
             Arithmetic::Integer => {
                 let (spec, comparator) = (prepared.layer.spec(), prepared.integer.comparator);
                 let unused = spec.encoding().input_width().bits() - comparator.bits();
-                let thresholds = comparator.thresholds(&values, spec.polarity(), Quantity::Value)?;
-                LayerInputs::Thresholds(thresholds.into_iter().map(|threshold| threshold << unused).collect())
+                let mut thresholds = comparator.thresholds(&values, spec.polarity(), Quantity::Value)?;
+                thresholds.iter_mut().for_each(|threshold| *threshold <<= unused);
+                LayerInputs::Thresholds(thresholds)
             }
         };
         Ok((carried, clipped))
@@ -398,18 +399,26 @@ impl Prepared {
         Made { carried: LayerInputs::Values(values), outputs, saturated }
     }
 
-    fn integer_outputs(&self, counts: &[u64], next: Option<(&Layer, &Self)>) -> Result<Made> {
+    fn integer_outputs(
+        &self,
+        counts: &[u64],
+        next: Option<(&Layer, &Self)>,
+        detail: Detail,
+    ) -> Result<Made> {
         let spec = self.layer.spec();
         let held = self.integer.accumulator.values(spec, counts)?;
-        let unit = self.stage.scale / spec.length().bits() as f64;
-        let outputs = held.iter().map(|&value| value as f64 * unit).collect();
+        let outputs = || {
+            let unit = self.stage.scale / spec.length().bits() as f64;
+            held.iter().map(|&value| value as f64 * unit).collect()
+        };
         let (Some(requantizer), Some((_, next))) = (&self.integer.requantizer, next) else {
-            return Ok(Made { carried: LayerInputs::Thresholds(Vec::new()), outputs, saturated: 0 });
+            let carried = LayerInputs::Thresholds(Vec::new());
+            return Ok(Made { carried, outputs: outputs(), saturated: 0 });
         };
         let width = next.layer.spec().encoding().input_width();
-        let carried = LayerInputs::Thresholds(requantizer.thresholds(&held, width)?);
-        let saturated = held.iter().filter(|&&value| requantizer.saturates(value)).count() as u64;
-        Ok(Made { carried, outputs, saturated })
+        let Requantized { thresholds, saturated } = requantizer.thresholds(&held, width)?;
+        let outputs = if detail.layers { outputs() } else { Vec::new() };
+        Ok(Made { carried: LayerInputs::Thresholds(thresholds), outputs, saturated })
     }
 
     /// The errors of counts against exact products of the same inputs and weights.

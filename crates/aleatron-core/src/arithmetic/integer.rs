@@ -1,130 +1,10 @@
-//! The binary side between two layers: what turns the counts of one into the inputs of the next.
-//!
-//! [`FloatStage`] does it in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] do it as a circuit does, in integers
-//! of stated widths: count, integer bias, activation, multiplier and right shift, saturation, threshold of the next comparator.
-//! `docs/streams.md` defines both.
+//! The binary side as a circuit has it, in integers of stated widths.
 
+use super::float::{Activation, FloatStage};
 use crate::error::{Error, Quantity, Result};
 use crate::generator::Width;
 use crate::layer::LayerSpec;
 use crate::polarity::Polarity;
-use std::fmt;
-use std::str::FromStr;
-
-/// How numbers are kept between layers. As text: `float` or `integer`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Arithmetic {
-    /// In f64.
-    #[default]
-    Float,
-    /// In integers of stated widths, as a circuit has them.
-    Integer,
-}
-
-impl Arithmetic {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Float, Self::Integer];
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Float => "float",
-            Self::Integer => "integer",
-        }
-    }
-}
-
-impl fmt::Display for Arithmetic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Arithmetic {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|arithmetic| arithmetic.name() == text);
-        found.ok_or_else(|| Error::unknown_name(Quantity::Arithmetic, text, Self::ALL.map(Self::name)))
-    }
-}
-
-/// What happens to a layer's sums before the next layer encodes them.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[non_exhaustive]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    Identity,
-    /// Negative values become 0.
-    Relu,
-    /// Values are limited to an interval; -1 to 1 is the hard tanh.
-    Clamp {
-        /// The least value.
-        low: f64,
-        /// The greatest value.
-        high: f64,
-    },
-}
-
-impl Activation {
-    /// The activation of a value.
-    #[inline]
-    #[must_use]
-    pub fn apply(self, value: f64) -> f64 {
-        match self {
-            Self::Identity => value,
-            Self::Relu => value.max(0.0),
-            Self::Clamp { low, high } => value.max(low).min(high),
-        }
-    }
-}
-
-/// The binary side in f64.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FloatStage {
-    /// What a sum of 1 stands for: the scale of the inputs times that of the weights.
-    pub scale: f64,
-    /// One per neuron.
-    pub bias: Vec<f64>,
-    /// The activation.
-    pub activation: Activation,
-}
-
-impl FloatStage {
-    /// The layer's output for the sum of products `v` of a neuron.
-    #[inline]
-    #[must_use]
-    pub fn output(&self, neuron: usize, v: f64) -> f64 {
-        let bias = self.bias.get(neuron).copied().unwrap_or(0.0);
-        self.activation.apply(v * self.scale + bias)
-    }
-
-    /// The layer's outputs for its counts, row-major of samples by neurons.
-    #[must_use]
-    pub fn outputs(&self, spec: &LayerSpec, counts: &[u64]) -> Vec<f64> {
-        let mut values = spec.decode_all(counts);
-        for sample in values.chunks_mut(spec.n_neurons()) {
-            for (value, &bias) in sample.iter_mut().zip(&self.bias) {
-                *value = self.activation.apply(*value * self.scale + bias);
-            }
-        }
-        values
-    }
-}
-
-/// Divides values by `scale` and limits them to what streams of `polarity` can hold; how many were outside.
-pub fn saturate(values: &mut [f64], scale: f64, polarity: Polarity) -> u64 {
-    let [low, high] = polarity.interval();
-    let mut saturated = 0;
-    for value in values {
-        let scaled = *value / scale;
-        *value = scaled.clamp(low, high);
-        saturated += u64::from(*value != scaled);
-    }
-    saturated
-}
 
 /// An activation in units of an accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -275,6 +155,24 @@ impl Accumulator {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
         let [low, high] = self.interval();
+        // With sums, biases and bounds below 2^62, i64 holds everything that follows.
+        let most = 2 * spec.max_fan_in() as u128 * spec.length().bits() as u128;
+        let largest = counts.iter().fold(0, |all, &count| all | count);
+        if self.width < Self::MAX_WIDTH && most < 1 << 62 && largest < 1 << 61 {
+            let (factor, offset) = match spec.polarity() {
+                Polarity::Unipolar => (1, 0),
+                Polarity::Bipolar => (2, spec.length().bits() as i64),
+            };
+            let offsets: Vec<i64> =
+                self.bias.iter().enumerate().map(|(j, bias)| bias - offset * spec.fan_in(j) as i64).collect();
+            let mut values: Vec<i64> = counts.iter().map(|&count| factor * count as i64).collect();
+            for sample in values.chunks_mut(expected) {
+                for (value, &offset) in sample.iter_mut().zip(&offsets) {
+                    *value = self.activation.apply((*value + offset).clamp(low, high));
+                }
+            }
+            return Ok(values);
+        }
         let neurons = (0..expected).cycle().zip(self.bias.iter().cycle());
         let value = |(&count, (neuron, &bias)): (&u64, (usize, &i64))| {
             let sum = spec.polarity().sum(count, spec.fan_in(neuron), spec.length());
@@ -403,29 +301,64 @@ impl Requantizer {
         !(0..=i128::from(self.comparator.one())).contains(&self.level(value))
     }
 
+    /// The threshold of value 0.
+    #[inline]
+    fn middle(&self) -> u64 {
+        match self.polarity {
+            Polarity::Unipolar => 0,
+            Polarity::Bipolar => self.comparator.one() / 2,
+        }
+    }
+
+    /// The threshold before it saturates.
     #[inline]
     fn level(&self, value: i64) -> i128 {
-        let middle = match self.polarity {
-            Polarity::Unipolar => 0,
-            Polarity::Bipolar => i128::from(self.comparator.one() / 2),
-        };
         // At most 63 + 62 bits, and the rounding constant is below 2^125.
         let product = i128::from(value) * i128::from(self.multiplier);
         let half = (1i128 << self.shift) >> 1;
-        ((product + half) >> self.shift) + middle
+        ((product + half) >> self.shift) + i128::from(self.middle())
     }
 
     /// The thresholds for what accumulators hold, widened to comparators of `width` bits, those of the layer's generator.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the comparator is wider than the generator.
-    pub fn thresholds(&self, values: &[i64], width: Width) -> Result<Vec<u64>> {
+    pub fn thresholds(&self, values: &[i64], width: Width) -> Result<Requantized> {
         let Some(unused) = width.bits().checked_sub(self.comparator.bits()) else {
             let (actual, limit) = (self.comparator.bits().into(), width.bits().into());
             return Err(Error::TooLarge { what: Quantity::ComparatorWidth, actual, limit });
         };
-        Ok(values.iter().map(|&value| self.threshold(value) << unused).collect())
+        let mut saturated = 0;
+        // Values up to this stay below 2^62 when multiplied and rounded, so that i64 holds them.
+        let narrow = if self.shift < 62 { (1u64 << 61) / self.multiplier.max(1) } else { 0 };
+        let largest = values.iter().fold(0, |all, value| all | value.unsigned_abs());
+        let thresholds = if largest < narrow {
+            let (multiplier, half) = (self.multiplier as i64, (1i64 << self.shift) >> 1);
+            let (middle, most) = (self.middle() as i64, self.comparator.one() as i64);
+            let threshold = |&value: &i64| {
+                let level = ((value * multiplier + half) >> self.shift) + middle;
+                saturated += u64::from((level < 0) | (level > most));
+                (level.clamp(0, most) as u64) << unused
+            };
+            values.iter().map(threshold).collect()
+        } else {
+            let threshold = |&value: &i64| {
+                saturated += u64::from(self.saturates(value));
+                self.threshold(value) << unused
+            };
+            values.iter().map(threshold).collect()
+        };
+        Ok(Requantized { thresholds, saturated })
     }
+}
+
+/// The inputs of a layer in integer arithmetic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requantized {
+    /// Thresholds of its comparators.
+    pub thresholds: Vec<u64>,
+    /// How many lay outside what a comparator can express.
+    pub saturated: u64,
 }
 
 fn bounded(what: Quantity, actual: u32, low: u32, high: u32) -> Result<()> {

@@ -1,0 +1,108 @@
+//! The binary side in f64.
+
+use crate::layer::LayerSpec;
+use crate::polarity::Polarity;
+
+/// What happens to a layer's sums before the next layer encodes them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub enum Activation {
+    /// Nothing.
+    #[default]
+    Identity,
+    /// Negative values become 0.
+    Relu,
+    /// Values are limited to an interval; -1 to 1 is the hard tanh.
+    Clamp {
+        /// The least value.
+        low: f64,
+        /// The greatest value.
+        high: f64,
+    },
+}
+
+impl Activation {
+    /// The activation of a value.
+    #[inline]
+    #[must_use]
+    pub fn apply(self, value: f64) -> f64 {
+        match self {
+            Self::Identity => value,
+            Self::Relu => value.max(0.0),
+            Self::Clamp { low, high } => value.max(low).min(high),
+        }
+    }
+}
+
+/// The binary side in f64.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FloatStage {
+    /// What a sum of 1 stands for: the scale of the inputs times that of the weights.
+    pub scale: f64,
+    /// One per neuron.
+    pub bias: Vec<f64>,
+    /// The activation.
+    pub activation: Activation,
+}
+
+impl FloatStage {
+    /// The layer's output for the sum of products `v` of a neuron.
+    #[inline]
+    #[must_use]
+    pub fn output(&self, neuron: usize, v: f64) -> f64 {
+        let bias = self.bias.get(neuron).copied().unwrap_or(0.0);
+        self.activation.apply(v * self.scale + bias)
+    }
+
+    /// The layer's outputs for its counts, row-major of samples by neurons.
+    #[must_use]
+    pub fn outputs(&self, spec: &LayerSpec, counts: &[u64]) -> Vec<f64> {
+        let mut values = spec.decode_all(counts);
+        // A loop for each activation: the compiler makes vector code of one without a match inside.
+        match self.activation {
+            Activation::Identity => self.each(&mut values, |value| value),
+            Activation::Relu => self.each(&mut values, |value| value.max(0.0)),
+            Activation::Clamp { low, high } => self.each(&mut values, |value| value.max(low).min(high)),
+        }
+        values
+    }
+
+    #[inline]
+    fn each(&self, values: &mut [f64], activation: impl Fn(f64) -> f64) {
+        for sample in values.chunks_mut(self.bias.len().max(1)) {
+            for (value, &bias) in sample.iter_mut().zip(&self.bias) {
+                *value = activation(*value * self.scale + bias);
+            }
+        }
+    }
+}
+
+/// Divides values by `scale` and limits them to what streams of `polarity` can hold; how many were outside.
+pub fn saturate(values: &mut [f64], scale: f64, polarity: Polarity) -> u64 {
+    let [low, high] = polarity.interval();
+    let mut saturated = 0;
+    // In pieces that stay in the first cache between the two loops.
+    for piece in values.chunks_mut(1024) {
+        divide(piece, scale);
+        for value in piece {
+            saturated += u64::from(!((low <= *value) & (*value <= high)));
+            *value = value.clamp(low, high);
+        }
+    }
+    saturated
+}
+
+/// Divides values by `divisor`. Where its reciprocal is exact they are multiplied by it, which rounds to the same numbers.
+pub(crate) fn divide(values: &mut [f64], divisor: f64) {
+    const FRACTION: u64 = (1 << 52) - 1;
+    if divisor == 1.0 {
+        return;
+    }
+    let reciprocal = 1.0 / divisor;
+    let is_power_of_two = |x: f64| x.is_normal() && x.to_bits() & FRACTION == 0;
+    if is_power_of_two(divisor) && is_power_of_two(reciprocal) {
+        values.iter_mut().for_each(|value| *value *= reciprocal);
+    } else {
+        values.iter_mut().for_each(|value| *value /= divisor);
+    }
+}

@@ -1,0 +1,55 @@
+//! The binary side between two layers: what turns the counts of one into the inputs of the next.
+//!
+//! [`FloatStage`] does it in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] do it as a circuit does, in integers
+//! of stated widths: count, integer bias, activation, multiplier and right shift, saturation, threshold of the next comparator.
+//! `docs/streams.md` defines both.
+
+mod float;
+mod integer;
+
+pub(crate) use float::divide;
+pub use float::{Activation, FloatStage, saturate};
+pub use integer::{Accumulator, IntegerActivation, Requantizer, Requantized};
+
+use crate::error::{Error, Quantity, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// How numbers are kept between layers. As text: `float` or `integer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Arithmetic {
+    /// In f64.
+    #[default]
+    Float,
+    /// In integers of stated widths, as a circuit has them.
+    Integer,
+}
+
+impl Arithmetic {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Float, Self::Integer];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Float => "float",
+            Self::Integer => "integer",
+        }
+    }
+}
+
+impl fmt::Display for Arithmetic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Arithmetic {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|arithmetic| arithmetic.name() == text);
+        found.ok_or_else(|| Error::unknown_name(Quantity::Arithmetic, text, Self::ALL.map(Self::name)))
+    }
+}
