@@ -9,7 +9,7 @@ use aleatron::data::Dataset;
 use aleatron::eval::{self, Plan, Progress};
 use aleatron::generator::{Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, FeatureRange};
-use aleatron::{Cancel, Device};
+use aleatron::{Cancel, Device, Error};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -120,7 +120,7 @@ fn dictionaries<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult
 }
 
 /// Runs a plan. `progress` is called with (done, total, generator, length, seed) and ends the run by raising; returns what
-/// is done as JSON, and what it raised.
+/// is done as JSON, and what was raised.
 #[pyfunction]
 #[pyo3(name = "_evaluate")]
 pub(crate) fn evaluate(
@@ -178,11 +178,16 @@ pub(crate) fn evaluate(
             note(Python::attach(|py| progress.call1(py, at).map(drop)));
         }
     };
-    let run = || eval::evaluate(network, &data, &plan, checkpoint, Cancel::when(&is_over), report);
-    let evaluation = crate::compute::compute(py, &[], run)?;
+    let run = || match eval::evaluate(network, &data, &plan, checkpoint, Cancel::when(&is_over), report) {
+        Ok(evaluation) => Ok((evaluation, None)),
+        Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
+        Err(error) => Err(error),
+    };
+    let (evaluation, failure) = crate::compute::compute(py, &[], run)?;
     warn(py, &evaluation.warnings)?;
     let text = evaluation.to_json().map_err(|error| exception(error, &[]))?;
     let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let raised = raised.or_else(|| failure.map(|error| exception(error, &[])));
     Ok((text, raised.map(|error| error.into_value(py).into_any())))
 }
 

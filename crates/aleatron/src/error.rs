@@ -38,6 +38,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// An evaluation ended before its time; what it had found until then is kept.
+    #[error("{source}")]
+    Unfinished {
+        /// The cells that were finished.
+        done: Box<crate::eval::Evaluation>,
+        /// What ended it.
+        source: Box<Error>,
+    },
+
     // Networks.
     /// A network needs at least one layer.
     #[error("a network needs at least one layer")]
@@ -294,7 +303,7 @@ impl Error {
     pub fn core(&self) -> Option<&aleatron_core::Error> {
         match self {
             Self::Core(error) => Some(error),
-            Self::Layer { source, .. } => source.core(),
+            Self::Layer { source, .. } | Self::Unfinished { source, .. } => source.core(),
             _ => None,
         }
     }

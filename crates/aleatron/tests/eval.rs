@@ -118,6 +118,27 @@ fn an_evaluation_that_was_stopped_goes_on_where_it_was() {
     assert_eq!(message(&plan, &plain), "the checkpoint differs in the network");
 }
 
+/// What cannot be run is refused at once, not after all that can.
+#[test]
+fn faults_are_found_before_the_work() {
+    let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
+    let refusal = |plan: &Plan, data: &Dataset| {
+        let ticks = AtomicUsize::new(0);
+        let count = |_: aleatron::eval::Progress<'_>| _ = ticks.fetch_add(1, Ordering::Relaxed);
+        let error = evaluate(&network, data, plan, None, Cancel::NEVER, count).unwrap_err();
+        assert_eq!(ticks.load(Ordering::Relaxed), 0);
+        error
+    };
+    let huge = plan(&["bernoulli"], &[8, 1 << 34]);
+    let error = refusal(&huge, &data);
+    assert!(matches!(error.core(), Some(aleatron::CoreError::Memory { .. })), "{error}");
+    let mut features = data.features().to_vec();
+    features[64 * 300 + 5] = 16.5;
+    let outside = Dataset::new("outside", 64, features, data.labels().to_vec()).unwrap();
+    let error = refusal(&plan(&["bernoulli"], &[8]), &outside);
+    assert!(matches!(error, Error::Feature { sample: 300, feature: 5, .. }), "{error}");
+}
+
 /// Nothing that was finished is lost, whatever is asked for next, and however often it is interrupted.
 #[test]
 fn checkpoints_grow() {

@@ -107,11 +107,17 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         bar.set_message(format!("{}, {} bits, seed {}", progress.generator, progress.length, progress.seed));
     });
     bar.finish_and_clear();
-    let evaluation = result.map_err(|error| arguments.explain(error))?;
     let elapsed = start.elapsed();
-
+    let (evaluation, failure) = match result {
+        Ok(evaluation) => (evaluation, None),
+        Err(Error::Unfinished { done, source }) => (*done, Some(*source)),
+        Err(error) => return Err(arguments.explain(error)),
+    };
     if let Some(report) = &report {
         report.write(&evaluation)?;
+    }
+    if let Some(error) = failure {
+        return Err(arguments.explain(error));
     }
     if arguments.json {
         output::json(&evaluation)?;

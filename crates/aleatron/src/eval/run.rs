@@ -35,8 +35,8 @@ pub struct Progress<'a> {
 /// that are done.
 ///
 /// # Errors
-/// [`Error`] for a plan that cannot be run, data that do not fit the network, a checkpoint of something else, or a sample or layer at
-/// fault.
+/// [`Error`] for a plan that cannot be run, data that do not fit the network, or a checkpoint of something else;
+/// [`Error::Unfinished`], with the cells that are done, where something fails on the way.
 pub fn evaluate(
     network: &Network,
     data: &Dataset,
@@ -46,7 +46,7 @@ pub fn evaluate(
     mut progress: impl FnMut(Progress<'_>),
 ) -> Result<Evaluation> {
     plan.check(network)?;
-    check_data(network, data)?;
+    check_data(network, data, plan)?;
     let float_classes = network.predict(data.features())?;
     let mut evaluation = Evaluation {
         version: VERSION.to_owned(),
@@ -70,7 +70,7 @@ pub fn evaluate(
     lengths.sort_unstable();
     lengths.dedup();
     let total = wanted.iter().map(|(_, seeds)| seeds.len()).sum::<usize>() * lengths.len();
-    let mut done = 0;
+    let (mut done, mut failure) = (0, None);
     let network = Arc::new(network.clone());
     'generators: for (generator, seeds) in &wanted {
         let name = generator.to_string();
@@ -85,7 +85,10 @@ pub fn evaluate(
                 match passes.run_up_to(length, cancel, &mut tick, &mut evaluation.warnings) {
                     Ok(()) => {}
                     Err(Error::Core(aleatron_core::Error::Cancelled)) => break 'generators,
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        failure = Some(error);
+                        break 'generators;
+                    }
                 }
                 let cell = passes.cell(length, &name, &float_classes);
                 evaluation.cells.push(cell);
@@ -95,7 +98,10 @@ pub fn evaluate(
     }
     evaluation.unfinished = total - done;
     evaluation.sort();
-    Ok(evaluation)
+    match failure {
+        None => Ok(evaluation),
+        Some(source) => Err(Error::Unfinished { done: Box::new(evaluation), source: Box::new(source) }),
+    }
 }
 
 /// The generators of a plan, each once, with their seeds.
@@ -233,7 +239,7 @@ fn share_of(classes: &[usize], others: &[usize]) -> f64 {
     equal as f64 / others.len().max(1) as f64
 }
 
-fn check_data(network: &Network, data: &Dataset) -> Result<()> {
+fn check_data(network: &Network, data: &Dataset, plan: &Plan) -> Result<()> {
     let (expected, actual) = (network.n_features(), data.n_features());
     if expected != actual {
         return Err(Error::FeatureCount { expected, actual });
@@ -241,7 +247,7 @@ fn check_data(network: &Network, data: &Dataset) -> Result<()> {
     let n_classes = network.n_classes();
     match data.labels().iter().position(|&label| label >= n_classes) {
         Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
-        None => Ok(()),
+        None => network.check_samples(data.features(), plan.range).map(drop),
     }
 }
 

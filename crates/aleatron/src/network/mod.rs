@@ -161,7 +161,7 @@ impl Network {
     /// # Errors
     /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Feature`] for one that is not finite.
     pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
-        self.check_samples(features, [f64::MIN, f64::MAX])?;
+        self.check_samples(features, FeatureRange::Clip)?;
         let score = |sample: &[f64]| {
             let inputs = sample.iter().map(|&feature| self.input.apply(feature)).collect();
             self.layers.iter().fold(inputs, |inputs: Vec<f64>, layer| layer.forward(&inputs))
@@ -191,7 +191,7 @@ impl Network {
     /// # Errors
     /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
     pub fn calibrated_unless(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Self> {
-        self.check_samples(features, [f64::MIN, f64::MAX])?;
+        self.check_samples(features, FeatureRange::Clip)?;
         let mut largest = vec![0.0_f64; self.layers.len()];
         for (k, sample) in features.chunks_exact(self.n_features()).enumerate() {
             if k % PIECE == 0 {
@@ -211,7 +211,11 @@ impl Network {
     }
 
     /// Checks that `features` are whole samples of values within bounds, but for rounding, and gives the number of samples.
-    fn check_samples(&self, features: &[f64], [low, high]: [f64; 2]) -> Result<usize> {
+    pub(crate) fn check_samples(&self, features: &[f64], range: FeatureRange) -> Result<usize> {
+        let [low, high] = match range {
+            FeatureRange::Check => self.feature_interval(),
+            FeatureRange::Clip => [f64::MIN, f64::MAX],
+        };
         let n = self.n_features();
         if !features.len().is_multiple_of(n) {
             return Err(Error::RaggedSamples { values: features.len(), features: n });

@@ -349,11 +349,7 @@ impl StreamNetwork {
     /// The inputs of the first layer, and how many were clipped.
     fn inputs(&self, features: &[f64]) -> Result<(LayerInputs, u64)> {
         let network = &*self.network;
-        let interval = match self.range {
-            FeatureRange::Check => network.feature_interval(),
-            FeatureRange::Clip => [f64::MIN, f64::MAX],
-        };
-        network.check_samples(features, interval)?;
+        network.check_samples(features, self.range)?;
         let Some((first, prepared)) = network.layers.first().zip(self.layers.first()) else {
             return Err(Error::NoLayers);
         };

@@ -3,6 +3,9 @@
 //! Allocators of today promise more than there is and leave the process to be killed when it touches it, so anything
 //! large is first compared with what the system has left.
 
+#[cfg(target_os = "linux")]
+mod linux;
+
 use crate::error::{Error, Quantity, Result};
 
 /// From this many bytes on a size is compared with what the system has left; asking takes longer than a small allocation.
@@ -55,22 +58,12 @@ pub fn zeros<T: Clone + Default>(len: u128, what: Quantity) -> Result<Vec<T>> {
 }
 
 /// The bytes this process may still take, where the system says: the least of what the machine and the process's
-/// control group have left.
+/// control groups have left.
 #[must_use]
 pub fn available() -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
-        let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-        let group = || {
-            let limit = number("/sys/fs/cgroup/memory.max")?;
-            Some(limit.saturating_sub(number("/sys/fs/cgroup/memory.current")?))
-        };
-        let machine = || {
-            let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-            let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-        };
-        machine().into_iter().chain(group()).min()
+        linux::available(std::path::Path::new("/"))
     }
     #[cfg(not(target_os = "linux"))]
     None
