@@ -128,7 +128,10 @@ def jax_dense(
     )
     if polarity == "bipolar":
         counts = 2 * counts - inside_w.shape[1] * bits
-    value = counts.astype(jnp.result_type(inside_x, inside_w)) / bits
+    # XLA divides by a constant with its rounded reciprocal. A divisor that it cannot know to be constant gives the true quotient.
+    divisor = jnp.where(counts == np.iinfo(counts.dtype).min, 1, bits)
+    floats = jnp.result_type(inside_x, inside_w)
+    value = counts.astype(floats) / divisor.astype(floats)
     # NaN compares false: it was not moved to an end.
     value = value + _nan_of(inside_x)[..., None] + _nan_of(inside_w)
     return _straight_through()(inside_x, inside_w, value)

@@ -5,6 +5,7 @@ Words of 64 bits need JAX's 64-bit mode. Where it is off, a word is a pair of ui
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
@@ -229,9 +230,10 @@ def _count_type(shape: tuple[int, ...]) -> Any:
 def _mac() -> Any:
     def mac(w: Any, x: Any, count_type: Any) -> Any:
         # (n_neurons, k) and (N, k), or (k,) for a sample; the products exist only inside the fused sum.
-        w = w.reshape(w.shape[0], -1)
-        is_batch = x.ndim > (3 if x.dtype == np.uint32 else 2)
-        x = x.reshape((x.shape[0], 1, -1) if is_batch else (-1,))
+        n_words = math.prod(w.shape[1:])
+        is_batch = x.ndim == w.ndim
+        w = w.reshape(w.shape[0], n_words)
+        x = x.reshape((x.shape[0], 1, n_words) if is_batch else (n_words,))
         return lax.population_count(w & x).astype(count_type).sum(axis=-1, dtype=count_type)
 
     return jax.jit(mac, static_argnums=2)

@@ -131,7 +131,7 @@ def jit_vec_mac(packed_weights: npt.ArrayLike, packed_inputs: npt.ArrayLike, out
     direct = out.dtype == np.uint64 and out.flags.c_contiguous
     counts = out if direct else np.empty(len(w), np.uint64)
     if HAS_NUMBA:
-        rows, column = w.reshape(len(w), -1), x.reshape(-1)
+        rows, column = w.reshape(len(w), x.size), x.reshape(-1)
         kernel = _kernels().mac
         _in_parts(lambda start, end: kernel(rows[start:end], column, counts[start:end]), len(w), w.size // COUNT_ALONE)
     else:
