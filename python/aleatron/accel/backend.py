@@ -1,7 +1,7 @@
 """Which processor runs the stochastic forward pass: `get_backend` returns the fastest there is, or the one asked for.
 
 Every backend gives the same bits for a fixed seed. `NumpyBackend` is the specification in NumPy and always there; the others
-are compared with it.
+are compared with it. `PRIORITY` has their names, the fastest first.
 
 >>> from aleatron.accel.backend import get_backend, sc_forward
 >>> from aleatron.accel.numpy_streams import encode

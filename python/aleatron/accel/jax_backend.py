@@ -3,7 +3,8 @@
 Nothing of JAX's configuration is touched. In its 64-bit mode packed words are uint64; otherwise, as by default, a word is a pair
 of uint32, the low one first, along a last axis of two. `to_jax` and `to_host` convert both ways.
 
-Where JAX is not installed the module can be imported, `HAS_JAX` is False, and using anything else raises ImportError.
+Where JAX is not installed the module can be imported, `HAS_JAX` is False, `WHY_NO_JAX` says why, and using anything else, `jnp`
+included, raises ImportError. `JAX_SURROGATE_PATHS` has the names of the surrogate gradients.
 
 >>> from aleatron.accel.jax_backend import HAS_JAX, jax_pack_bitstream, jnp, to_host
 >>> bits = jnp.array([1, 0, 1, 1], dtype=jnp.uint8)

@@ -1,6 +1,7 @@
 """Packing, encoding and counting compiled by Numba, on all cores; in NumPy where Numba is not installed.
 
 Kernels release the interpreter and run in a pool of threads, so calls from several threads and after a fork are safe.
+`HAS_NUMBA` tells whether Numba is there, and `WHY_NO_NUMBA` why not.
 
 >>> import numpy as np
 >>> from aleatron.accel.jit_kernels import jit_pack_bits
