@@ -129,6 +129,33 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
 
 
+GUARDED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import cupy_on_cpu
+sys.modules["cupy"] = cupy_on_cpu.module(cupy_on_cpu.guarded)
+import numpy as np
+from aleatron.accel import gpu_backend as g, numpy_streams as ns
+assert g.HAS_CUPY
+rng = np.random.default_rng(0)
+for n, m, samples, n_words in [(1, 1, 1, 1), (3, 5, 6, 1), (3, 5, 6, 2)]:
+    w, x = (rng.integers(0, 2**64, (k, n, n_words), np.uint64) for k in (m, samples))
+    for inputs in [x, x[0]]:
+        assert np.array_equal(g.to_host(g.gpu_vec_mac(w, inputs)), ns.and_counts(w, inputs))
+    assert np.array_equal(g.to_host(g.gpu_popcount(w)), ns.count_ones(w))
+    assert np.array_equal(g.to_host(g.gpu_encode(rng.random((m, n)), 33)).shape, (m, n, 1))
+    g.gpu_pack_bitstream(rng.integers(0, 2, (m, 70), dtype=np.uint8))
+print("good")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is guarded with a call of Linux")
+def test_kernels_stay_inside_their_operands() -> None:
+    folder = str(pathlib.Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", GUARDED, folder], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.returncode) == ("good\n", 0), done.stderr
+
+
 FALLBACK = """
 import sys, warnings
 sys.modules["cupy"] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import types
 from typing import Any
 
@@ -64,6 +65,17 @@ def test_forward(name: str, with_cupy: types.ModuleType) -> None:
         backend.sc_forward(np.asfortranarray(weights), np.stack([x, x], axis=1).T[::-1], length=64),
         backend.sc_forward(weights.tolist(), [x.tolist()] * 2, length=64),
     )
+
+
+@pytest.mark.parametrize("name", ["rust", *INSTALLED[4:]])
+def test_products_come_in_pieces_that_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["aleatron.accel.backend"]
+    weights, x = case_of(*CASES[4])
+    whole = accel.get_backend(name).sc_forward(weights, x, length=1000)
+    for block in [1, 3 * weights[0].size + 5]:
+        monkeypatch.setattr(module, "PRODUCT_BLOCK", block)
+        monkeypatch.setattr(module, "DEVICE_BLOCK", block)
+        assert np.array_equal(accel.get_backend(name).sc_forward(weights, x, length=1000), whole)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
