@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 import aleatron as al
+import numpy as np
 from aleatron import accel
 from aleatron.accel import gpu_backend, jax_backend, jit_kernels, numpy_streams, vector_ops
 
@@ -154,8 +153,12 @@ def check_everything(report: Report) -> None:
                 counts = jax_backend.jax_dense_counts(a, b, length, 2, 1, polarity=polarity)  # type: ignore[arg-type]
                 engine = al.DenseLayer.from_weights(b, length, 1, polarity=polarity, device="cpu")  # type: ignore[arg-type]
                 report.check(f"jax_dense_counts {polarity}, {size}", counts, engine.counts(a, 2))
-        report.check(f"gpu_popcount, {size}", gpu_backend.to_host(gpu_backend.gpu_popcount(w)), numpy_streams.count_ones(w))
-        report.check(f"gpu_vec_and, {size}", gpu_backend.to_host(gpu_backend.gpu_vec_and(w, streams[0])), w & streams[0])
+        report.check(
+            f"gpu_popcount, {size}", gpu_backend.to_host(gpu_backend.gpu_popcount(w)), numpy_streams.count_ones(w)
+        )
+        report.check(
+            f"gpu_vec_and, {size}", gpu_backend.to_host(gpu_backend.gpu_vec_and(w, streams[0])), w & streams[0]
+        )
         gpu_layer = gpu_backend.GpuLayer(q, length, 1)
         report.check(f"GpuLayer, {size}", gpu_layer.counts(p, 2), expected)
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import aleatron as al
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-import aleatron as al
 from aleatron.accel.jax_backend import JAX_SURROGATE_PATHS, jax_forward_pass, jax_surrogate_gradient_step
 
 HIDDEN, CLASSES, BATCH, STEPS = 128, 10, 64, 12

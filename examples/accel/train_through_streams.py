@@ -15,11 +15,10 @@ import argparse
 import math
 from typing import Any, NamedTuple
 
+import aleatron as al
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-import aleatron as al
 from aleatron.accel.jax_backend import jax_dense
 
 HIDDEN, CLASSES, BATCH = 64, 10, 64

@@ -8,7 +8,7 @@ import numpy as np
 
 from aleatron.accel._checks import as_length, interval
 from aleatron.accel._jax_streams import (
-    has_64_bits,
+    as_floats,
     jax,
     jax_encode,
     jax_vec_mac,
@@ -114,7 +114,7 @@ def jax_dense(
     low, high = interval(polarity)
     bits = as_length(length)
     # The floats that gradients are for. Values on the host are encoded from the host: JAX may hold them with fewer bits.
-    inside_x, inside_w = _inside(_floats(x), low, high), _inside(_floats(weights), low, high)
+    inside_x, inside_w = _inside(as_floats(to_jax(x)), low, high), _inside(as_floats(to_jax(weights)), low, high)
     _check_shapes(inside_x.shape, inside_w.shape)
     counts = jax_dense_counts(
         _constant(x),
@@ -135,11 +135,6 @@ def jax_dense(
     # NaN compares false: it was not moved to an end.
     value = value + _nan_of(inside_x)[..., None] + _nan_of(inside_w)
     return _straight_through()(inside_x, inside_w, value)
-
-
-def _floats(obj: Any) -> Any:
-    array = to_jax(obj)
-    return array if array.dtype.kind == "f" else array.astype(np.float64 if has_64_bits() else np.float32)
 
 
 def _constant(obj: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from aleatron._arrays import first_index
-from aleatron.accel._jax_streams import has_64_bits, is_traced, jax, jnp, lax, to_jax
+from aleatron.accel._jax_streams import as_floats, is_traced, jax, jnp, lax, to_jax
 from aleatron.accel._optional import once
 
 if TYPE_CHECKING:
@@ -292,16 +292,9 @@ def _steps(n_steps: SupportsIndex) -> int:
     return steps
 
 
-def _floats(obj: Any) -> Any:
-    array = to_jax(obj)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"expected real numbers, not {array.dtype}")
-    return array if array.dtype.kind == "f" else array.astype(np.float64 if has_64_bits() else np.float32)
-
-
 def _finite(obj: Any, name: str) -> Any:
     """Reads floats; NaN and infinities are an error with their index where values are known."""
-    array = _floats(obj)
+    array = as_floats(to_jax(obj))
     if not is_traced(array):
         wrong = ~np.isfinite(np.asarray(array))
         if wrong.any():

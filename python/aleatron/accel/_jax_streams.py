@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from aleatron._arrays import as_words, first_index, read
 from aleatron.accel._checks import (
-    as_counter,
     as_length,
     as_seed,
     as_values,
@@ -24,7 +23,7 @@ from aleatron.accel._checks import (
     words_of,
 )
 from aleatron.accel._optional import once, optional
-from aleatron.accel.numpy_streams import Domain
+from aleatron.accel.numpy_streams import Domain, address
 
 if TYPE_CHECKING:
     from jax import Array as JaxArray
@@ -90,6 +89,18 @@ def to_host(arr: Any) -> npt.NDArray[Any]:
     if host.dtype == np.uint32 and host.ndim and host.shape[-1] == 2:
         return np.asarray(host[..., 0].astype(np.uint64) | (host[..., 1].astype(np.uint64) << np.uint64(32)))
     return host
+
+
+def as_floats(array: Any) -> Any:
+    """Numbers as float32, or as float64 where they have it."""
+    if not (
+        jnp.issubdtype(array.dtype, np.floating) or jnp.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
+    ):
+        raise TypeError(f"expected real numbers, not {array.dtype}")
+    if array.dtype in (np.float32, np.float64):
+        return array
+    is_wide = jnp.issubdtype(array.dtype, np.integer) and has_64_bits()
+    return array.astype(np.float64 if is_wide else np.float32)
 
 
 def words_array(obj: Any, name: str) -> Any:
@@ -251,7 +262,10 @@ def _mac() -> Any:
 def seed_words(seed: Any) -> Any:
     """A seed as two uint32, the low one first: an integer of 64 bits, a traced integer of 32, or the two words themselves."""
     if isinstance(seed, jax.Array):
-        if seed.ndim == 0 and seed.dtype.kind in "iu":
+        is_scalar = seed.ndim == 0 and seed.dtype.kind in "iu"
+        if is_scalar and not is_traced(seed):
+            return seed_words(int(seed))
+        if is_scalar:
             if seed.dtype.itemsize == 8:
                 return jnp.stack([seed.astype(np.uint32), (seed >> 32).astype(np.uint32)])
             return jnp.stack([seed.astype(np.uint32), jnp.zeros((), np.uint32)])
@@ -302,10 +316,11 @@ def jax_encode(
     >>> to_host(jax_encode([0.0, 1.0], length=70)).tolist()
     [[0, 0], [18446744073709551615, 63]]
     """
-    bits, index = as_length(length), as_counter(layer, "layer", 28)
+    bits = as_length(length)
     if isinstance(probs, jax.Array):
+        probs = as_floats(probs)
         if not is_traced(probs):
-            as_values(np.asarray(probs), "probability", polarity)
+            _check_values(probs, polarity)
         low, one = limits(probs, polarity)
     else:
         # In float64, whatever JAX's own precision.
@@ -313,24 +328,30 @@ def jax_encode(
         p = values if polarity == "unipolar" else (values + 1.0) / 2.0
         limit = np.floor(p * 2.0**32 + 0.5).astype(np.uint64)
         low, one = limit.astype(np.uint32), limit == 2**32
-    shape = np.shape(low)
-    units = shape[-1] if shape else 1
-    rows = int(np.prod(shape[:-1], dtype=object)) if shape else 1
-    as_counter(max(units - 1, 0), "the last unit")
-    if isinstance(first_row, jax.Array):
-        row = first_row.astype(np.uint32)
-    else:
-        row = np.uint32(as_counter(first_row, "first_row"))
-        as_counter(operator.index(first_row) + max(rows - 1, 0), "the last row")
-    halves = _encode()(low, one, seed_words(seed), row, np.uint32(int(domain) + 16 * index), bits)
+    # A row that is not known yet is taken as it comes.
+    known = 0 if is_traced(first_row) else operator.index(first_row)
+    _, row, c3 = address(np.shape(low), domain, layer, known)
+    halves = _encode()(
+        low,
+        one,
+        seed_words(seed),
+        first_row.astype(np.uint32) if is_traced(first_row) else np.uint32(row),
+        np.uint32(c3),
+        bits,
+    )
     return _words(halves)
 
 
-def limits(values: Any, polarity: str) -> tuple[Any, Any]:
-    """Thresholds floor(p * 2**32 + 0.5) of a JAX array: their low 32 bits, and whether they are 2**32."""
+def _check_values(values: Any, polarity: str) -> None:
+    """Refuses known values outside the interval; only what is wrong is brought to the host."""
     low, high = interval(polarity)
-    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
-        values = values.astype(np.float32)
+    if not bool(((values >= low) & (values <= high)).all()):
+        as_values(np.asarray(values), "probability", polarity)
+
+
+def limits(values: Any, polarity: str) -> tuple[Any, Any]:
+    """Thresholds floor(p * 2**32 + 0.5) of floats in JAX: their low 32 bits, and whether they are 2**32."""
+    low, high = interval(polarity)
     values = jnp.clip(jnp.nan_to_num(values, nan=low), low, high)
     one = values >= 1.0
     if values.dtype == np.float64:

@@ -25,7 +25,6 @@ from aleatron.accel import numpy_streams
 from aleatron.accel._checks import (
     Floats,
     Words,
-    as_counter,
     as_length,
     as_seed,
     as_streams,
@@ -297,11 +296,8 @@ def gpu_encode(
             probs, length, seed, polarity=polarity, domain=domain, layer=layer, first_row=first_row
         )
     bits, key = as_length(length), as_seed(seed)
-    row, index = as_counter(first_row, "first_row"), as_counter(layer, "layer", 28)
     values = _device_values(probs, polarity)
-    n_units = max(values.shape[-1] if values.ndim else 1, 1)
-    as_counter(n_units - 1, "the last unit")
-    as_counter(row + max(values.size // n_units - 1, 0), "the last row")
+    n_units, row, c3 = numpy_streams.address(values.shape, domain, layer, first_row)
     words = xp.empty((*values.shape, words_of(bits)), np.uint64)
     if values.size:
         used = -(-bits // 32)
@@ -315,7 +311,7 @@ def gpu_encode(
             np.uint32(2**32 - 1 if bits % 32 == 0 else (1 << bits % 32) - 1),
             _u64(key),
             np.uint32(row),
-            np.uint32(int(domain) + 16 * index),
+            np.uint32(c3),
             np.int32(polarity == "bipolar"),
         )
         _kernel("encode")((_blocks(2 * words.size),), (THREADS,), arguments)

@@ -27,7 +27,6 @@ from aleatron._arrays import as_words, read
 from aleatron.accel import numpy_streams
 from aleatron.accel._checks import (
     Words,
-    as_counter,
     as_length,
     as_seed,
     as_values,
@@ -175,17 +174,14 @@ def jit_encode(
             probs, length, seed, polarity=polarity, domain=domain, layer=layer, first_row=first_row
         )
     bits, key = as_length(length), as_seed(seed)
-    row, index = as_counter(first_row, "first_row"), as_counter(layer, "layer", 28)
     values = as_values(probs, "probability", polarity)
-    n_units = max(values.shape[-1] if values.ndim else 1, 1)
-    as_counter(n_units - 1, "the last unit")
-    as_counter(row + max(values.size // n_units - 1, 0), "the last row")
+    n_units, row, c3 = numpy_streams.address(values.shape, domain, layer, first_row)
     check_memory(values.size * words_of(bits) * 8, "streams")
     words = np.empty((*values.shape, words_of(bits)), np.uint64)
     limits = numpy_streams.thresholds(values, polarity=polarity).reshape(-1)
     rows = words.reshape(len(limits), words_of(bits))
     kernel = _kernels().encode
-    scalars = (np.uint64(n_units), np.uint64(row), np.uint32(int(domain) + 16 * index), np.uint64(key), np.int64(bits))
+    scalars = (np.uint64(n_units), np.uint64(row), np.uint32(c3), np.uint64(key), np.int64(bits))
 
     def part(start: int, end: int) -> None:
         kernel(limits[start:end], rows[start:end], np.uint64(start), *scalars)

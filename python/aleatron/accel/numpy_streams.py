@@ -13,13 +13,14 @@ words, streams, layers, random weights and fixed-point neurons, vectorised.
 from __future__ import annotations
 
 import enum
+import math
 import operator
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from aleatron._arrays import as_int16, as_mask
+from aleatron._arrays import as_int16, as_mask, as_words, first_index
 from aleatron.accel._checks import (
     Floats,
     Words,
@@ -89,8 +90,12 @@ def philox(counter: tuple[Any, Any, Any, Any], seed: SupportsIndex) -> tuple[Hal
     (3,)
     """
     key = as_seed(seed)
-    words = np.broadcast_arrays(*(np.asarray(word, dtype=np.uint64) for word in counter))
-    out = _philox([np.array(word) for word in words], key)
+    words = [as_words(word, f"counter word {i}") for i, word in enumerate(counter)]
+    for i, word in enumerate(words):
+        wrong = word > MASK
+        if wrong.any():
+            raise ValueError(f"counter word {i} is {word[first_index(wrong)]}, not in [0, 2**32)")
+    out = _philox(list(np.broadcast_arrays(*words)), key)
     return out[0].astype(np.uint32), out[1].astype(np.uint32), out[2].astype(np.uint32), out[3].astype(np.uint32)
 
 
@@ -165,17 +170,27 @@ def encode(
     (1, 2, 2)
     """
     bits, key = as_length(length), as_seed(seed)
-    row, index = as_counter(first_row, "first_row"), as_counter(layer, "layer", 28)
     values = as_values(p, "probability", polarity)
-    n_units = values.shape[-1] if values.ndim else 1
-    as_counter(max(n_units - 1, 0), "the last unit")
-    as_counter(row + max(values.size // max(n_units, 1) - 1, 0), "the last row")
+    n_units, row, c3 = address(values.shape, domain, layer, first_row)
     check_memory(values.size * words_of(bits) * 8, "streams")
-    rows, units = np.divmod(np.arange(values.size, dtype=np.uint64), np.uint64(max(n_units, 1)))
-    words = _encode(
-        _thresholds(values, polarity).reshape(-1), units, rows + np.uint64(row), bits, key, domain + 16 * index
-    )
+    rows, units = np.divmod(np.arange(values.size, dtype=np.uint64), np.uint64(n_units))
+    limits = _thresholds(values, polarity).reshape(-1)
+    words = _encode(limits, units, rows + np.uint64(row), bits, key, c3)
     return words.reshape(*values.shape, words_of(bits))
+
+
+def address(
+    shape: tuple[int, ...], domain: Domain, layer: SupportsIndex, first_row: SupportsIndex
+) -> tuple[int, int, int]:
+    """Where the streams of an array of values are drawn: the units of a row, the first row, and the last counter word.
+
+    Every row and unit must fit its counter word.
+    """
+    row, index = as_counter(first_row, "first_row"), as_counter(layer, "layer", 28)
+    n_units = max(shape[-1] if shape else 1, 1)
+    as_counter(n_units - 1, "the last unit")
+    as_counter(row + max(math.prod(shape) // n_units - 1, 0), "the last row")
+    return n_units, row, int(Domain(domain)) + 16 * index
 
 
 def _encode(limits: Words, units: Words, rows: Words, length: int, key: int, c3: int) -> Words:

@@ -8,9 +8,8 @@ import sys
 import types
 from collections.abc import Iterator
 
-import pytest
-
 import aleatron.accel
+import pytest
 from aleatron.accel import gpu_backend
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))

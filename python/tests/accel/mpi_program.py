@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 import numpy as np
-
 from aleatron.accel.mpi_driver import MPIDriver
 
 
@@ -69,7 +68,9 @@ def main(size: int) -> None:
 
     module.PIECE = 1000
     large = np.arange(5003.0)
-    assert driver.gather_results(driver.scatter_workload(large if root else None)).tolist() == (large.tolist() if root else [])
+    assert driver.gather_results(driver.scatter_workload(large if root else None)).tolist() == (
+        large.tolist() if root else []
+    )
     # A fault of one rank is an error on all of them, and the next call works.
     raises(lambda: driver.scatter_workload(None), ValueError, "global_inputs of the root is None")
     raises(lambda: driver.scatter_workload(3.0 if root else None), ValueError, "a scalar")

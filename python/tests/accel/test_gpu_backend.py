@@ -10,10 +10,9 @@ import sys
 import types
 from typing import Any
 
+import aleatron as al
 import numpy as np
 import pytest
-
-import aleatron as al
 from aleatron import compat
 from aleatron.accel import gpu_backend
 from aleatron.accel import numpy_streams as ns
@@ -69,7 +68,9 @@ def test_counting(cupy_module: types.ModuleType) -> None:
         found = cupy_module.gpu_vec_mac(cupy_module.to_device(w), cupy_module.to_device(x))
         assert cupy_module.to_host(found).tolist() == expected
         assert cupy_module.to_host(cupy_module.gpu_vec_mac(w, x[-1])).tolist() == expected[-1]
-        assert cupy_module.to_host(cupy_module.gpu_vec_mac(np.asfortranarray(w), x[:, ::-1][:, ::-1])).tolist() == expected
+        assert (
+            cupy_module.to_host(cupy_module.gpu_vec_mac(np.asfortranarray(w), x[:, ::-1][:, ::-1])).tolist() == expected
+        )
         # Rows that do not begin at 16 bytes.
         shifted = np.empty(w.size + 1, np.uint64)[1:].reshape(w.shape)
         shifted[...] = w

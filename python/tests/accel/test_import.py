@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 import aleatron as al
+import pytest
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:

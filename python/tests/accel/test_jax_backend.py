@@ -6,11 +6,10 @@ import subprocess
 import sys
 from typing import Any
 
+import aleatron as al
 import jax
 import numpy as np
 import pytest
-
-import aleatron as al
 from aleatron.accel import _jax_streams as streams
 from aleatron.accel import jax_backend as j
 from aleatron.accel import numpy_streams as ns
@@ -44,10 +43,10 @@ def test_packed_operations() -> None:
     assert np.array_equal(np.asarray(jax.jit(j.jax_vec_mac)(j.to_jax(a), j.to_jax(a))), ns.and_counts(a, a))
     mapped = jax.vmap(j.jax_vec_mac, in_axes=(None, 0))(j.to_jax(a), j.to_jax(a))
     assert np.array_equal(np.asarray(mapped), ns.and_counts(a, a))
-    assert j.jax_vec_mac(a[:0], b).shape == (0,)
+    assert j.jax_vec_mac(a[:0], b).shape == (0,) and j.jax_vec_mac(a, a[:0]).shape == (0, 3)
 
 
-BAD: list[tuple[Any, type[Exception], str]] = [
+BAD: list[tuple[Any, Any, str]] = [
     (lambda: j.jax_pack_bitstream([0, 2]), ValueError, "bits at index 1 is 2, neither 0 nor 1"),
     (lambda: j.jax_pack_bitstream(jnp.array([[0, 1], [3, 1]])), ValueError, r"bits at index \(1, 0\) is 3"),
     (lambda: j.jax_pack_bitstream(1), ValueError, "at least one axis"),
@@ -59,6 +58,10 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: j.jax_encode(jnp.array([0.5, 1.5]), 64), ValueError, "probability at index 1 is 1.5, not in"),
     (lambda: j.jax_encode([0.5], 64, seed=2**64), ValueError, "seed is"),
     (lambda: j.jax_encode([0.5], 64, seed=jnp.zeros(3)), TypeError, "a seed in JAX"),
+    (lambda: j.jax_encode([0.5], 64, seed=jnp.int32(-1)), ValueError, "seed is -1"),
+    (lambda: j.jax_encode(jnp.array([0.5, np.nan], jnp.bfloat16), 64), ValueError, "probability at index 1 is nan"),
+    (lambda: j.jax_encode(jnp.array([0.5j]), 64), TypeError, "expected real numbers, not complex64"),
+    (lambda: j.jax_encode([0.5], 64, domain=16), ValueError, "16 is not a valid Domain"),
     (lambda: j.jax_dense([0.5], [0.5], 64), ValueError, r"weights have shape \(1,\)"),
     (lambda: j.jax_dense([0.5, 0.5], [[0.5]], 64), ValueError, r"x has shape \(2,\); expected \(1,\)"),
     (lambda: j.jax_dense([np.nan], [[0.5]], 64), ValueError, "is nan"),
@@ -77,7 +80,7 @@ BAD: list[tuple[Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), BAD, ids=[message for _, _, message in BAD])
-def test_bad_input(call: Any, kind: type[Exception], message: str) -> None:
+def test_bad_input(call: Any, kind: Any, message: str) -> None:
     with pytest.raises(kind, match=message):
         call()
 
@@ -115,6 +118,12 @@ def test_encoding_inside_jit() -> None:
     ends = j.to_host(jax.jit(lambda p: j.jax_encode(p, 3))(jnp.array([-1.0, 2.0, np.nan])))
     assert ends.tolist() == [[0], [7], [0]]
     assert j.to_host(j.jax_encode(jnp.array([0, 1]), 3)).tolist() == [[0], [7]]
+    # Known values of JAX's own types are the same as the host's.
+    assert np.array_equal(
+        j.to_host(j.jax_encode(p, 100, jnp.int32(9), first_row=jnp.int32(4))), ns.encode(p, 100, 9, first_row=4)
+    )
+    half = jnp.asarray(p, jnp.bfloat16)
+    assert np.array_equal(j.to_host(j.jax_encode(half, 100, 7)), ns.encode(np.asarray(half, np.float64), 100, 7))
 
 
 @pytest.mark.parametrize("polarity", ["unipolar", "bipolar"])
@@ -160,7 +169,9 @@ def test_dense_gradients_go_straight_through() -> None:
     assert np.isnan(y[0]).all() and y[1].tolist() == [1.0, 0.0]
 
 
-def lif(v: Any, current: Any, v_rest: float, v_reset: float, v_threshold: float, alpha: float, r: float, noise: Any) -> Any:
+def lif(
+    v: Any, current: Any, v_rest: float, v_reset: float, v_threshold: float, alpha: float, r: float, noise: Any
+) -> Any:
     """The documented equation, in plain Python."""
     potentials, spikes = [], []
     for i in range(len(v)):
@@ -172,7 +183,11 @@ def lif(v: Any, current: Any, v_rest: float, v_reset: float, v_threshold: float,
 
 def test_lif_step_is_the_documented_equation() -> None:
     rng = np.random.default_rng(5)
-    for v_rest, v_reset, threshold, alpha, r in [(0, 0, 1, 0.1, 1), (0.3, -0.5, 0.8, 0.0, 2.5), (-0.2, 0.6, 0.5, 1.7, -1)]:
+    for v_rest, v_reset, threshold, alpha, r in [
+        (0, 0, 1, 0.1, 1),
+        (0.3, -0.5, 0.8, 0.0, 2.5),
+        (-0.2, 0.6, 0.5, 1.7, -1),
+    ]:
         # Multiples of 1/64 make every sum exact in float32.
         v, current, noise = (rng.integers(-64, 64, 50) / 64 for _ in range(3))
         args = [round(a * 64) / 64 for a in (v_rest, v_reset, threshold, alpha, r)]

@@ -8,10 +8,9 @@ import subprocess
 import sys
 from typing import Any
 
+import aleatron as al
 import numpy as np
 import pytest
-
-import aleatron as al
 from aleatron.accel import jit_kernels as k
 from aleatron.accel import numpy_streams as ns
 
@@ -95,7 +94,9 @@ def test_mac_refuses() -> None:
         k.jit_vec_mac(w, x, np.zeros(2, bool))
     # A float that would round a count is refused.
     with pytest.raises(ValueError, match="which float16 cannot hold"):
-        k.jit_vec_mac(np.full((1, 33, 1), 2**64 - 1, np.uint64), np.full((33, 1), 2**64 - 1, np.uint64), np.zeros(1, np.float16))
+        k.jit_vec_mac(
+            np.full((1, 33, 1), 2**64 - 1, np.uint64), np.full((33, 1), 2**64 - 1, np.uint64), np.zeros(1, np.float16)
+        )
 
 
 def test_threads_at_once() -> None:

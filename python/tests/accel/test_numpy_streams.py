@@ -6,14 +6,13 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
+import aleatron as al
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import aleatron as al
 from aleatron.accel import numpy_sequences as sequences
 from aleatron.accel import numpy_streams as ns
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -39,9 +38,7 @@ def test_streams() -> None:
         # The last element of a row of its own is the unit asked for.
         values = np.zeros(int(unit) + 1)
         values[-1] = float(p)
-        streams = ns.encode(
-            values[None], int(length), int(seed, 16), domain=ns.Domain(int(domain)), first_row=int(row)
-        )
+        streams = ns.encode(values[None], int(length), int(seed, 16), domain=ns.Domain(int(domain)), first_row=int(row))
         assert [f"{int(word):016x}" for word in streams[0, -1]] == words
 
 
@@ -182,6 +179,9 @@ def test_shared_streams_are_the_engines(generator: str) -> None:
 
 
 BAD: list[tuple[Any, str]] = [
+    (lambda: ns.philox((0, 2**32, 0, 0), 1), "counter word 1 is 4294967296"),
+    (lambda: ns.philox((0, 0, -1, 0), 1), "counter word 2 is -1"),
+    (lambda: ns.encode([0.5], 64, domain=7), "7 is not a valid Domain"),  # type: ignore[arg-type]
     (lambda: ns.encode([0.5], 0), "length is 0"),
     (lambda: ns.encode([0.5], 64, seed=2**64), "seed is"),
     (lambda: ns.encode([0.5], 64, layer=2**28), "layer is"),

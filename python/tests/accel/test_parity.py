@@ -8,10 +8,9 @@ import sys
 import types
 from typing import Any
 
+import aleatron as al
 import numpy as np
 import pytest
-
-import aleatron as al
 from aleatron import accel
 from aleatron.accel import numpy_streams as ns
 
@@ -89,7 +88,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"weights_packed": np.zeros((3, 1), np.uint64)}, "weights_packed has shape (3, 1); expected (n_neurons"),
     ({"weights_packed": np.zeros((0, 3, 1), np.uint64)}, "weights_packed has shape (0, 3, 1)"),
     ({"weights_packed": np.zeros((2, 0, 1), np.uint64)}, "weights_packed has shape (2, 0, 1)"),
-    ({"weights_packed": [[[0], [0], [0]], [[0], [2**60], [0]]]}, "the stream at index (1, 1) has ones past its length of 60"),
+    (
+        {"weights_packed": [[[0], [0], [0]], [[0], [2**60], [0]]]},
+        "the stream at index (1, 1) has ones past its length of 60",
+    ),
     ({"weights_packed": [[[0], [-1], [0]]]}, "weights_packed at index (0, 1, 0) is -1, not in [0, "),
     ({"length": 0}, "length is 0, not in [1, 17179869184]"),
     ({"length": 2**34 + 1}, "length is 17179869185"),
@@ -113,8 +115,17 @@ def test_bad_input(name: str, change: dict[str, Any], message: str) -> None:
 
 
 def test_wrong_types() -> None:
-    for change in [{"weights_packed": np.zeros((2, 3, 1))}, {"input_probs": ["a"] * 3}, {"length": 60.0}, {"seed": 1.5}]:
-        arguments: dict[str, Any] = {"weights_packed": np.zeros((2, 3, 1), np.uint64), "input_probs": [0.5] * 3, "length": 60}
+    for change in [
+        {"weights_packed": np.zeros((2, 3, 1))},
+        {"input_probs": ["a"] * 3},
+        {"length": 60.0},
+        {"seed": 1.5},
+    ]:
+        arguments: dict[str, Any] = {
+            "weights_packed": np.zeros((2, 3, 1), np.uint64),
+            "input_probs": [0.5] * 3,
+            "length": 60,
+        }
         with pytest.raises(TypeError):
             accel.get_backend("numpy").sc_forward(**{**arguments, **change})
 
@@ -170,7 +181,11 @@ def test_encode(name: str, polarity: Any, cupy_module: types.ModuleType) -> None
         found = encoded(name, cupy_module, p, length, seed, polarity=polarity)
         assert found.dtype == np.uint64 and found.shape == expected.shape
         assert np.array_equal(found, expected), (shape, length)
-    for wrong, place in [([0.5, 2.0], "at index 1 is 2"), ([[0.5], [np.nan]], r"at index \(1, 0\) is nan"), (-7, "is -7")]:
+    for wrong, place in [
+        ([0.5, 2.0], "at index 1 is 2"),
+        ([[0.5], [np.nan]], r"at index \(1, 0\) is nan"),
+        (-7, "is -7"),
+    ]:
         with pytest.raises(ValueError, match=f"probability {place}.*, not in "):
             encoded(name, cupy_module, wrong, 64, polarity=polarity)
 

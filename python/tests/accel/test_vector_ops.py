@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import aleatron as al
 import numpy as np
 import pytest
+from aleatron.accel import vector_ops as v
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-import aleatron as al
-from aleatron.accel import vector_ops as v
 
 BITS = hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=2, max_side=150), elements=st.integers(0, 1))
 
@@ -22,7 +21,13 @@ BITS = hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=2, max_side=15
 def test_pack_and_unpack(bits: Any) -> None:
     packed = v.pack_bitstream(bits)
     assert packed.dtype == np.uint64 and np.array_equal(packed, al.pack(bits))
-    for other in [bits.astype(bool), bits.astype(np.int64), bits.astype(np.float32), np.asfortranarray(bits), bits.tolist()]:
+    for other in [
+        bits.astype(bool),
+        bits.astype(np.int64),
+        bits.astype(np.float32),
+        np.asfortranarray(bits),
+        bits.tolist(),
+    ]:
         assert np.array_equal(v.pack_bitstream(other), packed)
     found = v.unpack_bitstream(packed, bits.size, bits.shape)
     assert found.dtype == np.uint8 and np.array_equal(found, bits)
