@@ -5,9 +5,9 @@
     python benchmarks/accel_bench.py --quick                  small sizes: is everything right?
     python benchmarks/accel_bench.py --peer sc_neurocore.accel   beside another package with the same names
 
-Everything is compared with `==` first; a difference ends the run with exit code 1. A time is that of the best round, with
-the device waited for. Beside it stands what the same machine can do at most, where that is known: for the multiply and accumulate on
-a GPU, the time of reading the weights, measured as half of a copy of them.
+Everything is compared with `==` first; a difference ends the run with exit code 1. A time is that of the best round and includes
+waiting for the device. The multiply and accumulate on a GPU is compared with the time of reading its weights, measured as half
+the time of a copy of them.
 """
 
 from __future__ import annotations

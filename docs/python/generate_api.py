@@ -53,7 +53,7 @@ value, wrong types `TypeError`, what does not fit `MemoryError`, missing devices
 
 
 def signature(name: str, thing: Any) -> str:
-    """The signature without annotations, `self` and `cls`; the name alone for what nobody calls."""
+    """The signature without annotations, `self` and `cls`; the name alone for an enum."""
     if inspect.isclass(thing) and issubclass(thing, enum.Enum):
         return name
     parameters = inspect.signature(thing).parameters.values()

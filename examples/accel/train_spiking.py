@@ -19,7 +19,7 @@ import numpy as np
 from aleatron.accel.jax_backend import JAX_SURROGATE_PATHS, jax_forward_pass, jax_surrogate_gradient_step
 
 HIDDEN, CLASSES, BATCH, STEPS = 128, 10, 64, 12
-# How steep the surrogates are; flat ones reach neurons far from their threshold.
+# The slope of the surrogates. A small one gives gradients to neurons far from their threshold.
 BETA = 3.0
 # A sigmoid is steeper at the threshold than a fast sigmoid, and its gradients larger.
 RATES = {"custom_vjp": 2.0, "legacy_stop_gradient": 0.5}
@@ -35,7 +35,7 @@ def train(epochs: int, seed: int = 0, path: str = "custom_vjp") -> list[Any]:
     """Gradient descent with a rate that falls to zero along a cosine; the steps of an epoch are one compiled loop."""
     x, y = (jnp.asarray(part) for part in digits("train"))
     rng = np.random.default_rng(seed)
-    # The outputs begin above zero: a neuron that never fires learns late or never.
+    # Output weights have a positive mean: neurons that never fire learn slowly.
     first = rng.normal(0, 1 / np.sqrt(x.shape[1]), (HIDDEN, x.shape[1]))
     second = rng.normal(4 / HIDDEN, 1 / np.sqrt(HIDDEN), (CLASSES, HIDDEN))
     weights = [jnp.asarray(w, jnp.float32) for w in (first, second)]
@@ -61,7 +61,7 @@ def accuracy(weights: list[Any]) -> float:
     """The percentage of test digits whose class fires most."""
     x, y = digits("test")
     trains, potentials = jax_forward_pass(weights, x, STEPS)
-    # Potentials decide between classes that fired as often.
+    # Potentials break ties between classes that fired equally often.
     votes = np.asarray(trains[-1]).sum(axis=0) + 1e-3 * np.asarray(potentials)
     return 100 * float((votes.argmax(axis=1) == y).mean())
 

@@ -3,10 +3,10 @@
     python examples/accel/train_through_streams.py                 ten seeds, half a minute on two cores
     python examples/accel/train_through_streams.py --seeds 3 --length 32
 
-Both networks have 64 inputs, 64 hidden neurons that are limited to [-1, 1], and 10 outputs; the same first weights, the same order of
-the same digits, the same optimiser. One computes its products in floats. The other computes them with `jax_dense`: bipolar
-streams with new bits in every step, and gradients that go straight through them. Both are then run by the engine, on test
-digits, with Bernoulli streams of the given length. It needs `pip install aleatron[jax]`.
+Both networks have 64 inputs, 64 hidden neurons whose values are limited to [-1, 1], and 10 outputs, with the same initial weights,
+batches and optimiser. One computes its products in floats, the other with `jax_dense`: bipolar streams with new bits in every
+step, and straight-through gradients. The engine then runs both on the test digits with Bernoulli streams of the given length.
+It needs `pip install aleatron[jax]`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def scores(params: Params, x: Any, length: int, seed: Any) -> Any:
     def product(values: Any, weights: Any, layer: int) -> Any:
         if length == 0:
             return values @ weights.T
-        # New bits for the weights too: a stream that stayed the same would be learned by heart.
+        # New bits for the weights too, else the network would fit one fixed set of streams.
         return jax_dense(values, weights, length, seed, seed, polarity="bipolar", layer=layer)
 
     hidden = jnp.clip(jnp.exp(params.log_s1) * product(x, params.v1, 0) + params.b1, -1, 1)
@@ -125,7 +125,7 @@ def compare(n_seeds: int, length: int, epochs: int, stream_seeds: int = 5) -> di
     features, classes = jnp.asarray((x - 8) / 8, jnp.float32), jnp.asarray(y)
     found: dict[str, list[float]] = {}
     for name, bits in (("floats", 0), ("streams", length)):
-        # All seeds at once.
+        # All seeds in one vmap.
         run = jax.jit(jax.vmap(lambda seed: train(features, classes, seed, length=bits, epochs=epochs)))
         stacked = run(jnp.arange(n_seeds))
         nets = [network(Params(*(p[i] for p in stacked))) for i in range(n_seeds)]

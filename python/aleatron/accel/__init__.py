@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        # These need CuPy to be looked for.
+        # Resolved on first use, because they import CuPy.
         if name in {"HAS_CUPY", "to_device", "to_host", "xp"}:
             from aleatron.accel import gpu_backend
 

@@ -113,7 +113,7 @@ def jax_dense(
     """
     low, high = interval(polarity)
     bits = as_length(length)
-    # The floats that gradients are for. Values on the host are encoded from the host: JAX may hold them with fewer bits.
+    # The gradient is taken with respect to these. Host values are encoded in float64, before JAX rounds them to its own type.
     inside_x, inside_w = _inside(as_floats(to_jax(x)), low, high), _inside(as_floats(to_jax(weights)), low, high)
     _check_shapes(inside_x.shape, inside_w.shape)
     counts = jax_dense_counts(
@@ -128,11 +128,12 @@ def jax_dense(
     )
     if polarity == "bipolar":
         counts = 2 * counts - inside_w.shape[1] * bits
-    # XLA divides by a constant with its rounded reciprocal. A divisor that it cannot know to be constant gives the true quotient.
+    # XLA replaces division by a constant with multiplication by its reciprocal, which rounds differently. A divisor that
+    # depends on the data prevents that.
     divisor = jnp.where(counts == np.iinfo(counts.dtype).min, 1, bits)
     floats = jnp.result_type(inside_x, inside_w)
     value = counts.astype(floats) / divisor.astype(floats)
-    # NaN compares false: it was not moved to an end.
+    # `_inside` leaves NaN as it is.
     value = value + _nan_of(inside_x)[..., None] + _nan_of(inside_w)
     return _straight_through()(inside_x, inside_w, value)
 

@@ -89,10 +89,13 @@ def jax_forward_pass(
 ) -> tuple[list[JaxArray], JaxArray]:
     """Runs a network of leaky integrate-and-fire layers for some steps.
 
-    In each step and layer v = alpha v + W s_prev, where s_prev are the spikes of the layer before in the same step, and x, held constant,
-    for the first; s = 1 where v >= v_threshold, and where s is 1, v becomes v_reset. Counting from one spike to the
-    next, v = alpha v (1 - s) + W s_prev for a v_reset of 0, and alpha v_reset + W s_prev after a spike in general. Potentials
-    start at v_rest.
+    Each step updates the layers in order, where s_prev is the spikes of the previous layer in the same step, and x for the first:
+
+        v = alpha v + W s_prev
+        s = 1 where v >= v_threshold, else 0
+        v = v_reset where s = 1
+
+    With v_reset = 0 this is v = alpha v (1 - s) + W s_prev from one step to the next. Potentials start at v_rest.
 
     Parameters
     ----------
@@ -108,7 +111,7 @@ def jax_forward_pass(
     Returns
     -------
     tuple
-        A list of spike trains (n_steps, N, n_out), one for each layer, and the potentials (N, n_out) of the last layer after the last step.
+        A list of spike trains (n_steps, N, n_out), one for each layer, and the final potentials (N, n_out) of the last layer.
 
     Examples
     --------
@@ -145,7 +148,7 @@ def _forward() -> Any:
 
 def _scan(weights: Any, x: Any, n_steps: int, start: Any, alpha: Any, fire: Any) -> tuple[Any, Any]:
     """The steps of a network; `fire` makes spikes and the potentials after them. Returns the last potentials and all spikes."""
-    # The input does not change: its product with the first weights is made once.
+    # The input is constant, so its product with the first weights is computed once.
     first = x @ weights[0].T
 
     def step(potentials: Any, _: Any) -> tuple[Any, Any]:

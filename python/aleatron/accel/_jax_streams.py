@@ -240,7 +240,7 @@ def _count_type(shape: tuple[int, ...]) -> Any:
 @once
 def _mac() -> Any:
     def mac(w: Any, x: Any, count_type: Any) -> Any:
-        # The products exist only inside the fused sum.
+        # XLA fuses AND, count and sum: the products are never stored.
         def counts(w: Any, x: Any) -> Any:
             return lax.population_count(w & x).astype(count_type).sum(axis=-1, dtype=count_type)
 
@@ -253,7 +253,7 @@ def _mac() -> Any:
         if not is_batch:
             return counts(w, x.reshape(n_words))
         x = x.reshape(x.shape[0], n_words)
-        # XLA makes good CPU code of a sum over rows of a matrix, nine times as fast as over those of a batch of them.
+        # XLA vectorises the row sums of a matrix on the CPU but not those of a batch of matrices, which took nine times as long.
         return lax.platform_dependent(w, x, cpu=sample_by_sample, default=lambda w, x: counts(w, x[:, None]))
 
     return jax.jit(mac, static_argnums=2)
@@ -323,12 +323,12 @@ def jax_encode(
             _check_values(probs, polarity)
         low, one = limits(probs, polarity)
     else:
-        # In float64, whatever JAX's own precision.
+        # Thresholds are computed in float64 on the host, whatever JAX's precision.
         values = as_values(probs, "probability", polarity)
         p = values if polarity == "unipolar" else (values + 1.0) / 2.0
         limit = np.floor(p * 2.0**32 + 0.5).astype(np.uint64)
         low, one = limit.astype(np.uint32), limit == 2**32
-    # A row that is not known yet is taken as it comes.
+    # A traced row cannot be checked.
     known = 0 if is_traced(first_row) else operator.index(first_row)
     _, row, c3 = address(np.shape(low), domain, layer, known)
     halves = _encode()(
@@ -358,15 +358,15 @@ def limits(values: Any, polarity: str) -> tuple[Any, Any]:
         p = values if polarity == "unipolar" else (values + 1.0) / 2.0
         limit = jnp.floor(p * 2.0**32 + 0.5).astype(np.uint64)
         return limit.astype(np.uint32), limit >> np.uint64(32) != 0
-    # What float64 would give, in float32: every product below is by a power of two and so exact, and float32 has no value so
-    # close under 1 that it rounds up to it.
+    # The float64 result, computed in float32: every factor below is a power of two, so products are exact, and no float32 below
+    # 1 is close enough to it to round up.
     if polarity == "unipolar":
         whole, up = _rounded(values * 2.0**32)
         return jnp.where(one, 0.0, whole).astype(np.uint32) + up, one
-    # v + 1 in float64 is a multiple of 2**-52, or of 2**-53 below 1: only values under 2**-28 can lie between.
+    # In float64, v + 1 is rounded to a multiple of 2**-52, or of 2**-53 below 1. This changes only |v| < 2**-28.
     unit = jnp.where(values >= 0, np.float32(2.0**52), np.float32(2.0**53))
     values = jnp.round(values * unit) / unit
-    # (v + 1) * 2**31 is 2**31 plus v * 2**31, which is an int32 but for v = 1.
+    # (v + 1) * 2**31 = 2**31 + v * 2**31; the second term fits int32 except for v = 1.
     whole, up = _rounded(values * 2.0**31)
     signed = jnp.where(one, -(2.0**31), whole).astype(np.int32)
     return lax.bitcast_convert_type(signed, np.uint32) + np.uint32(2**31) + up, one

@@ -18,7 +18,7 @@ class Missing:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
-            # What the interpreter and tools look for in any object.
+            # The interpreter and tools probe any object for such names.
             raise AttributeError(name)
         raise ImportError(self._reason)
 

@@ -37,9 +37,9 @@ __all__ = [
     "sc_forward",
 ]
 
-# Words of AND products made at a time: they stay in the cache between the AND and the count.
+# Words of AND products per block: small enough to stay in the cache between the AND and the count.
 PRODUCT_BLOCK = 1 << 16
-# The same for a device, where a call costs more than the memory.
+# Words per block for a device, where each call has a fixed cost.
 DEVICE_BLOCK = 1 << 22
 
 

@@ -52,12 +52,12 @@ __all__ = [
 ]
 
 THREADS = 256
-# What the kernels of stream_kernels.cu count at once, and how many blocks a processor of the GPU should have to choose from.
+# The tile of the mac kernels in stream_kernels.cu, and the number of blocks per multiprocessor that hides latency.
 TILE_NEURONS, TILE_SAMPLES = 4, 4
 BLOCKS_PER_PROCESSOR = 8
-# No index.
+# Marks "no wrong bit".
 NONE = 2**64 - 1
-# The largest second axis of a grid.
+# The limit of CUDA for the second axis of a grid.
 GRID_Y = 65535
 
 
@@ -145,7 +145,7 @@ def gpu_pack_bitstream(bits: Any) -> Any:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"bits must hold numbers or booleans, not {array.dtype}")
     if array.dtype.kind in "fiu" and array.dtype != np.uint8:
-        # What a byte could not hold must not be cut to one that is right.
+        # Map every other value to 2, so that a cast to a byte cannot turn it into 0 or 1.
         array = xp.where(array == 1, 1, xp.where(array == 0, 0, 2))
     array = xp.ascontiguousarray(array.astype(np.uint8, copy=False))
     n_bits = array.shape[-1]
@@ -244,12 +244,12 @@ def gpu_vec_mac(packed_weights: Any, packed_inputs: Any) -> Any:
         kernel = _kernel(("mac_sample" if n_samples == 1 else "mac_batch") + ("_pairs" if pairs else ""))
         units = n_words // 2 if pairs else n_words
         neurons = -(-n_neurons // TILE_NEURONS)
-        # Batches of more tiles than the second axis of a grid takes.
+        # One launch for each GRID_Y tiles of samples.
         for start in range(0, n_samples, GRID_Y * per_tile):
             inputs, out = x.reshape(n_samples, n_words)[start : start + GRID_Y * per_tile], counts[start:]
             n = inputs.shape[0]
             tiles = neurons * -(-n // per_tile)
-            # Few tiles: several blocks share the words of each.
+            # With few tiles, several blocks share the words of each tile.
             parts = max(1, min(BLOCKS_PER_PROCESSOR * _processors() // tiles, -(-units // THREADS)))
             arguments = (w, inputs, out, _u64(n_neurons), _u64(n), _u64(units))
             kernel((neurons, -(-n // per_tile), parts), (THREADS,), arguments)
@@ -391,7 +391,7 @@ def _device_values(obj: Any, polarity: str) -> Any:
     values = xp.ascontiguousarray(obj.astype(np.float64, copy=False))
     right = (values >= low) & (values <= high)
     if not bool(right.all()):
-        # The message is that of the host.
+        # Raises with index and value.
         as_values(to_host(values), "probability", polarity)
     return values
 

@@ -45,7 +45,7 @@ numba: Any
 numba, WHY_NO_NUMBA = optional("numba", "numba")
 HAS_NUMBA: bool = WHY_NO_NUMBA is None
 
-# Work under which handing it to another thread costs more than it saves: bytes to pack, words to count, half words to encode.
+# Work per thread below which another thread does not pay: bytes to pack, words to count, words to encode.
 PACK_ALONE = 1 << 20
 COUNT_ALONE = 1 << 17
 ENCODE_ALONE = 1 << 11
@@ -83,7 +83,7 @@ def jit_pack_bits(bitstream: npt.ArrayLike, packed_arr: npt.NDArray[np.uint64]) 
         return
     if bits.dtype != np.uint8:
         bits = check_bits(bits, "bitstream")
-    # The kernel reads 64 bytes for each word; those left over are filled up with zeros.
+    # The kernel reads 64 bytes for each word; the last word is packed from a zero-padded copy.
     bits = np.ascontiguousarray(bits)
     whole = len(bits) // 64
     tail = np.zeros(64, np.uint8)
@@ -206,7 +206,7 @@ _pool_lock = threading.Lock()
 
 
 def _after_fork() -> None:
-    # A child has none of the threads, and the lock may have been held.
+    # The threads do not exist in the child, and the lock may be held.
     global _pool, _pool_lock
     _pool, _pool_lock = None, threading.Lock()
 

@@ -30,7 +30,7 @@ ROOT = 0
 # Bytes of one message: MPI counts them in 32 bits.
 PIECE = 1 << 30
 
-# What launchers tell the processes they start about their number.
+# Environment variables with which launchers announce the number of ranks.
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
 
 
@@ -68,8 +68,9 @@ class MPIDriver:
     def scatter_workload(self, global_inputs: npt.ArrayLike | None) -> Array:
         """Splits an array along its first axis over the ranks.
 
-        Shares are contiguous, in the order of the ranks, and differ by at most one element; nothing is left out where the length does
-        not divide. Where there are fewer elements than ranks, the last ranks get an empty array of the type and the other axes.
+        Shares are contiguous, in the order of the ranks, and their lengths differ by at most one: nothing is lost where the
+        length is not a multiple of the ranks. With fewer elements than ranks, the last ranks get an empty array of the same
+        type and trailing axes.
 
         Parameters
         ----------
@@ -193,7 +194,7 @@ def _world() -> Any:
     try:
         return importlib.import_module("mpi4py.MPI").COMM_WORLD
     except (ImportError, RuntimeError) as error:
-        # RuntimeError: mpi4py is there and finds no MPI library.
+        # RuntimeError: mpi4py is installed but finds no MPI library.
         reason = str(error)
     started = [f"{name}={os.environ[name]}" for name in LAUNCHED if os.environ.get(name, "1") != "1"]
     if started:

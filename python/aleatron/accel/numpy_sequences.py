@@ -126,7 +126,7 @@ def halton(count: SupportsIndex, *, width: SupportsIndex, base: SupportsIndex, f
     if not 2 <= b <= 65536:
         raise ValueError(f"base is {b}, not in [2, 65536]")
     start, n = as_counter(first, "first", 40), as_counter(count, "count", 40)
-    # Python's integers: the mirrored digits may take more than 64 bits.
+    # Python integers, because the mirrored digits may need more than 64 bits.
     return np.array([_radical_inverse(k, b, bits) for k in range(start, start + n)], np.uint64)
 
 

@@ -57,7 +57,7 @@ INCREMENTS = 0x9E3779B9, 0xBB67AE85
 DRAWS = 8
 PLANES_PER_DRAW = 4
 
-# 32-bit stream words, and 64-bit words of products, worked on at a time: temporaries that stay in the cache.
+# 32-bit stream words, and 64-bit product words, per block: temporaries that fit the cache.
 ENCODE_BLOCK = 1 << 15
 COUNT_BLOCK = 1 << 16
 
@@ -216,7 +216,7 @@ def _encode(limits: Words, units: Words, rows: Words, length: int, key: int, c3:
 def _compare(limits: Words, words: Words, units: Words, rows: Words, key: int, c3: int) -> Halves:
     """32 comparisons of each element, U < T, plane by plane; elements leave when their bits are decided."""
     out = np.where(limits == np.uint64(2**32), np.uint32(0xFFFFFFFF), np.uint32(0))
-    # An element stays while a bit is undecided and T has a one further down.
+    # An element stays active while a bit is undecided and T has a one in a lower plane.
     active = np.flatnonzero((limits & MASK) != 0)
     result = np.zeros(len(active), np.uint64)
     undecided = np.full(len(active), MASK)
@@ -266,7 +266,7 @@ def random_weights(
     return np.asarray(u if polarity == "unipolar" else 2.0 * u - 1.0)
 
 
-# NumPy counts ones from version 2 on.
+# np.bitwise_count exists from NumPy 2 on.
 _ONES_OF_16 = None if hasattr(np, "bitwise_count") else np.array([i.bit_count() for i in range(1 << 16)], np.uint8)
 
 
@@ -343,7 +343,7 @@ def and_counts(w: Words, x: Words) -> Words:
     rows = w.reshape(n_neurons, per_neuron)
     samples = x.reshape(-1, per_neuron) if per_neuron else x.reshape(x.shape[0] if x.ndim == 3 else 1, 0)
     counts = np.empty((len(samples), n_neurons), np.uint64)
-    # Samples inside, so that a block of weights is read once from memory.
+    # Loop over samples inside, so that each block of weights is read from memory once.
     block = max(COUNT_BLOCK // max(per_neuron, 1), 1)
     for start in range(0, n_neurons, block):
         part = rows[start : start + block]

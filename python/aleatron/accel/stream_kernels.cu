@@ -1,7 +1,7 @@
 // Packed streams on an NVIDIA GPU: encode, pack, count, multiply and accumulate. docs/streams.md defines every bit.
 //
-// Streams are 64-bit words in memory, written as pairs of 32-bit halves where the specification speaks of 32-bit words: the
-// low half comes first. Indices over streams and words are 64-bit; a grid covers them with a stride.
+// The 32-bit words of the specification are the halves of 64-bit words, the low half first. Indices are 64-bit, and threads
+// loop over them with the stride of the grid.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -35,8 +35,8 @@ __device__ u64 thread_count() {
     return (u64)gridDim.x * blockDim.x;
 }
 
-// A thread makes a half word: 32 comparisons of uniform integers with one threshold, from the highest plane of bits down, until
-// all are decided. `values` are checked; `row_halves` is even and at least `used_halves`, and the halves beyond are zero.
+// One thread per half word: 32 comparisons of uniform integers with one threshold, plane by plane from the top, until all are
+// decided. `values` are checked by the caller. Halves from `used_halves` up to `row_halves`, which is even, become zero.
 extern "C" __global__ void encode(const double* __restrict__ values, u32* __restrict__ halves, u64 n_streams, u64 n_units,
                                   u64 row_halves, u64 used_halves, u32 tail_mask, u64 seed, u32 first_row, u32 c3,
                                   int bipolar) {
@@ -53,7 +53,7 @@ extern "C" __global__ void encode(const double* __restrict__ values, u32* __rest
             u32 below = (u32)threshold;
             u32 undecided = 0xFFFFFFFFu;
             result = threshold >> 32 ? 0xFFFFFFFFu : 0u;
-            // The ones of the threshold that no plane has been compared with stay at the top of `below`.
+            // `below` holds the bits of the threshold that were not compared yet, at the top.
             for (u32 draw = 0; draw < 8 && undecided != 0 && below != 0; ++draw) {
                 const Draw planes = philox(word * 8 + draw, unit, row, c3, (u32)seed, (u32)(seed >> 32));
 #pragma unroll
@@ -73,12 +73,12 @@ extern "C" __global__ void encode(const double* __restrict__ values, u32* __rest
     }
 }
 
-// A warp makes a half word of 32 bytes. `*wrong` becomes the least index of a byte that is neither 0 nor 1.
+// One warp per half word, one lane per bit. `*wrong` becomes the lowest index of a byte that is neither 0 nor 1.
 extern "C" __global__ void pack(const unsigned char* __restrict__ bits, u32* __restrict__ halves, u64 n_streams, u64 length,
                                 u64 row_halves, u64* __restrict__ wrong) {
     const u32 lane = threadIdx.x % 32;
     const u64 end = n_streams * row_halves;
-    // The lanes of a warp have one index, so all of them take part in the ballot.
+    // `index` is the same for all lanes of a warp, so all of them reach the ballot.
     for (u64 index = thread_index() / 32; index < end; index += thread_count() / 32) {
         const u64 stream = index / row_halves;
         const u64 k = (index - stream * row_halves) * 32 + lane;
@@ -96,7 +96,7 @@ extern "C" __global__ void pack(const unsigned char* __restrict__ bits, u32* __r
     }
 }
 
-// The ones of each word.
+// Counts the ones of each word.
 extern "C" __global__ void popcount(const u64* __restrict__ words, u64* __restrict__ counts, u64 n_words) {
     for (u64 index = thread_index(); index < n_words; index += thread_count()) {
         counts[index] = (u64)__popcll(words[index]);
@@ -111,13 +111,13 @@ __device__ u32 ones_of_and(ulonglong2 a, ulonglong2 b) {
     return (u32)(__popcll(a.x & b.x) + __popcll(a.y & b.y));
 }
 
-// A block counts a tile of NEURONS by SAMPLES over part z of the words, and adds what it found to the counts. A word of weights
-// is read once for all samples of the tile, a word of inputs once for all neurons. The counts are zero before.
+// A block computes a tile of NEURONS by SAMPLES over part z of the words and adds its sums to the counts, which start at zero. A
+// weight word is loaded once for all samples of the tile, an input word once for all neurons.
 template <int NEURONS, int SAMPLES, typename Word>
 __device__ void multiply_accumulate(const Word* __restrict__ weights, const Word* __restrict__ inputs,
                                     u64* __restrict__ counts, u64 n_neurons, u64 n_samples, u64 n_words) {
     const u64 neuron = (u64)blockIdx.x * NEURONS, sample = (u64)blockIdx.y * SAMPLES;
-    // Tiles past the end read their last row again and drop the result.
+    // Rows past the end read the last row again; their sums are dropped.
     const Word* rows[NEURONS];
     const Word* columns[SAMPLES];
 #pragma unroll
@@ -130,7 +130,7 @@ __device__ void multiply_accumulate(const Word* __restrict__ weights, const Word
         const u64 row = sample + s < n_samples ? sample + s : n_samples - 1;
         columns[s] = inputs + row * n_words;
     }
-    // A thread's count is below 2^32: that would be 2^33 bytes of weights for each thread.
+    // 32 bits suffice: a thread would have to read 512 MiB of weights for one neuron to overflow them.
     u32 ones[NEURONS][SAMPLES] = {};
     const u64 step = (u64)blockDim.x * gridDim.z;
     for (u64 k = (u64)blockIdx.z * blockDim.x + threadIdx.x; k < n_words; k += step) {
@@ -151,7 +151,7 @@ __device__ void multiply_accumulate(const Word* __restrict__ weights, const Word
             }
         }
     }
-    // Sums of warps, then of the block. A block has at most 32 warps.
+    // Reduce over the warp, then over the block, which has at most 32 warps.
     __shared__ u64 sums[NEURONS * SAMPLES][32];
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
@@ -181,7 +181,7 @@ __device__ void multiply_accumulate(const Word* __restrict__ weights, const Word
     }
 }
 
-// One sample, or some: words, and pairs of words where rows are aligned to 16 bytes.
+// For one sample and for batches; the `_pairs` variants load 16 bytes at a time and need rows aligned to 16 bytes.
 #define MULTIPLY_ACCUMULATE(NAME, NEURONS, SAMPLES, WORD)                                                                  \
     extern "C" __global__ void NAME(const WORD* weights, const WORD* inputs, u64* counts, u64 n_neurons, u64 n_samples,    \
                                     u64 n_words) {                                                                         \

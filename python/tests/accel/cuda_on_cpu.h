@@ -1,4 +1,4 @@
-// Enough of CUDA C to run the raw kernels on the CPU: a thread for each thread of a block, the blocks one after the other.
+// The part of CUDA C that the raw kernels use, on the CPU: one thread per CUDA thread of a block, blocks one after the other.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #define __global__
 #define __device__ static
-// Blocks take turns, so what a block shares may be static.
+// Only one block runs at a time, so shared memory may be static.
 #define __shared__ static
 
 struct Dim3 {
@@ -31,7 +31,7 @@ struct Warp {
 static std::vector<Warp> warps;
 static pthread_barrier_t block_barrier;
 
-// Every lane leaves a value and sees those of all others.
+// Every lane stores a value, and `read` sees the values of all lanes.
 template <typename F>
 auto exchange(unsigned long long value, F read) {
     Warp& warp = warps[threadIdx.x / WARP];
@@ -47,7 +47,7 @@ void call(void (*kernel)(A...), void** arguments, std::index_sequence<I...>) {
     kernel(*static_cast<A*>(arguments[I])...);
 }
 
-// Returns the number of an argument that has not the size the kernel expects, or -1.
+// Returns the index of an argument whose size is not what the kernel expects, or -1.
 template <typename... A>
 int launch(void (*kernel)(A...), const unsigned* dims, void** arguments, const unsigned* sizes, unsigned n) {
     const std::size_t expected[] = {sizeof(A)...};

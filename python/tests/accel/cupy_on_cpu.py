@@ -103,12 +103,12 @@ def module(device: Any = device) -> types.ModuleType:
     cupy.ascontiguousarray = lambda array: device(np.ascontiguousarray(array))
     cupy.bitwise_and = lambda a, b: device(np.bitwise_and(a, b))
     cupy.where = lambda *arguments: device(np.where(*arguments))
-    # What is not written to shows.
+    # A fill pattern that makes unwritten elements visible.
     cupy.empty = lambda shape, dtype: device(np.full(shape, 0xA5, dtype))
     cupy.zeros = lambda shape, dtype: device(np.zeros(shape, dtype))
     cupy.cuda = types.SimpleNamespace(
         runtime=types.SimpleNamespace(getDeviceCount=lambda: 1, getDevice=lambda: 0),
-        # One processor: small problems are cut into several parts all the same.
+        # One multiprocessor still gives several parts for few tiles.
         Device=lambda number: types.SimpleNamespace(attributes={"MultiProcessorCount": 1}),
     )
     return cupy  # type: ignore[no-any-return]

@@ -60,7 +60,7 @@ def main(size: int) -> None:
             assert whole.shape == array.shape and whole.tolist() == array.tolist()
         else:
             assert whole.shape == (0, *array.shape[1:])
-    # Ranks may come back with more or less than they were given.
+    # Results may have other lengths than the shares.
     whole = driver.gather_results(np.full((driver.rank % 3, 2), driver.rank))
     assert not root or whole.tolist() == [[rank] * 2 for rank in range(size) for _ in range(rank % 3)]
     # Messages larger than one piece.
@@ -83,7 +83,7 @@ def main(size: int) -> None:
         raises(lambda: driver.gather_results(np.zeros(2, int if last else float)), ValueError, "local_results differ")
     driver.barrier()
     assert driver.gather_results(driver.scatter_workload([1, 2, 3] if root else None)).tolist() == [1, 2, 3] * root
-    # A message of the program's own is not taken for one of the driver's.
+    # The driver does not receive messages of the program.
     if size > 1 and root:
         request = driver.comm.isend("mine", dest=1, tag=0)
     share = driver.scatter_workload(np.arange(size) if root else None)

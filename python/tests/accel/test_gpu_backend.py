@@ -60,7 +60,7 @@ def test_packing(cupy_module: types.ModuleType) -> None:
 
 def test_counting(cupy_module: types.ModuleType) -> None:
     rng = np.random.default_rng(1)
-    # Words in pairs and not, tiles of neurons and samples full and not, words for several blocks.
+    # Even and odd numbers of words, full and partial tiles, several parts per tile.
     for n, m, samples, n_words in [(1, 1, 1, 1), (3, 5, 4, 2), (5, 6, 5, 1), (700, 3, 1, 1), (260, 5, 5, 2)]:
         w = rng.integers(0, 2**64, (m, n, n_words), np.uint64)
         x = rng.integers(0, 2**64, (samples, n, n_words), np.uint64)
@@ -71,7 +71,7 @@ def test_counting(cupy_module: types.ModuleType) -> None:
         assert (
             cupy_module.to_host(cupy_module.gpu_vec_mac(np.asfortranarray(w), x[:, ::-1][:, ::-1])).tolist() == expected
         )
-        # Rows that do not begin at 16 bytes.
+        # Rows that are not aligned to 16 bytes.
         shifted = np.empty(w.size + 1, np.uint64)[1:].reshape(w.shape)
         shifted[...] = w
         assert cupy_module.to_host(cupy_module.gpu_vec_mac(shifted, x)).tolist() == expected

@@ -111,14 +111,14 @@ def test_encoding_inside_jit() -> None:
     for seed, traced in [(7, jnp.uint32(7)), (2**40 + 3, jnp.array([3, 2**8], np.uint32)), (9, jnp.int32(9))]:
         expected = ns.encode(p, 100, seed, first_row=4)
         assert np.array_equal(j.to_host(encode(p, traced, jnp.uint32(4))), expected)
-    # Rows of a vmap are rows of their own only where they are told so.
+    # Under vmap the row must be given: each call sees a single row.
     rows = jax.vmap(lambda p, row: j.jax_encode(p, 100, 7, first_row=row))(p, jnp.arange(3))
     assert np.array_equal(j.to_host(rows), ns.encode(p, 100, 7))
-    # What cannot be refused is moved to the ends.
+    # Traced values cannot be refused: they are clipped.
     ends = j.to_host(jax.jit(lambda p: j.jax_encode(p, 3))(jnp.array([-1.0, 2.0, np.nan])))
     assert ends.tolist() == [[0], [7], [0]]
     assert j.to_host(j.jax_encode(jnp.array([0, 1]), 3)).tolist() == [[0], [7]]
-    # Known values of JAX's own types are the same as the host's.
+    # Concrete JAX arrays.
     assert np.array_equal(
         j.to_host(j.jax_encode(p, 100, jnp.int32(9), first_row=jnp.int32(4))), ns.encode(p, 100, 9, first_row=4)
     )
@@ -160,7 +160,7 @@ def test_dense_gradients_go_straight_through() -> None:
         found = gradient(through_streams, argnums=(0, 1))(x, w)
         for a, b in zip(found, jax.grad(in_floats, argnums=(0, 1))(x, w)):
             assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
-    # One sample; the ends of the interval learn, what lies outside does not; NaN shows.
+    # One sample. The gradient is one at the ends of the interval and zero outside; NaN propagates.
     one = jax.grad(lambda x: j.jax_dense(x, jnp.array([[0.25, 0.5, 0.75]]), 8).sum())
     assert jax.jit(one)(jnp.array([0.0, 1.0, 2.0])).tolist() == [0.25, 0.5, 0.0]
     with pytest.raises(ValueError, match="probability at index 2 is 2.0"):
@@ -263,7 +263,7 @@ def test_surrogate_loss(path: str) -> None:
     assert isinstance(before, float) and before == float(loss)
     for w, new, g in zip(weights, stepped, gradients):
         assert np.allclose(new, w - 0.25 * g, rtol=1e-4, atol=1e-6)
-    # The same inside jit, where the loss is not known yet.
+    # The same inside jit, where the loss is traced.
     inside, traced = jax.jit(
         lambda w: j.jax_surrogate_gradient_step(w, x, y, n_steps=12, lr=0.25, surrogate_path=path)
     )(weights)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 PROGRAM = pathlib.Path(__file__).with_name("mpi_program.py")
-# Open MPI refuses to run for root and on more ranks than cores unless told that it is meant.
+# Open MPI refuses to run as root and to oversubscribe cores unless told to.
 ALLOWED = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -31,7 +31,7 @@ def test_ranks(size: int) -> None:
     command = [mpirun, "-n", str(size), sys.executable, str(PROGRAM), str(size)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env={**os.environ, **ALLOWED})
     assert done.returncode == 0, done.stdout + done.stderr
-    # The launcher may put the words of two ranks on one line.
+    # The launcher may join the output of two ranks in one line.
     said = sorted(re.findall(r"rank \d of \d is done", done.stdout))
     assert said == [f"rank {rank} of {size} is done" for rank in range(size)]
 
@@ -73,14 +73,14 @@ def test_alone() -> None:
 
 
 def test_started_by_a_launcher_without_mpi4py() -> None:
-    # Every process would do all the work: that is said.
+    # Every process would do all the work, so there is a warning.
     done = alone(OMPI_COMM_WORLD_SIZE="4")
     assert done.stdout == "good\n"
     assert "started as one of several (OMPI_COMM_WORLD_SIZE=4) but runs alone, as rank 0 of 1" in done.stderr
 
 
 def test_shares_differ_by_at_most_one() -> None:
-    # The rule the ranks are compared with, NumPy's own, is the one that is promised.
+    # np.array_split, which the ranks are compared with, follows the documented rule.
     for n, size in [(10, 4), (3, 4), (0, 2), (8, 4)]:
         lengths = [len(part) for part in np.array_split(np.arange(n), size)]
         assert sum(lengths) == n and max(lengths) - min(lengths) <= 1 and lengths == sorted(lengths, reverse=True)

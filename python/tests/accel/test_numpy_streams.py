@@ -35,7 +35,7 @@ def test_philox() -> None:
 
 def test_streams() -> None:
     for (p, length, seed, unit, row, domain), words in answers("streams.kat", "encode"):
-        # The last element of a row of its own is the unit asked for.
+        # The last element of a row is the unit asked for.
         values = np.zeros(int(unit) + 1)
         values[-1] = float(p)
         streams = ns.encode(values[None], int(length), int(seed, 16), domain=ns.Domain(int(domain)), first_row=int(row))
@@ -87,7 +87,7 @@ def test_layers_are_the_engines(
 
 
 def test_long_and_many_streams() -> None:
-    # More than a block of elements, in words of one stream and in streams.
+    # More elements than a block holds: in one stream, and in many.
     long = 32 * (ns.ENCODE_BLOCK + 5) + 3
     assert np.array_equal(ns.encode([0.3, 0.9], long, 8), al.encode([0.3, 0.9], long, 8))
     p = np.random.default_rng(0).random((3, ns.ENCODE_BLOCK // 2 + 7))

@@ -14,7 +14,7 @@ import pytest
 from aleatron import accel
 from aleatron.accel import numpy_streams as ns
 
-# What continuous integration installs must run there: a backend that does not is not passed over.
+# Installed by continuous integration: these must run, a missing one is a failure.
 INSTALLED = ["numpy", "rust", "numba", "jax"] + ["gpu"] * bool(os.environ.get("SC_GPU_ADAPTER"))
 
 # n_inputs, n_neurons, length, samples (0: one sample without an axis), seed.
@@ -56,7 +56,6 @@ def test_forward(name: str, with_cupy: types.ModuleType) -> None:
         y = backend.sc_forward(weights, x, length=length, seed=seed)
         assert y.dtype == np.float64
         assert np.array_equal(y, plain(weights, x, length, seed)), case
-        # A row of a batch is drawn as that row: the batch cut in two would be another batch.
         assert np.array_equal(y, accel.sc_forward(weights, x, length=length, seed=seed, backend=backend))
     weights, x = case_of(*CASES[1])
     assert backend.sc_forward(weights, np.zeros((0, 3)), length=64).shape == (0, 2)

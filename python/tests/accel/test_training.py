@@ -22,7 +22,7 @@ def example(name: str) -> Any:
 @pytest.mark.parametrize("path", ["custom_vjp", "legacy_stop_gradient"])
 def test_a_spiking_network_learns_the_digits(path: str) -> None:
     spiking = example("train_spiking")
-    # Five seeds gave 93.3 to 95.0 % after as many epochs: 90 % is not a matter of luck.
+    # Five seeds gave 93.3 to 95.0 % after 20 epochs.
     weights = spiking.train(20, seed=0, path=path)
     assert [w.shape for w in weights] == [(128, 65), (10, 128)]
     assert spiking.accuracy(weights) > 90

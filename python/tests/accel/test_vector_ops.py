@@ -47,7 +47,7 @@ def test_shapes_of_unpacked_bits() -> None:
     assert v.unpack_bitstream(np.zeros((0, 2), np.uint64), 0).shape == (0, 0)
     assert v.unpack_bitstream(np.zeros((3, 0), np.uint64), 0).shape == (3, 0)
     assert v.unpack_bitstream(np.asfortranarray(np.repeat(rows, 2, axis=1)), 8).tolist() == [[1, 0, 1, 0], [1, 1, 1, 0]]
-    # Words of the other byte order are the same words.
+    # Big-endian words.
     assert v.unpack_bitstream(np.array([5], ">u8"), 3).tolist() == [1, 0, 1]
     assert v.pack_bitstream(np.zeros((3, 0))).shape == (3, 0)
 
