@@ -244,17 +244,20 @@ def _mac() -> Any:
         def counts(w: Any, x: Any) -> Any:
             return lax.population_count(w & x).astype(count_type).sum(axis=-1, dtype=count_type)
 
-        def sample_by_sample(w: Any, x: Any) -> Any:
-            return lax.map(lambda sample: counts(w, sample), x)
-
         n_words = math.prod(w.shape[1:])
         is_batch = x.ndim == w.ndim
         w = w.reshape(w.shape[0], n_words)
+        # On the CPU, XLA vectorises such sums inside a loop and not outside: five to nine times as fast.
         if not is_batch:
-            return counts(w, x.reshape(n_words))
+            x = x.reshape(n_words)
+            return lax.platform_dependent(w, x, cpu=lambda w, x: lax.map(lambda row: counts(row, x), w), default=counts)
         x = x.reshape(x.shape[0], n_words)
-        # XLA vectorises the row sums of a matrix on the CPU but not those of a batch of matrices, which took nine times as long.
-        return lax.platform_dependent(w, x, cpu=sample_by_sample, default=lambda w, x: counts(w, x[:, None]))
+        return lax.platform_dependent(
+            w,
+            x,
+            cpu=lambda w, x: lax.map(lambda sample: counts(w, sample), x),
+            default=lambda w, x: counts(w, x[:, None]),
+        )
 
     return jax.jit(mac, static_argnums=2)
 
