@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import enum
 import inspect
 import pathlib
 import re
@@ -15,7 +16,28 @@ from collections.abc import Iterator
 from typing import Any
 
 import aleatron as al
-from aleatron import compat
+from aleatron import accel, compat
+from aleatron.accel import (
+    backend,
+    gpu_backend,
+    jax_backend,
+    jit_kernels,
+    mpi_driver,
+    numpy_sequences,
+    numpy_streams,
+    vector_ops,
+)
+
+ACCELERATORS = [
+    backend,
+    vector_ops,
+    gpu_backend,
+    jax_backend,
+    jit_kernels,
+    mpi_driver,
+    numpy_streams,
+    numpy_sequences,
+]
 
 PAGE = pathlib.Path(__file__).with_name("api.md")
 
@@ -31,7 +53,9 @@ value, wrong types `TypeError`, what does not fit `MemoryError`, missing devices
 
 
 def signature(name: str, thing: Any) -> str:
-    """The signature without annotations, `self` and `cls`."""
+    """The signature without annotations, `self` and `cls`; the name alone for an enum."""
+    if inspect.isclass(thing) and issubclass(thing, enum.Enum):
+        return name
     parameters = inspect.signature(thing).parameters.values()
     kept = [p.replace(annotation=p.empty) for p in parameters if p.name not in {"self", "cls"}]
     return f"{name}{inspect.Signature(kept)}"
@@ -61,7 +85,7 @@ def markdown(docstring: str) -> str:
                 out.append(lines[i][4:])
                 i += 1
             out.append("```")
-        elif section in {"Parameters", "Returns", "Raises"} and line and not line.startswith(" "):
+        elif section in {"Parameters", "Returns", "Raises", "Attributes"} and line and not line.startswith(" "):
             names = ", ".join(f"`{name.strip()}`" for name in line.split(","))
             text = []
             while i + 1 < len(lines) and lines[i + 1].startswith("    "):
@@ -93,7 +117,8 @@ def members(cls: type) -> Iterator[str]:
 
 def entries(module: Any) -> Iterator[str]:
     """The documentation of every public name of a module."""
-    names = [name for name in module.__all__ if not name.startswith("__")]
+    # Constants are in the text of their module.
+    names = [name for name in module.__all__ if not name.startswith("__") and callable(getattr(module, name))]
     for name in sorted(names, key=lambda name: (not inspect.isclass(getattr(module, name)), name)):
         thing = getattr(module, name)
         if getattr(al, name, None) is thing and module is not al:
@@ -108,6 +133,9 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD, "# `aleatron`\n", markdown(al.__doc__ or "") + "\n", *entries(al)]
     parts += ["# `aleatron.compat`\n", markdown(compat.__doc__ or "") + "\n", *entries(compat)]
+    parts += ["# `aleatron.accel`\n", markdown(accel.__doc__ or "") + "\n"]
+    for module in ACCELERATORS:
+        parts += [f"# `{module.__name__}`\n", markdown(module.__doc__ or "") + "\n", *entries(module)]
     return "\n".join(parts)
 
 

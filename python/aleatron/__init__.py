@@ -14,44 +14,72 @@ products, so a layer is an AND and a count:
 - `Network`, `Layer`, `evaluate`: networks, and how accurate they are as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
   changes what it computes;
-- `aleatron.compat`: the names of `sc_neurocore_engine`.
+- `aleatron.compat`: the names of `sc_neurocore_engine`;
+- `aleatron.accel`: the same bits in NumPy, CuPy, JAX and Numba, and over MPI.
 """
 
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from aleatron._core import (
-    DenseLayer,
-    Evaluation,
-    FixedPointLif,
-    Network,
-    SparseLayer,
-    __version__,
-    _after_fork,
-    encode,
-    get_draw_memory,
-    get_num_threads,
-    lif_run,
-    lif_run_multi,
-    lif_run_varying,
-    pack,
-    set_draw_memory,
-    set_num_threads,
-    simd_tier,
-    unpack,
-)
-from aleatron._devices import Gpu, gpus
-from aleatron._network import Layer, evaluate, load_digits
-from aleatron._streams import (
-    and_,
-    decode,
-    hamming_distance,
-    mux,
-    not_,
-    or_,
-    popcount,
-    xnor,
-    xor,
-)
+try:
+    from aleatron._core import (
+        DenseLayer,
+        Evaluation,
+        FixedPointLif,
+        Network,
+        SparseLayer,
+        __version__,
+        _after_fork,
+        encode,
+        get_draw_memory,
+        get_num_threads,
+        lif_run,
+        lif_run_multi,
+        lif_run_varying,
+        pack,
+        set_draw_memory,
+        set_num_threads,
+        simd_tier,
+        unpack,
+    )
+except ImportError as _error:
+    # `aleatron.accel` runs on NumPy without the extension; everything else says what is missing when it is used.
+    _why_no_core: str | None = str(_error)
+else:
+    _why_no_core = None
+    from aleatron._devices import Gpu, gpus
+    from aleatron._network import Layer, evaluate, load_digits
+    from aleatron._streams import (
+        and_,
+        decode,
+        hamming_distance,
+        mux,
+        not_,
+        or_,
+        popcount,
+        xnor,
+        xor,
+    )
+
+    if hasattr(_os, "register_at_fork"):
+        _os.register_at_fork(after_in_child=_after_fork)
+
+if not _TYPE_CHECKING and _why_no_core is not None:
+    from importlib import metadata as _metadata
+
+    try:
+        __version__ = _metadata.version("aleatron")
+    except _metadata.PackageNotFoundError:
+        __version__ = "unknown"
+
+    def __getattr__(name: str) -> object:
+        if name in __all__ or name == "_core":
+            raise ImportError(
+                f"aleatron.{name} needs the compiled extension aleatron._core, which cannot be imported: {_why_no_core}. "
+                "Only aleatron.accel runs without it, on NumPy and what else it finds"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "DenseLayer",
@@ -86,6 +114,3 @@ __all__ = [
     "xnor",
     "xor",
 ]
-
-if hasattr(_os, "register_at_fork"):
-    _os.register_at_fork(after_in_child=_after_fork)

@@ -35,6 +35,8 @@ def as_float64(obj: object, name: str) -> npt.NDArray[np.float64]:
 
 def as_words(obj: object, name: str) -> npt.NDArray[np.uint64]:
     """Reads packed words: integers in [0, 2**64) of any type."""
+    if type(obj) is np.ndarray and obj.dtype == np.uint64 and obj.flags.c_contiguous and obj.flags.aligned:
+        return obj
     array = read(obj, name)
     if array.size == 0 and not isinstance(obj, np.ndarray):
         array = array.astype(np.uint64)
@@ -64,7 +66,7 @@ def as_bits(obj: object, name: str) -> npt.NDArray[np.uint8]:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold numbers or booleans, not {_described(obj, array)}")
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"{name} at index {_first(np.isnan(array))} is nan, neither zero nor one")
+        raise ValueError(f"{name} at index {first_index(np.isnan(array))} is nan, neither zero nor one")
     if array.dtype not in (np.uint8, np.bool_):
         array = array != 0
     array = np.require(array, requirements=["C", "A"])
@@ -103,11 +105,12 @@ def _check_range(array: Array, name: str, low: int, high: int) -> None:
     if info is None or info.max > high:
         wrong |= array > high
     if wrong.any():
-        index = _first(wrong)
+        index = first_index(wrong)
         place = f" at index {index}" if array.ndim else ""
         raise ValueError(f"{name}{place} is {array[index]}, not in [{low}, {high}]")
 
 
-def _first(wrong: Array) -> Any:
+def first_index(wrong: Array) -> Any:
+    """The index of the first true element: an integer, or a tuple for more than one axis."""
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
     return index[0] if len(index) == 1 else index

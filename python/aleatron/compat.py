@@ -18,7 +18,7 @@ import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ import numpy.typing as npt
 import aleatron as al
 from aleatron import set_num_threads, simd_tier
 from aleatron._arrays import as_words
+
+if TYPE_CHECKING:
+    from aleatron.accel.gpu_backend import GpuLayer
 
 __all__ = [
     "DenseLayer",
@@ -152,8 +155,8 @@ def _prepacked(packed: npt.ArrayLike, length: int) -> Words:
 class VectorizedSCLayer:
     """A dense layer that takes and returns arrays.
 
-    `seed` decides the weights: give layers different ones for different weights. `use_gpu` runs the layer on a GPU, or
-    warns and uses the CPU where there is none; the bits are the same.
+    `seed` decides the weights: give layers different ones for different weights. `use_gpu` runs the layer on a GPU, through CuPy
+    where it is installed, or warns and uses the CPU where there is none; the bits are the same.
 
     Examples
     --------
@@ -173,12 +176,23 @@ class VectorizedSCLayer:
     packed_weights: None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        self._engine = self._make_engine()
+        self._weights = np.array(self._engine.weights)
+
+    def _make_engine(self) -> al.DenseLayer | GpuLayer:
+        """The layer itself: with CuPy where it is there, on another GPU, or on the CPU."""
+        if self.use_gpu:
+            # Not before it is needed: it imports CuPy.
+            from aleatron.accel import gpu_backend, numpy_streams
+
+            if gpu_backend.HAS_CUPY:
+                weights = numpy_streams.random_weights(self.n_neurons, self.n_inputs, self.seed)
+                return gpu_backend.GpuLayer(weights, self.length, self.seed)
         gpu = self.use_gpu and GpuDenseLayer.is_gpu_available()
         if self.use_gpu and not gpu:
-            warnings.warn("there is no GPU: the layer runs on the CPU", UserWarning, stacklevel=3)
+            warnings.warn("there is no GPU: the layer runs on the CPU", UserWarning, stacklevel=4)
         device: Literal["cpu", "gpu"] = "gpu" if gpu else "cpu"
-        self._engine = al.DenseLayer(self.n_inputs, self.n_neurons, self.length, self.seed, device=device)
-        self._weights = np.array(self._engine.weights)
+        return al.DenseLayer(self.n_inputs, self.n_neurons, self.length, self.seed, device=device)
 
     @property
     def weights(self) -> Floats:

@@ -16,19 +16,40 @@ import nbformat
 import pytest
 
 import aleatron as al
-from aleatron import _arrays, _streams, compat
+from aleatron import _arrays, _streams, accel, compat
+from aleatron.accel import (
+    backend,
+    gpu_backend,
+    jax_backend,
+    jit_kernels,
+    mpi_driver,
+    numpy_sequences,
+    numpy_streams,
+    vector_ops,
+)
 
+ACCELERATORS = [
+    accel,
+    backend,
+    gpu_backend,
+    jax_backend,
+    jit_kernels,
+    mpi_driver,
+    numpy_sequences,
+    numpy_streams,
+    vector_ops,
+]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "python").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    for module in [al, compat, _arrays, _streams]:
+    for module in [al, compat, _arrays, _streams, *ACCELERATORS]:
         yield module.__name__, module.__doc__ or ""
         for name in getattr(module, "__all__", []):
             thing = getattr(module, name)
-            if isinstance(thing, str):
+            if not callable(thing):
                 continue
             yield f"{module.__name__}.{name}", thing.__doc__ or ""
             if inspect.isclass(thing):
@@ -53,6 +74,8 @@ def test_docstrings() -> None:
     # A class or function without an example is one nobody has tried.
     plain = {"aleatron.Gpu", "aleatron.get_draw_memory", "aleatron.get_num_threads", "aleatron.or_", "aleatron.xor"}
     public = {f"aleatron.{name}" for name in al.__all__ if not name.startswith("__")}
+    for module in ACCELERATORS:
+        public |= {f"{module.__name__}.{name}" for name in module.__all__ if callable(getattr(module, name))}
     assert {name for name in public if not found[name]} == plain
 
 

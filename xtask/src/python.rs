@@ -20,6 +20,7 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
     let run = |arguments: &[&str]| command(&python, arguments);
     let system = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     crate::system::install_python_environments(&system)?;
+    crate::system::install_accelerator_tools()?;
 
     Ok(vec![
         Step::new("Python environment", command(&system, &["-m", "venv", &environment])),

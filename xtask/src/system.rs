@@ -1,5 +1,5 @@
-//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU, and a
-//! Python that can make environments.
+//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU, a Python that
+//! can make environments, MPI, and a C++ compiler that runs CUDA kernels on the CPU.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,6 +38,22 @@ pub(crate) fn install_python_environments(python: &str) -> Result<(), String> {
             "{python} cannot make virtual environments: install Python 3.10 or newer with its venv module"
         )),
     }
+}
+
+/// Installs Open MPI and a C++ compiler with Debian's packages where they are missing and this user may: the tests of
+/// `aleatron.accel` start ranks with `mpirun` and run its CUDA kernels on the CPU.
+pub(crate) fn install_accelerator_tools() -> Result<(), String> {
+    let has_compiler = ["c++", "g++", "clang++"].into_iter().any(has_program);
+    let needed = [("openmpi-bin", has_program("mpirun")), ("g++", has_compiler)];
+    let missing: Vec<&str> =
+        needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !has_program("apt-get") {
+        return Err("the Python tests need MPI's `mpirun` and a C++ compiler: install them with your system's packages".into());
+    }
+    install(&missing)
 }
 
 /// Installs Debian packages.

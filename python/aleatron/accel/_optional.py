@@ -1,0 +1,37 @@
+"""Libraries that may not be installed, and what is made of them at first use."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Missing:
+    """A library that is not there: using any of its names raises an ImportError that says what to install."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            # The interpreter and tools probe any object for such names.
+            raise AttributeError(name)
+        raise ImportError(self._reason)
+
+
+def optional(name: str, extra: str) -> tuple[Any, str | None]:
+    """Imports a library, or returns a stand-in and the reason why it is not there."""
+    try:
+        return importlib.import_module(name), None
+    except ImportError as error:
+        reason = f"{error}; install aleatron[{extra}]"
+        return Missing(reason), reason
+
+
+def once(function: F) -> F:
+    """Keeps what a function returns for its arguments; a cache with the function's own type."""
+    return cast(F, functools.cache(function))
