@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use aleatron_core::conformance::{Backend, Case, DenseCase, SparseCase};
-use aleatron_core::{BitStream, DenseShape, Polarity, StreamAddress, Threshold};
+use aleatron_core::{BitStream, StreamAddress, StreamMatrix};
+use aleatron_device::GpuContext;
 
-use crate::context::GpuContext;
 use crate::dense::GpuDense;
 use crate::encode::encode;
 use crate::error::{Error, Result};
+use crate::gates;
 use crate::sparse::GpuSparse;
 
-/// A device as a backend of the suite: encoding, dense and sparse layers, and counts of two streams.
+/// A device as a backend of the suite: encoding, gates, counts of streams, dense and sparse layers.
 #[derive(Debug, Clone)]
 pub struct GpuBackend(pub Arc<GpuContext>);
 
@@ -20,16 +21,22 @@ impl Backend for GpuBackend {
 
     fn run(&self, case: &Case) -> Option<Result<Vec<u64>>> {
         let context = &self.0;
+        let words = |made: Result<StreamMatrix>| made.map(StreamMatrix::into_words);
         Some(match case {
             Case::Encode { thresholds, length, address } => {
-                encode(context, thresholds, thresholds.len(), *length, *address).map(|made| made.into_words())
+                words(encode(context, thresholds, thresholds.len(), *length, *address))
             }
-            Case::Popcount { a } => self.product(Polarity::Unipolar, a, None),
-            Case::AndPopcount { a, b } => self.product(Polarity::Unipolar, a, Some(b)),
-            // XNOR counts what is equal.
-            Case::Hamming { a, b } => self
-                .product(Polarity::Bipolar, a, Some(b))
-                .map(|equal| equal.into_iter().map(|n| a.length().bits() as u64 - n).collect()),
+            Case::Gate { gate, a, b } => {
+                with_two(a, b, |a, b| gates::gate(context, *gate, a, b).map(StreamMatrix::into_words))
+            }
+            Case::Not { a } => words(matrix(a).and_then(|a| gates::not(context, &a))),
+            Case::Mux { select, a, b } => {
+                let select = matrix(select);
+                with_two(a, b, |a, b| gates::mux(context, &select?, a, b).map(StreamMatrix::into_words))
+            }
+            Case::Popcount { a } => matrix(a).and_then(|a| gates::popcount(context, &a)),
+            Case::AndPopcount { a, b } => with_two(a, b, |a, b| gates::and_popcount(context, a, b)),
+            Case::Hamming { a, b } => with_two(a, b, |a, b| gates::hamming_distance(context, a, b)),
             Case::Dense(dense) => self.dense(dense),
             Case::Sparse(sparse) => self.sparse(sparse),
             _ => return None,
@@ -37,17 +44,20 @@ impl Backend for GpuBackend {
     }
 }
 
-impl GpuBackend {
-    /// A layer of one weight: `a`, over `b` or a stream of ones.
-    fn product(&self, polarity: Polarity, a: &BitStream, b: Option<&BitStream>) -> Result<Vec<u64>> {
-        let shape = DenseShape::new(1, 1, a.length(), polarity)?;
-        let layer = GpuDense::from_words(&self.0, shape, 1, a.words())?;
-        match b {
-            Some(b) => layer.counts_of_streams(b.words()),
-            None => layer.counts(&[Threshold::ONE], StreamAddress::input(0, 0, 0)),
-        }
-    }
+/// One stream as a matrix.
+fn matrix(stream: &BitStream) -> Result<StreamMatrix> {
+    Ok(StreamMatrix::from_words(stream.words().to_vec(), 1, stream.length())?)
+}
 
+fn with_two<T>(
+    a: &BitStream,
+    b: &BitStream,
+    run: impl FnOnce(&StreamMatrix, &StreamMatrix) -> Result<T>,
+) -> Result<T> {
+    run(&matrix(a)?, &matrix(b)?)
+}
+
+impl GpuBackend {
     fn dense(&self, case: &DenseCase) -> Result<Vec<u64>> {
         let weights = StreamAddress::weight(case.weight_seed, 0, 0).in_layer(case.layer);
         let inputs = StreamAddress::input(case.input_seed, 0, case.first_row).in_layer(case.layer);

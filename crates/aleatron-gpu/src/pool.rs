@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aleatron_core::{DenseShape, Quantity, StreamAddress, Threshold};
+use aleatron_core::{DenseShape, Quantity, StreamAddress, Threshold, memory};
+use aleatron_device::{
+    AdapterChoice, ContextOptions, Error as DeviceError, GpuContext, adapters, hardware_adapters,
+};
 
-use crate::adapter::{AdapterChoice, AdapterKind, adapters};
-use crate::context::{ContextOptions, GpuContext};
 use crate::dense::GpuDense;
 use crate::encode::check_address;
 use crate::error::{Error, Result};
@@ -30,23 +31,30 @@ impl GpuDevicePool {
     /// A pool of devices.
     ///
     /// # Errors
-    /// [`Error::NoAdapter`] without any.
+    /// [`DeviceError::NoAdapter`] without any.
     pub fn new(contexts: Vec<Arc<GpuContext>>) -> Result<Self> {
         if contexts.is_empty() {
             let found = adapters().iter().map(ToString::to_string).collect();
-            return Err(Error::NoAdapter { wanted: None, found });
+            return Err(DeviceError::NoAdapter { wanted: AdapterChoice::Strongest, found }.into());
         }
         Ok(Self { contexts })
     }
 
-    /// Every hardware adapter, each with its shared device.
+    /// Every hardware adapter, each with its shared device; equal cards are several.
     ///
     /// # Errors
-    /// [`Error::NoAdapter`] without any, or where one does not open.
+    /// [`DeviceError::NoAdapter`] without any, or where one does not open.
     pub fn hardware() -> Result<Self> {
-        let hardware = adapters().into_iter().filter(|info| info.kind > AdapterKind::Software);
-        let contexts = hardware.map(|info| GpuContext::get(&AdapterChoice::named(info.name)));
-        Self::new(contexts.collect::<Result<_>>()?)
+        Self::of(hardware_adapters().iter().map(|info| info.index))
+    }
+
+    /// The adapters at these places, each with its shared device.
+    ///
+    /// # Errors
+    /// As [`Self::hardware`].
+    pub fn of(indices: impl IntoIterator<Item = usize>) -> Result<Self> {
+        let contexts = indices.into_iter().map(|index| GpuContext::get(&AdapterChoice::Index(index)));
+        Self::new(contexts.collect::<Result<_, DeviceError>>()?)
     }
 
     /// `n` logical devices on one adapter.
@@ -54,7 +62,7 @@ impl GpuDevicePool {
     /// # Errors
     /// As [`GpuContext::open`].
     pub fn logical(choice: &AdapterChoice, n: usize, options: &ContextOptions) -> Result<Self> {
-        Self::new((0..n).map(|_| GpuContext::open(choice, options)).collect::<Result<_>>()?)
+        Self::new((0..n).map(|_| GpuContext::open(choice, options)).collect::<Result<_, DeviceError>>()?)
     }
 
     /// The devices.
@@ -106,7 +114,8 @@ impl GpuDevicePool {
         let row = shape.n_inputs();
         self.dense(shape, split, |context, part, neurons| {
             let weights = &weights[neurons.start * row..neurons.end * row];
-            let first = first.at_row(first.row + neurons.start as u32);
+            // The address was checked to name every neuron.
+            let first = first.at_row(first.row.wrapping_add(neurons.start as u32));
             GpuDense::from_thresholds(context, part, max_batch, weights, first)
         })
     }
@@ -180,15 +189,19 @@ impl PooledDense {
                     scope.spawn(move || layer.counts(inputs, first))
                 })
                 .collect();
-            let died = || Error::Internal { message: "a device's thread died".to_owned() };
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(died()))).collect()
+            let joined = threads
+                .into_iter()
+                .enumerate()
+                .map(|(device, thread)| thread.join().unwrap_or(Err(Error::Thread { device })));
+            joined.collect()
         });
         let answers = answers.into_iter().collect::<Result<Vec<_>>>()?;
         match self.split {
             Split::Samples => Ok(answers.concat()),
             Split::Neurons => {
                 let n_neurons = self.shape.n_neurons();
-                let mut counts = vec![0; n_samples * n_neurons];
+                let n_counts = n_samples as u128 * n_neurons as u128;
+                let mut counts: Vec<u64> = memory::zeros(n_counts, Quantity::Counts)?;
                 for ((neurons, _), answer) in self.parts.iter().zip(answers) {
                     let rows = counts.chunks_exact_mut(n_neurons).zip(answer.chunks_exact(neurons.len()));
                     rows.for_each(|(row, part)| row[neurons.clone()].copy_from_slice(part));

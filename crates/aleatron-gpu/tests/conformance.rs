@@ -4,14 +4,15 @@
 mod common;
 
 use aleatron_core::conformance::{Backend, Case, DenseCase, Operation, Reference, SparseCase, suite};
-use aleatron_core::{Connections, DenseShape, LayerIndex, Polarity, Threshold};
+use aleatron_core::gates::Gate;
+use aleatron_core::{BitStream, Connections, DenseShape, LayerIndex, Polarity, Threshold};
 use aleatron_gpu::GpuBackend;
-use common::{context, length, plain_context};
+use common::{both_contexts, every_context, length};
 use proptest::prelude::*;
 
 #[test]
 fn the_fixed_suite_passes() {
-    for context in [context(), plain_context(1 << 27)] {
+    for context in every_context() {
         let backend = GpuBackend(context);
         let mut ran = Vec::new();
         for case in suite::fixed().unwrap() {
@@ -20,7 +21,8 @@ fn the_fixed_suite_passes() {
                 ran.push(case.operation());
             }
         }
-        for operation in [Operation::Encode, Operation::Count, Operation::Dense, Operation::Sparse] {
+        use Operation::{Count, Dense, Encode, Gates, Sparse};
+        for operation in [Encode, Gates, Count, Dense, Sparse] {
             assert!(ran.contains(&operation), "{operation:?} did not run");
         }
     }
@@ -52,14 +54,44 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn streams()(bits in 1usize..400)(
+        a in prop::collection::vec(0u8..2, bits),
+        b in prop::collection::vec(0u8..2, bits),
+        select in prop::collection::vec(0u8..2, bits),
+    ) -> [BitStream; 3] {
+        [a, b, select].map(|bits| BitStream::from_bits(&bits).unwrap())
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn random_layers_equal_the_reference((dense, sparse) in layer()) {
-        let backend = GpuBackend(context());
         for case in [Case::Dense(dense), Case::Sparse(sparse)] {
-            prop_assert_eq!(backend.run(&case).unwrap().unwrap(), Reference.answer(&case));
+            let expected = Reference.answer(&case);
+            for context in both_contexts() {
+                prop_assert_eq!(&GpuBackend(context).run(&case).unwrap().unwrap(), &expected);
+            }
+        }
+    }
+
+    #[test]
+    fn random_gates_equal_the_reference([a, b, select] in streams()) {
+        let pair = || (a.clone(), b.clone());
+        let mut cases: Vec<Case> =
+            Gate::ALL.into_iter().map(|gate| Case::Gate { gate, a: pair().0, b: pair().1 }).collect();
+        cases.push(Case::Not { a: pair().0 });
+        cases.push(Case::Mux { select, a: pair().0, b: pair().1 });
+        cases.push(Case::Popcount { a: pair().0 });
+        cases.push(Case::AndPopcount { a: pair().0, b: pair().1 });
+        cases.push(Case::Hamming { a: pair().0, b: pair().1 });
+        for context in both_contexts() {
+            let backend = GpuBackend(context);
+            for case in &cases {
+                prop_assert_eq!(backend.run(case).unwrap().unwrap(), Reference.answer(case), "{:?}", case);
+            }
         }
     }
 }

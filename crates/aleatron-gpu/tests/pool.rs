@@ -4,8 +4,10 @@
 mod common;
 
 use aleatron_core::{DenseShape, Polarity, StreamAddress};
-use aleatron_gpu::{ContextOptions, Error, GpuDense, GpuDevicePool, Split};
+use aleatron_gpu::device::Error as DeviceError;
+use aleatron_gpu::{ContextOptions, Error, GpuDense, GpuDevicePool, Split, adapter};
 use common::{Draw, choice, context, length};
+use std::sync::Arc;
 
 #[test]
 fn counts_do_not_depend_on_the_split() {
@@ -33,7 +35,8 @@ fn counts_do_not_depend_on_the_split() {
 
 #[test]
 fn a_failing_device_and_bad_requests_are_errors() {
-    assert!(matches!(GpuDevicePool::new(vec![]), Err(Error::NoAdapter { .. })));
+    let none = GpuDevicePool::new(vec![]);
+    assert!(matches!(none, Err(Error::Device(DeviceError::NoAdapter { .. }))));
     let pool = GpuDevicePool::logical(&choice(), 2, &ContextOptions::default()).unwrap();
     let shape = DenseShape::new(2, 4, length(8), Polarity::Unipolar).unwrap();
     assert!(matches!(pool.dense_from_words(shape, Split::Neurons, 1, &[0; 7]), Err(Error::Core(_))));
@@ -42,5 +45,14 @@ fn a_failing_device_and_bad_requests_are_errors() {
     assert!(matches!(layer.counts(&draw.thresholds(3), StreamAddress::input(0, 0, 0)), Err(Error::Core(_))));
     pool.contexts()[1].destroy();
     let lost = layer.counts(&draw.thresholds(4), StreamAddress::input(0, 0, 0));
-    assert!(matches!(lost, Err(Error::DeviceLost { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(Error::Device(DeviceError::DeviceLost { .. }))), "{lost:?}");
+}
+
+#[test]
+fn devices_are_taken_by_their_place() {
+    let index = adapter::find(&choice()).unwrap().index;
+    // One place twice is one device twice: they are told apart by place, and this is one.
+    let pool = GpuDevicePool::of([index, index]).unwrap();
+    assert!(pool.contexts().iter().all(|device| Arc::ptr_eq(device, &context())));
+    assert!(matches!(GpuDevicePool::of([usize::MAX]), Err(Error::Device(DeviceError::NoAdapter { .. }))));
 }

@@ -13,9 +13,10 @@ pub(crate) fn exception(error: aleatron::Error, shape: &[usize]) -> PyErr {
         aleatron::Error::Core(error) => core_exception(error, shape),
         aleatron::Error::UnknownDevice { .. } => PyValueError::new_err(error.to_string()),
         #[cfg(feature = "gpu")]
-        aleatron::Error::Gpu(aleatron::gpu::Error::OutOfMemory { .. }) => {
-            PyMemoryError::new_err(error.to_string())
-        }
+        aleatron::Error::Gpu(aleatron::gpu::Error::Device(
+            aleatron::gpu::device::Error::OutOfMemory { .. }
+            | aleatron::gpu::device::Error::HostMemory { .. },
+        )) => PyMemoryError::new_err(error.to_string()),
         aleatron::Error::Network(NetworkError::Layer { ref source, .. }) => {
             // The kind of exception is that of the cause, the text that of the whole.
             let text = error.to_string();

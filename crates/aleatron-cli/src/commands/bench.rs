@@ -90,7 +90,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 #[cfg(feature = "gpu")]
 fn gpu(options: &GpuOptions) -> Outcome {
     use aleatron::core::{Quantity, StreamAddress, threshold::thresholds};
-    use aleatron::gpu::{AdapterChoice, Bandwidth, GpuContext, GpuDense, Profiler};
+    use aleatron::gpu::{
+        AdapterChoice, Bandwidth, CountOptions, GpuContext, GpuDense, Inputs, Profiler, ThresholdSource,
+    };
     use aleatron::{Device, DeviceLayer, GpuDenseLayer};
 
     let choice = AdapterChoice::from_env();
@@ -114,7 +116,9 @@ fn gpu(options: &GpuOptions) -> Outcome {
             for _ in 0..3 {
                 // The last of these counts: the first ones warm up.
                 profiler.reset();
-                device.counts_profiled(&inputs, StreamAddress::input(SEED, 0, 0), Some(&mut profiler))?;
+                let (source, first) = (ThresholdSource::Slice(&inputs), StreamAddress::input(SEED, 0, 0));
+                let options = CountOptions::profiled(&mut profiler);
+                device.counts_with(Inputs::Thresholds { source, first }, options)?;
             }
             row.profile = Some(profiler.table(bandwidth));
         }

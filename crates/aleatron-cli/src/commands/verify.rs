@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     for adapter in aleatron::gpu::adapters() {
         use aleatron::gpu::{AdapterChoice, GpuBackend, GpuContext};
         let name = format!("gpu {} ({})", adapter.name, adapter.backend);
-        match GpuContext::get(&AdapterChoice::named(&adapter.name)) {
+        match GpuContext::get(&AdapterChoice::Index(adapter.index)) {
             Ok(context) => reports.push(check(&name, &GpuBackend(context), &cases, &expected)),
             Err(error) => reports.push(Report::unopened(name, error.to_string())),
         }

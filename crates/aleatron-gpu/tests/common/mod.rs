@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use aleatron_core::philox::philox4x32;
 use aleatron_core::{Length, Threshold};
-use aleatron_gpu::{AdapterChoice, Capabilities, ContextOptions, GpuContext};
+use aleatron_gpu::{AdapterChoice, Capabilities, Checks, ContextOptions, GpuContext};
 
-/// The adapter `SC_GPU_ADAPTER` names, else Mesa's software one. No adapter is a failure: these tests must run.
+/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -33,6 +33,17 @@ pub fn plain_context(bytes: u64) -> Arc<GpuContext> {
         max_binding_bytes: Some(bytes),
         ..ContextOptions::default()
     })
+}
+
+/// The shared device, and one that checks every kernel at run time: kernels without checks must give the same on both.
+pub fn both_contexts() -> [Arc<GpuContext>; 2] {
+    let checked = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };
+    [context(), own_context(&checked)]
+}
+
+/// Every kind of device: as it is, checking every kernel, and without optional abilities.
+pub fn every_context() -> Vec<Arc<GpuContext>> {
+    both_contexts().into_iter().chain([plain_context(1 << 27)]).collect()
 }
 
 /// A sequence of random words.

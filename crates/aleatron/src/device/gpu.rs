@@ -215,3 +215,9 @@ impl From<aleatron_gpu::Error> for Error {
         }
     }
 }
+
+impl From<aleatron_gpu::device::Error> for Error {
+    fn from(error: aleatron_gpu::device::Error) -> Self {
+        Self::Gpu(error.into())
+    }
+}

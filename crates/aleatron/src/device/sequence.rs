@@ -27,7 +27,10 @@ impl Weights {
     fn upload(shape: DenseShape, pairing: &Pairing, thresholds: &[u64], counting: Counting) -> Result<Self> {
         let context = GpuContext::get(&AdapterChoice::from_env())?;
         Ok(match counting {
-            Counting::Tables => Self::Tables(GpuTabled::new(&context, shape, pairing, thresholds)?),
+            Counting::Tables => {
+                let max_batch = super::DEFAULT_MAX_BATCH;
+                Self::Tables(GpuTabled::new(&context, shape, max_batch, pairing, thresholds)?)
+            }
             Counting::Bits => {
                 let streams = pairing.encode_weights(thresholds, shape.n_inputs(), shape.length())?;
                 Self::Bits(GpuDense::from_words(&context, shape, super::DEFAULT_MAX_BATCH, streams.words())?)
