@@ -40,7 +40,10 @@ pub struct Profiler {
     queries: wgpu::QuerySet,
     resolved: wgpu::Buffer,
     staging: HostBuffer<u64>,
+    /// The dispatches recorded since the last collection.
     pending: Vec<(Cow<'static, str>, u64)>,
+    /// As many of them as were submitted.
+    submitted: usize,
     rows: Vec<ProfileRow>,
 }
 
@@ -76,13 +79,19 @@ impl Profiler {
         })?;
         let staging = HostBuffer::readback(context, 2 * CAPACITY as usize)?;
         let context = Arc::clone(context);
-        Ok(Self { context, queries, resolved, staging, pending: Vec::new(), rows: Vec::new() })
+        let (pending, rows) = (Vec::new(), Vec::new());
+        Ok(Self { context, queries, resolved, staging, pending, submitted: 0, rows })
     }
 
     /// The device it times.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
+    }
+
+    /// Forgets the dispatches of a recording that was dropped.
+    pub(crate) fn begin(&mut self) {
+        self.pending.truncate(self.submitted);
     }
 
     /// The timestamps of the next pass.
@@ -103,7 +112,8 @@ impl Profiler {
         })
     }
 
-    pub(crate) fn resolve(&self, encoder: &mut wgpu::CommandEncoder) {
+    pub(crate) fn resolve(&mut self, encoder: &mut wgpu::CommandEncoder) {
+        self.submitted = self.pending.len();
         let n = 2 * self.pending.len() as u32;
         if n > 0 {
             let staging = self.staging.view();
@@ -117,11 +127,13 @@ impl Profiler {
     /// # Errors
     /// What the device reports.
     pub fn collect(&mut self) -> Result<()> {
-        if self.pending.is_empty() {
+        self.begin();
+        self.submitted = 0;
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
             return Ok(());
         }
         let period = f64::from(self.context.queue.get_timestamp_period());
-        let pending = std::mem::take(&mut self.pending);
         self.staging.map()?;
         let stamps = self.staging.read(2 * pending.len());
         self.staging.unmap();

@@ -39,11 +39,14 @@ impl GpuContext {
     ///
     /// # Errors
     /// [`Error::DeviceLost`] where the device is gone, [`Error::Foreign`] for a profiler of another device.
-    pub fn recorder<'a>(self: &Arc<Self>, profiler: Option<&'a mut Profiler>) -> Result<Recorder<'a>> {
+    pub fn recorder<'a>(self: &Arc<Self>, mut profiler: Option<&'a mut Profiler>) -> Result<Recorder<'a>> {
         self.check()?;
         if let Some(owner) = profiler.as_ref().map(|p| p.context().id()).filter(|&id| id != self.id()) {
             let [owner, user] = [owner, self.id()].map(Owner::Context);
             return Err(Error::Foreign { what: "profiler", owner, user });
+        }
+        if let Some(profiler) = profiler.as_deref_mut() {
+            profiler.begin();
         }
         let encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         Ok(Recorder {

@@ -36,6 +36,26 @@ fn kernels_are_timed_by_name() {
 }
 
 #[test]
+fn dropped_recordings_are_not_timed() {
+    let context = context();
+    let (a, b) = (context.upload(&[1f32]).unwrap(), context.buffer::<f32>(1).unwrap());
+    let bound = context.bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()]).unwrap();
+    let mut profiler = Profiler::new(&context).unwrap();
+    for submitted in [false, true, false] {
+        let mut recorder = context.recorder(Some(&mut profiler)).unwrap();
+        recorder.dispatch(&bound, &2f32, [1, 1, 1], 10).unwrap();
+        if submitted {
+            recorder.submit().unwrap();
+        }
+    }
+    profiler.collect().unwrap();
+    let rows: Vec<_> = profiler.rows().iter().map(|row| (row.calls, row.bytes)).collect();
+    assert_eq!(rows, [(1, 10)]);
+    profiler.collect().unwrap();
+    assert_eq!(profiler.rows().len(), 1);
+}
+
+#[test]
 fn more_dispatches_than_are_timed_still_run() {
     let context = context();
     let counter = context.upload(&[0f32]).unwrap();
