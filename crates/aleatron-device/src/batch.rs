@@ -2,7 +2,7 @@
 //!
 //! A [`GpuCommandBatch`] records uploads, kernels, copies and reads over typed handles and sends them to the device at
 //! once. A handle of another batch, one that was submitted before included, and a buffer of another device are refused
-//! when they are used, not when the device trips over them.
+//! when they are used.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl<'a> GpuCommandBatch<'a> {
         BatchBuffer { id, len, element: PhantomData }
     }
 
-    /// Who a handle belongs to.
+    /// Checks that a handle belongs to this batch.
     fn check(&self, id: BufferId) -> Result<()> {
         if id.batch == self.id {
             return Ok(());
@@ -144,7 +144,7 @@ impl<'a> GpuCommandBatch<'a> {
         Ok(self.add(&buffer))
     }
 
-    /// A buffer of `len` elements, whose contents are whatever was there before.
+    /// A buffer of `len` elements with unspecified contents.
     ///
     /// # Errors
     /// As [`GpuContext::buffer`].
@@ -205,8 +205,7 @@ impl<'a> GpuCommandBatch<'a> {
         self.recorder.dispatch(&bound, params, grid, bytes)
     }
 
-    /// Has a buffer's contents copied to the host after the operations recorded so far; they are on their way once the batch
-    /// is submitted.
+    /// Records a read of a buffer, after the operations recorded so far. The result is in flight once the batch is submitted.
     ///
     /// # Errors
     /// [`Error::Foreign`] for a handle of another batch, or what the device reports.
@@ -215,7 +214,7 @@ impl<'a> GpuCommandBatch<'a> {
         self.recorder.read(self.slots[buffer.id.index].view())
     }
 
-    /// Sends everything to the device, without waiting for it. Its handles are of no use afterwards.
+    /// Sends everything to the device, without waiting for it. Its handles are refused afterwards.
     ///
     /// # Errors
     /// What is wrong with the commands, or what the device has reported.

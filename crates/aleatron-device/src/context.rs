@@ -1,9 +1,9 @@
 //! A device, opened once per adapter and shared.
 //!
 //! [`GpuContext::get`] hands out the shared context of an adapter and opens a new device where the last one was
-//! lost; [`GpuContext::open`] opens another logical device on the same adapter. Driver errors arrive here and
-//! leave as [`Error`]s: by error scopes around what creates and submits, by the device's handler
-//! for everything else ([`GpuContext::check`]). Waiting is in [`wait`](crate::wait), memory in [`buffer`](crate::buffer).
+//! lost; [`GpuContext::open`] opens another logical device on the same adapter. Driver errors become [`Error`]s here: error scopes
+//! surround what creates objects and submits commands, and a handler collects all other errors for
+//! [`GpuContext::check`]. Waiting is in [`wait`](crate::wait), memory in [`buffer`](crate::buffer).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,11 +26,11 @@ pub enum Checks {
     /// Those that do not declare [`BoundsChecks::Removed`](crate::BoundsChecks::Removed).
     #[default]
     AsDeclared,
-    /// All of them: to find out whether one that declares it keeps its promise.
+    /// All of them: to compare results with those of kernels without checks.
     Always,
 }
 
-/// How to open a device, where not as the adapter offers.
+/// How to open a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextOptions {
     /// Abilities to use where the adapter has them.
@@ -41,10 +41,10 @@ pub struct ContextOptions {
     pub max_binding_bytes: Option<u64>,
     /// The workgroups of a dispatch in one dimension, where fewer than the adapter offers.
     pub max_workgroups: Option<u32>,
-    /// The bytes of unused buffers kept for reuse; what is given back past them is freed.
+    /// The bytes of dropped buffers kept for reuse; past this limit they are freed.
     pub pool_bytes: u64,
-    /// How long to ask the device again and again before sleeping until it is done: waking up costs more than a
-    /// small kernel takes. `None` is right for the adapter.
+    /// How long a wait spins before it sleeps: waking up takes longer than a small kernel. `None` for 200 us, and for none on
+    /// software adapters.
     pub spin: Option<Duration>,
 }
 

@@ -1,7 +1,8 @@
 //! Kernels: compute shaders, and the values of their override constants.
 //!
 //! A [`Kernel`] is a value: one of an enum, or one that holds what its source is generated from, such as the
-//! expression of a fused elementwise operation. Equal kernels with equal constants are one pipeline, which is compiled on first use.
+//! expression of a fused elementwise operation. Equal kernels with equal constants share one pipeline, which is compiled on first
+//! use.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -23,17 +24,17 @@ pub enum BoundsChecks {
     /// Indices are clamped, loops counted and divisors tested at run time.
     #[default]
     Kept,
-    /// Nothing is checked at run time. To declare this is a promise like that of an `unsafe` block: for every launch, every index is
-    /// inside its binding or array, every loop ends, and no divisor is zero. Write down why beside the kernel, and have the
-    /// host check the sizes this rests on before each launch.
+    /// Nothing is checked at run time. Declaring this is a promise like an `unsafe` block: in every launch, every index is
+    /// inside its binding or array, every loop ends, and no divisor is zero. Anything else is undefined behaviour on the device.
+    /// Write the argument beside the kernel, and let the host check the sizes it rests on before each launch.
     Removed,
 }
 
 /// A compute shader with the entry point `main`, its buffers at `@group(0) @binding(0)`, `@binding(1)`, … and its
 /// parameters in `var<immediate>`.
 ///
-/// The value is the key under which pipelines are kept: kernels that compare equal must have one source, and those with
-/// different sources must differ.
+/// The value is the key under which pipelines are cached: equal kernels must have equal sources, and kernels with different
+/// sources must not be equal. Workgroup memory is not zeroed when a kernel starts.
 ///
 /// ```
 /// use std::borrow::Cow;

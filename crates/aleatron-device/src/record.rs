@@ -12,10 +12,10 @@ use crate::pipeline::Bound;
 use crate::profile::Profiler;
 use crate::wait::Submission;
 
-/// Commands on their way to a device. Consecutive dispatches share one compute pass, which is what small kernels
-/// can afford; a profiled recording gives each its own. Every command sees what those before it wrote.
+/// Records commands for one submission. Every command sees what those before it wrote. Consecutive dispatches share one
+/// compute pass, since passes cost time; in a profiled recording each has its own.
 ///
-/// Nothing is sent before [`Self::submit`], which does not wait: a step of many kernels with a
+/// Nothing reaches the device before [`Self::submit`], which does not wait. A step of many kernels with a
 /// [`read`](Self::read) at its end is one submission.
 pub struct Recorder<'a> {
     context: Arc<GpuContext>,
@@ -23,7 +23,7 @@ pub struct Recorder<'a> {
     encoder: wgpu::CommandEncoder,
     profiler: Option<&'a mut Profiler>,
     reads: Reads,
-    /// Memory the commands use, which nobody else may get before they are submitted.
+    /// Memory that must not be reused before the commands are submitted.
     used: Vec<Arc<RawBuffer>>,
     bound: Vec<Bound>,
 }
@@ -142,7 +142,7 @@ impl Recorder<'_> {
         }
         context.writes_pending.store(false, Ordering::Release);
         let index = context.scoped(|_| context.queue.submit([encoder.finish()]))?;
-        // From here on the order of submissions protects the memory.
+        // Whoever reuses the memory now submits later.
         drop((used, bound));
         for read in reads.0.drain(..) {
             read.submitted(index.clone());
@@ -151,7 +151,7 @@ impl Recorder<'_> {
     }
 }
 
-/// The reads of a recording. Those left when it is dropped will never be answered.
+/// The reads of a recording. Those left when it is dropped fail.
 #[derive(Default)]
 struct Reads(Vec<Arc<ReadSlot>>);
 

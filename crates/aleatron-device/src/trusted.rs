@@ -1,9 +1,9 @@
 //! The unsafe code of this crate, all of it: two calls in which wgpu trusts its caller.
 //!
 //! **Unchecked modules.** wgpu guards every index, every loop and every division of a shader unless the module is made with
-//! `create_shader_module_trusted`. The guards are what an indexed accumulator pays for with its registers: a matrix
-//! product can be slower by an order of magnitude with them. A kernel gets a module without them where it declares
-//! [`BoundsChecks::Removed`], which is a promise of whoever wrote it, for every launch:
+//! `create_shader_module_trusted`. With the guards, a local array that is indexed in a loop lives in memory instead of registers,
+//! and a matrix product can be slower by an order of magnitude. A kernel gets a module without them where it declares
+//! [`BoundsChecks::Removed`], which is a promise of its author, for every launch:
 //!
 //! - every index into a binding, into workgroup memory and into a local array is inside it;
 //! - every loop ends;
@@ -13,9 +13,9 @@
 //! both kinds of module on the same inputs. [`Checks::Always`](crate::Checks::Always) keeps the guards for every kernel of a
 //! context.
 //!
-//! **Experimental features.** wgpu hands out cooperative matrices to those who accept that its own support for them may still have
-//! faults. Nothing but a shader that begins with `enable wgpu_cooperative_matrix;` can reach that support, so a device with
-//! the feature on is as safe as one without for all other kernels.
+//! **Experimental features.** wgpu offers cooperative matrices to callers who accept that its support for them may still be
+//! unsound. Only a shader that begins with `enable wgpu_cooperative_matrix;` reaches that support, so enabling the feature on a
+//! device changes nothing for all other kernels.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;

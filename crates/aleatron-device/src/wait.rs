@@ -1,14 +1,16 @@
 //! Submissions, and the ways to wait for them.
 //!
-//! [`Recorder::submit`](crate::Recorder::submit) returns at once with a [`Submission`], and a
-//! [`PendingRead`](crate::PendingRead) is on its way back meanwhile. Both can be
+//! [`Recorder::submit`](crate::Recorder::submit) does not wait; it returns a [`Submission`], and reads come as a
+//! [`PendingRead`](crate::PendingRead). Both can be
 //!
-//! - **waited for**, which asks again and again for a moment and then sleeps ([`Submission::wait`],
-//!   [`GpuContext::finish`] for everything);
-//! - **asked** whether they are done, without waiting ([`Submission::is_done`]);
-//! - **awaited** in an application's own executor ([`Submission::done`]). wgpu tells nobody that work is done unless somebody
-//!   polls it, so the first future that has to wait starts a thread of the context, which waits in place of the futures, one
-//!   after the other, and ends with the context. An event loop that calls [`GpuContext::poll`] may find reads ready sooner.
+//! - **waited for**: [`Submission::wait`], [`PendingRead::wait`](crate::PendingRead::wait), or [`GpuContext::finish`] for all
+//!   submissions. Waiting spins for a moment ([`ContextOptions::spin`](crate::ContextOptions::spin)) and then sleeps;
+//! - **polled**: [`Submission::is_done`], [`PendingRead::is_ready`](crate::PendingRead::is_ready);
+//! - **awaited** in an application's own executor: [`Submission::done`], and a `PendingRead` is a future itself.
+//!
+//! wgpu runs callbacks only while some thread polls the device. So that a future is woken although nobody does, the first one
+//! that is pending starts a helper thread of the context, which blocks on the submissions of pending futures in the order they
+//! were first polled. The thread ends with the context. An event loop may call [`GpuContext::poll`] in addition.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,24 +25,24 @@ use crate::context::{GpuContext, lock};
 use crate::error::{DriverError, Error, Result};
 use crate::health::Health;
 
-/// How long a device that has finished may take to say so.
+/// How long after a submission is done its callbacks may take to run.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// What asking a device found.
+/// The result of polling a device.
 #[derive(Debug, PartialEq)]
 enum Polled {
-    /// What was asked about is done.
+    /// The submission, or all of them, are done.
     Done,
-    /// It is not.
+    /// They are not.
     NotYet,
-    /// The device did not survive.
+    /// The device was lost.
     Lost,
-    /// It cannot be asked.
+    /// The device cannot be polled.
     Failed(DriverError),
 }
 
 fn poll_device(device: &wgpu::Device, health: &Health, poll: wgpu::PollType) -> Polled {
-    // A device that fails while it is waited for makes `poll` panic: wgpu has no other way to say so.
+    // wgpu panics where the device fails during a poll.
     match catch_unwind(AssertUnwindSafe(|| device.poll(poll))) {
         Ok(Ok(status)) if status.is_queue_empty() || status.wait_finished() => Polled::Done,
         Ok(Ok(_) | Err(wgpu::PollError::Timeout)) => Polled::NotYet,
@@ -52,11 +54,11 @@ fn poll_device(device: &wgpu::Device, health: &Health, poll: wgpu::PollType) -> 
     }
 }
 
-/// A state that a callback of the device changes, and who is to be told.
+/// A status that a callback of the device sets, and the task to wake when it does.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     status: AtomicU8,
-    /// Whether the thread that waited for it could not.
+    /// Whether the helper thread could not wait for it.
     failed: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -87,26 +89,26 @@ impl Signal {
         }
     }
 
-    pub(crate) fn tell(&self, waker: &Waker) {
+    pub(crate) fn register(&self, waker: &Waker) {
         *lock(&self.waker) = Some(waker.clone());
     }
 }
 
-/// What the thread of a context is to wait for.
+/// What the helper thread of a context waits for.
 #[derive(Debug)]
 pub(crate) enum Watch {
-    /// Everything submitted, so that wgpu frees what it has held for it.
+    /// All submissions, so that wgpu frees the memory they held.
     Everything,
-    /// A submission; the signal is then [`FINISHED`].
+    /// A submission; then the signal is set to [`FINISHED`].
     Submission(wgpu::SubmissionIndex, Arc<Signal>),
-    /// A mapping, after a submission where one is known. A callback changes the signal.
-    Mapping(Option<wgpu::SubmissionIndex>, Arc<Signal>),
+    /// A submission; the signal is set by the callback of a mapping that follows it.
+    Mapping(wgpu::SubmissionIndex, Arc<Signal>),
 }
 
-/// The thread that polls a device for those who do not.
+/// The helper thread of a context: polls the device when no other thread does.
 #[derive(Debug, Default)]
 pub(crate) struct Watcher {
-    /// `None` inside where no thread could be started.
+    /// Empty before the first use; `None` where no thread could be started.
     sender: OnceLock<Option<Sender<Watch>>>,
 }
 
@@ -115,8 +117,7 @@ impl Watcher {
         while let Ok(watch) = watches.recv() {
             let submission_index = match &watch {
                 Watch::Everything => None,
-                Watch::Submission(index, _) => Some(index.clone()),
-                Watch::Mapping(index, _) => index.clone(),
+                Watch::Submission(index, _) | Watch::Mapping(index, _) => Some(index.clone()),
             };
             let polled =
                 poll_device(device, health, wgpu::PollType::Wait { submission_index, timeout: None });
@@ -131,7 +132,7 @@ impl Watcher {
 }
 
 impl GpuContext {
-    /// Has the thread of this context wait; `false` where there is no thread.
+    /// Hands a wait to the helper thread; `false` where there is none.
     pub(crate) fn watch(&self, watch: Watch) -> bool {
         let start = || {
             let (sender, watches) = channel();
@@ -143,7 +144,7 @@ impl GpuContext {
         sender.is_some_and(|sender| sender.send(watch).is_ok())
     }
 
-    /// Asks the device; `true` where what was asked about is done.
+    /// Polls the device; `true` where the submission, or all of them, are done.
     pub(crate) fn poll_as(&self, poll: wgpu::PollType) -> Result<bool> {
         match poll_device(&self.device, &self.health, poll) {
             Polled::Done => Ok(true),
@@ -156,9 +157,8 @@ impl GpuContext {
         }
     }
 
-    /// Lets the device report what it has finished, without waiting: reads become ready, futures are woken and freed memory is
-    /// given back. `true` where nothing that was submitted is left to do. Nobody has to call this; an event
-    /// loop may.
+    /// Processes what the device has finished, without waiting: reads become ready, futures are woken and freed memory is
+    /// given back. Returns `true` where all submissions are done. Optional: waiting and the helper thread poll by themselves.
     ///
     /// # Errors
     /// What the device has reported.
@@ -177,15 +177,14 @@ impl GpuContext {
         self.check()
     }
 
-    /// Sends what was written and waits for the next submission to carry it.
+    /// Submits pending writes, which wgpu otherwise holds back until the next submission.
     pub(crate) fn flush(&self) {
         if self.writes_pending.swap(false, Ordering::AcqRel) {
             self.queue.submit([]);
         }
     }
 
-    /// Waits until `done`, which a callback of the device sets once `submission` is done; without one, everything is waited
-    /// for.
+    /// Waits until `done`, which a callback sets once `submission` is done; without one, once all submissions are.
     pub(crate) fn wait_until(
         &self,
         submission: Option<&wgpu::SubmissionIndex>,
@@ -196,8 +195,8 @@ impl GpuContext {
             self.poll_as(wgpu::PollType::Poll)?;
             std::hint::spin_loop();
         }
-        // All submitted work may be done before `done` is set: the thread whose poll saw it finish runs the callbacks of all
-        // threads, and may not have come to ours yet.
+        // The submission may be done before `done` is set: the thread whose poll saw it finish runs the callbacks of all
+        // threads, and may not have run ours yet.
         let mut idle_since = None;
         while !done() {
             self.poll_as(wgpu::PollType::Wait { submission_index: submission.cloned(), timeout: None })?;
@@ -211,7 +210,7 @@ impl GpuContext {
     }
 }
 
-/// Commands on their way through a device.
+/// Commands that were submitted to a device.
 #[derive(Debug, Clone)]
 pub struct Submission {
     pub(crate) context: Arc<GpuContext>,
@@ -219,7 +218,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Whether the device has done it, without waiting.
+    /// Whether the device has finished it, without waiting.
     ///
     /// # Errors
     /// What the device has reported.
@@ -229,7 +228,7 @@ impl Submission {
         self.context.poll_as(wgpu::PollType::Wait { submission_index, timeout: Some(Duration::ZERO) })
     }
 
-    /// Waits until the device has done it.
+    /// Waits until the device has finished it.
     ///
     /// # Errors
     /// What the device has reported.
@@ -246,17 +245,17 @@ impl Submission {
         self.context.check()
     }
 
-    /// A future that is ready when the device has done it.
+    /// A future that is ready when the device has finished it.
     #[must_use]
     pub fn done(&self) -> SubmissionDone {
         SubmissionDone { submission: self.clone(), signal: None }
     }
 }
 
-/// The status of a signal whose submission is done; at first it is 0.
+/// The status of a signal whose submission is done. The initial status is 0.
 const FINISHED: u8 = 1;
 
-/// Waits for a [`Submission`] in an executor.
+/// The future of a [`Submission`].
 #[derive(Debug)]
 pub struct SubmissionDone {
     submission: Submission,
@@ -272,19 +271,19 @@ impl Future for SubmissionDone {
             return Poll::Ready(Err(error));
         }
         if let Some(signal) = &self.signal {
-            // Told before it is asked: a change in between wakes the task once too often instead of never.
-            signal.tell(task.waker());
+            // Registered before the status is read, so that no change in between is missed.
+            signal.register(task.waker());
             return match signal.get() {
                 FINISHED => Poll::Ready(Ok(())),
-                // Whatever the thread could not wait for says why here.
+                // Waiting here gives the error the helper thread got.
                 _ if signal.has_failed() => Poll::Ready(self.submission.wait()),
                 _ => Poll::Pending,
             };
         }
         let signal = Arc::new(Signal::default());
-        signal.tell(task.waker());
+        signal.register(task.waker());
         if !context.watch(Watch::Submission(index, Arc::clone(&signal))) {
-            // Without a thread there is nobody else to wait.
+            // No helper thread: block instead of hanging.
             return Poll::Ready(self.submission.wait());
         }
         self.signal = Some(signal);

@@ -1,4 +1,4 @@
-//! Buffers that host and device take turns with.
+//! Buffers that the host maps.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,14 +13,14 @@ use crate::context::GpuContext;
 use crate::error::{Error, Result};
 use crate::wait::{Signal, Submission};
 
-/// The device is being asked for the buffer; at first the status is 0.
+/// The mapping was requested. The initial status is 0.
 pub(super) const ASKED: u8 = 1;
-/// The buffer is the host's.
+/// The buffer is mapped.
 pub(super) const MAPPED: u8 = 2;
-/// The device would not hand it over.
+/// The mapping failed.
 pub(super) const REFUSED: u8 = 3;
 
-/// Asks for a buffer; the device hands it over when it has finished with it.
+/// Requests a mapping, which completes when the device has finished with the buffer.
 pub(super) fn begin_map(raw: &RawBuffer, signal: &Arc<Signal>) {
     let mode = match raw.memory() {
         Memory::Readback => wgpu::MapMode::Read,
@@ -31,22 +31,22 @@ pub(super) fn begin_map(raw: &RawBuffer, signal: &Arc<Signal>) {
     raw.buffer().map_async(mode, .., move |mapped| told.set(if mapped.is_ok() { MAPPED } else { REFUSED }));
 }
 
-/// Gives a buffer back to the device, or takes back the question for it.
+/// Ends a mapping, or cancels its request.
 pub(super) fn end_map(raw: &RawBuffer, signal: &Signal) {
     if matches!(signal.get(), ASKED | MAPPED) {
-        // Where the device has refused meanwhile there is nothing to give back, and no reason to complain.
+        // wgpu reports an error where the mapping has failed meanwhile; there is nothing to do then.
         let scope = raw.context.device.push_error_scope(wgpu::ErrorFilter::Validation);
         raw.buffer().unmap();
         drop(scope);
     }
 }
 
-/// Whether the device has answered.
+/// Whether the request was answered.
 pub(super) fn is_settled(signal: &Signal) -> bool {
     matches!(signal.get(), MAPPED | REFUSED)
 }
 
-/// Waits for a buffer that was asked for.
+/// Waits for a mapping that was requested.
 pub(super) fn wait_mapped(
     context: &GpuContext,
     submission: Option<&wgpu::SubmissionIndex>,
@@ -60,7 +60,7 @@ pub(super) fn wait_mapped(
     Err(Error::Map { reason: "the device refused".to_owned() })
 }
 
-/// Shows bytes of a mapped buffer.
+/// Gives access to bytes of a mapped buffer.
 pub(super) fn with_mapped<R>(
     raw: &RawBuffer,
     start: u64,
@@ -77,16 +77,17 @@ fn map_error(error: wgpu::MapRangeError) -> Error {
     Error::Map { reason: error.to_string() }
 }
 
-/// A buffer the host maps: the host's while mapped, the device's while not.
+/// A buffer that the host can map. The host has access while it is mapped, the device while it is not; a new buffer is not
+/// mapped.
 ///
-/// One made by [`Self::upload`] is filled by the host and read by copies, one made by [`Self::readback`] filled by copies and
-/// read by the host. Kernels can use both in place where the device has
-/// [`mapped_buffers`](crate::Capabilities::mapped_buffers). A new buffer is the device's.
+/// One made by [`Self::upload`] is written by the host and read by copies, one made by [`Self::readback`] is written by copies and
+/// read by the host. Kernels can bind both where the device has
+/// [`mapped_buffers`](crate::Capabilities::mapped_buffers).
 pub struct HostBuffer<T: Pod> {
     raw: Arc<RawBuffer>,
     len: usize,
-    /// Of the mapping asked for; `None` while the buffer is the device's. Each mapping has its own: the callback of one that was
-    /// given up may still come.
+    /// The status of the mapping; `None` where none was requested. Each request has its own: the callback of a cancelled one may
+    /// still run.
     mapping: Option<Arc<Signal>>,
     /// The submission after which the device is done with it, where known.
     submission: Option<wgpu::SubmissionIndex>,
@@ -134,7 +135,7 @@ impl<T: Pod> HostBuffer<T> {
         self.len == 0
     }
 
-    /// All of it, for the device. Commands that use it must be submitted while it is the device's.
+    /// All of it, for the device. Commands that use it must be submitted while it is not mapped.
     #[must_use]
     pub fn view(&self) -> BufferView<'_> {
         BufferView::whole(&self.raw, self.len, size_of::<T>())
@@ -148,8 +149,7 @@ impl<T: Pod> HostBuffer<T> {
         self.view().part(start, len)
     }
 
-    /// Asks for the buffer, which the device is done with after `submission`. Nothing happens where it was asked for
-    /// before.
+    /// Requests the mapping, which completes after `submission`. Does nothing where one was requested before.
     pub fn map_after(&mut self, submission: &Submission) {
         self.submission = Some(submission.index.clone());
         self.begin_map();
@@ -163,13 +163,13 @@ impl<T: Pod> HostBuffer<T> {
         }
     }
 
-    /// Whether the buffer is the host's, as far as the device was asked.
+    /// Whether the buffer is mapped. Does not poll the device.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.mapping.as_ref().is_some_and(|signal| signal.get() == MAPPED)
     }
 
-    /// Asks for the buffer, unless that was done before, and waits for it.
+    /// Requests the mapping where that was not done before, and waits for it.
     ///
     /// # Errors
     /// [`Error::Map`] where the device refuses, or what it has reported.
@@ -183,7 +183,7 @@ impl<T: Pod> HostBuffer<T> {
         mapped
     }
 
-    /// Gives the buffer to the device.
+    /// Ends the mapping, or cancels its request.
     pub fn unmap(&mut self) {
         if let Some(signal) = self.mapping.take() {
             end_map(&self.raw, &signal);
@@ -216,7 +216,7 @@ impl<T: Pod> HostBuffer<T> {
         Ok(data)
     }
 
-    /// Shows the first `len` elements; the buffer must be mapped, and stays so.
+    /// Gives access to the first `len` elements; the buffer must be mapped, and stays so.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] past the end, [`Error::Map`] where it is not mapped.

@@ -1,12 +1,11 @@
 //! Typed buffers, and views of parts of them.
 //!
-//! A [`GpuBuffer`] holds elements of any size, bytes and halves included; a [`BufferView`] is a part of one, for kernels and
-//! copies. A [`HostBuffer`] is mapped by the host, and a [`PendingRead`] on its way there. Memory comes from a pool (`pool.rs`)
-//! and is not cleared: every kernel writes what it or the next one reads.
+//! A [`GpuBuffer`] holds elements of any size, 8-bit and 16-bit ones included; a [`BufferView`] is a range of one, for kernels
+//! and copies. A [`HostBuffer`] can be mapped by the host, a [`PendingRead`] is a read in flight. Memory comes from a pool
+//! (`pool.rs`) and is not cleared: kernels must write what they read.
 //!
-//! Devices copy whole 32-bit words at 32-bit offsets. Odd ranges of bytes and halves are nevertheless written, read, copied
-//! and cleared as given, and their neighbours left alone (`transfer.rs`); whole buffers and word-aligned ranges take the
-//! straight way.
+//! The copy commands of devices need 32-bit words at 32-bit offsets. Ranges of smaller elements may begin and end anywhere:
+//! where one shares a word with its neighbours, a kernel merges it into that word (`transfer.rs`).
 
 mod host;
 mod pool;
@@ -33,7 +32,7 @@ pub(crate) use transfer::TransferKernel;
 pub use view::BufferView;
 
 impl GpuContext {
-    /// A buffer of `len` elements, whose contents are whatever was there before.
+    /// A buffer of `len` elements with unspecified contents.
     ///
     /// # Errors
     /// [`Error::TooLarge`] past the device's largest buffer, [`Error::OutOfMemory`] where there is no room.
@@ -54,7 +53,7 @@ impl GpuContext {
     }
 }
 
-/// A buffer of `T`s on a device; back in the device's pool when dropped.
+/// A buffer of `T`s on a device. Its memory returns to the pool of the device when it is dropped.
 ///
 /// ```no_run
 /// use aleatron_device::{AdapterChoice, GpuContext};
@@ -118,8 +117,8 @@ impl<T: Pod> GpuBuffer<T> {
         self.view().part(start, len)
     }
 
-    /// Copies `data` to the elements from `start` on. The data are there before any command submitted after this call, and
-    /// so also before commands that were recorded earlier but not yet submitted.
+    /// Copies `data` to the elements from `start` on. All commands that are submitted later see the data, also those that were
+    /// recorded before this call.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] past the end, or what the device reports.
@@ -132,7 +131,7 @@ impl<T: Pod> GpuBuffer<T> {
         let whole = bytes.len() / 4 * 4;
         let at_end = start + data.len() == self.len;
         if !view.offset.is_multiple_of(4) || (whole < bytes.len() && !at_end) {
-            // The words at the edges hold neighbours: the device merges the bytes into them.
+            // The words at the edges are shared with neighbours: a kernel merges the bytes into them.
             let staged = self.context().upload(bytes)?;
             let mut recorder = self.context().recorder(None)?;
             recorder.copy(staged.view(), view)?;
@@ -140,7 +139,7 @@ impl<T: Pod> GpuBuffer<T> {
         }
         self.write_words(view.offset, &bytes[..whole])?;
         if whole < bytes.len() {
-            // Past the last element is nobody's memory.
+            // What follows the last element is padding.
             let mut last = [0; 4];
             last[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
             self.write_words(view.offset + whole as u64, &last)?;
@@ -177,7 +176,7 @@ impl<T: Pod> GpuBuffer<T> {
         self.start_read(start, len)?.wait()
     }
 
-    /// Has `len` elements from `start` copied to the host, without waiting for them.
+    /// Starts to read `len` elements from `start`, without waiting for them.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] past the end, or what the device reports.
@@ -189,7 +188,7 @@ impl<T: Pod> GpuBuffer<T> {
     }
 }
 
-/// A vector of `len` zeros, or an error where the host has no room for it.
+/// A vector of `len` zeros, or an error where the host has no memory for it.
 pub(crate) fn host_vec<T: Pod>(len: usize) -> Result<Vec<T>> {
     let mut data = Vec::new();
     data.try_reserve_exact(len)

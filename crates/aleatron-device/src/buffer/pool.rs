@@ -1,8 +1,8 @@
-//! Where the memory of buffers comes from, and where it goes.
+//! The buffer pool.
 //!
-//! Buffers come in size classes and go back to the pool when dropped, so that a program which does the same thing
-//! twice allocates once. What does not fit the pool is freed, and the device is polled for it, since wgpu gives memory back
-//! at no other time.
+//! Buffers come in size classes and return to the pool when dropped, so that a program which does the same thing
+//! twice allocates once. Past the limit of the pool the least recently returned ones are freed. wgpu releases freed memory only
+//! when the device is polled, so freeing polls it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn class_of(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(step.max(16)).unwrap_or(bytes)
 }
 
-/// Memory of a device.
+/// A buffer of wgpu with an identity: bind groups are cached by it.
 #[derive(Debug, Clone)]
 pub(crate) struct Allocation {
     pub(crate) id: u64,
@@ -52,10 +52,10 @@ pub(crate) struct Allocation {
     pub(crate) memory: Memory,
 }
 
-/// Memory in use: back in the pool when its last user is gone.
+/// An allocation in use; it returns to the pool when the last reference is dropped.
 ///
-/// Views, bound kernels and recordings share it, so that a buffer dropped between recording and submission is not handed
-/// to somebody else meanwhile.
+/// Bound kernels and recordings hold references, so that a buffer dropped between recording and submission is not
+/// reused before its commands are submitted.
 #[derive(Debug)]
 pub(crate) struct RawBuffer {
     pub(crate) allocation: Allocation,
@@ -82,13 +82,13 @@ impl Drop for RawBuffer {
     }
 }
 
-/// Buffers waiting to be used again.
+/// Allocations that are not in use.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
-    /// By kind and size; of equal ones the oldest first, whatever the order of return: a program that repeats itself gets the
-    /// same buffers in the same roles, and so the same bind groups.
+    /// By kind and size, then by id. The lowest id is taken first: a program that repeats itself gets the same buffers in the
+    /// same roles, and so the same bind groups.
     free: HashMap<(Memory, u64), BTreeMap<u64, (Allocation, u64)>>,
-    /// Kind, size and id by the order of return.
+    /// Kind, size and id in order of return, for eviction.
     returned: BTreeMap<u64, (Memory, u64, u64)>,
     bytes: u64,
     limit: u64,
@@ -107,7 +107,7 @@ impl BufferPool {
         Some(allocation)
     }
 
-    /// Keeps an allocation, and hands out those that have waited longest where there is no room for all.
+    /// Keeps an allocation. Returns those evicted for it, the least recently returned first.
     fn keep(&mut self, allocation: Allocation) -> Vec<Allocation> {
         let (memory, size) = (allocation.memory, allocation.buffer.size());
         if size > self.limit {
@@ -135,10 +135,10 @@ impl BufferPool {
     }
 }
 
-/// Freed bytes from which on the device is polled: asking costs about as much as freeing a small buffer.
+/// Freed bytes from which on the device is polled: a poll costs about as much as freeing a small buffer.
 const POLL_BYTES: u64 = 1 << 20;
 
-/// Freed bytes that commands under way may hold before the next one to free any waits for them.
+/// Freed bytes that submitted commands may still hold; past this limit, freeing waits for the commands.
 const HELD_BYTES: u64 = 256 << 20;
 
 impl GpuContext {
@@ -181,20 +181,20 @@ impl GpuContext {
         let mut bind_groups = lock(&self.bind_groups);
         freed.iter().for_each(|allocation| bind_groups.forget(allocation.id));
         drop(bind_groups);
-        // Not `destroy`: that waits for whoever is waiting for the device.
+        // Not `destroy`: it takes a lock that a thread which waits for the device holds.
         drop(freed);
         self.release(bytes);
     }
 
-    /// Has wgpu give back what was freed. It holds buffers until the commands that use them, and writes not yet submitted, are
-    /// done and somebody asks.
+    /// Makes wgpu release freed memory, which it keeps until pending writes and submitted commands that use it are done
+    /// and the device is polled.
     fn release(&self, bytes: u64) {
         let unreleased = self.unreleased.fetch_add(bytes, Ordering::AcqRel) + bytes;
         if unreleased < POLL_BYTES || self.is_lost() {
             return;
         }
         self.flush();
-        // Errors are for those who compute, not for those who free.
+        // A lost device is reported by the next operation.
         let busy = matches!(self.poll_as(wgpu::PollType::Poll), Ok(false));
         if busy && unreleased <= HELD_BYTES && self.watch(Watch::Everything) {
             return;
@@ -205,7 +205,7 @@ impl GpuContext {
         self.unreleased.store(0, Ordering::Release);
     }
 
-    /// Frees every pooled buffer that is not in use, and waits for the device to give the memory back.
+    /// Frees all buffers of the pool, and waits until the device has released their memory.
     pub fn trim(&self) {
         let freed = lock(&self.pool).empty();
         self.free(freed);

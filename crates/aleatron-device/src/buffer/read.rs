@@ -1,4 +1,4 @@
-//! Reads on their way to the host.
+//! Reads that do not block.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::wait::{Signal, Watch};
 /// The commands of a read were dropped instead of submitted.
 const DROPPED: u8 = 4;
 
-/// Where a recording leaves what it read.
+/// The staging buffer of a read, shared by its recording and its [`PendingRead`].
 #[derive(Debug)]
 pub(crate) struct ReadSlot {
     pub(crate) staging: Arc<RawBuffer>,
@@ -33,7 +33,7 @@ impl ReadSlot {
 
     pub(crate) fn submitted(&self, index: wgpu::SubmissionIndex) {
         begin_map(&self.staging, &self.signal);
-        // Set once: a recording is submitted once.
+        // A recording is submitted once, so this is the first value.
         let _ = self.submission.set(index);
         self.signal.wake();
     }
@@ -50,17 +50,17 @@ impl Drop for ReadSlot {
     }
 }
 
-/// Elements on their way from a device; from [`GpuBuffer::start_read`](crate::GpuBuffer::start_read),
+/// A read that may still be in flight; made by [`GpuBuffer::start_read`](crate::GpuBuffer::start_read),
 /// [`Recorder::read`](crate::Recorder::read) or [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
 ///
-/// It can be waited for, asked, or awaited (see [`wait`](crate::wait)); an await gives what [`Self::wait`] does.
+/// It can be waited for, polled, or awaited (see [`wait`](crate::wait)); awaiting gives what [`Self::wait`] does.
 ///
 /// ```no_run
 /// # use aleatron_device::{AdapterChoice, GpuContext};
 /// # let context = GpuContext::get(&AdapterChoice::from_env())?;
 /// let buffer = context.upload(&[1.5f32, 2.5])?;
 /// let read = buffer.start_read(0, 2)?;
-/// // The host does something else.
+/// // The host does something else meanwhile.
 /// assert_eq!(read.wait()?, [1.5, 2.5]);
 /// # Ok::<(), aleatron_device::Error>(())
 /// ```
@@ -137,10 +137,10 @@ impl<T: Pod> Future for PendingRead<T> {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(slot) = self.slot.clone() else { return Poll::Ready(Ok(Vec::new())) };
-        // Told before it is asked: a callback in between wakes the task once too often instead of never.
-        slot.signal.tell(task.waker());
+        // Registered before the status is read, so that no change in between is missed.
+        slot.signal.register(task.waker());
         let Some(submission) = slot.submission.get() else {
-            // Whoever submits or drops the commands wakes the task.
+            // Submitting or dropping the recording wakes the task.
             return if slot.signal.get() == DROPPED { Poll::Ready(self.take()) } else { Poll::Pending };
         };
         let context = &slot.staging.context;
@@ -148,9 +148,9 @@ impl<T: Pod> Future for PendingRead<T> {
             return Poll::Ready(self.take());
         }
         if !self.watched {
-            self.watched = context.watch(Watch::Mapping(Some(submission.clone()), Arc::clone(&slot.signal)));
+            self.watched = context.watch(Watch::Mapping(submission.clone(), Arc::clone(&slot.signal)));
             if !self.watched {
-                // Without a thread there is nobody else to wait.
+                // No helper thread: block instead of hanging.
                 return Poll::Ready(self.take());
             }
         }

@@ -1,8 +1,7 @@
-//! Copies of bytes at any offset.
+//! Copies, clears and reads of ranges at any byte offset.
 //!
-//! The copy commands of devices know whole words only. Where a range begins or ends inside a word that somebody else's bytes
-//! share, `copy_bytes.wgsl` copies it instead, in the order of all other commands; nothing comes back to the host for
-//! it.
+//! The copy commands of devices need whole 32-bit words. Where a range shares a word with its neighbours, `copy_bytes.wgsl` copies
+//! it instead and merges it into that word: on the device, in order with all other commands, without a round trip to the host.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -82,7 +81,7 @@ impl Recorder<'_> {
     /// As [`Self::copy`], for two buffers that are not one.
     fn copy_between(&mut self, from: BufferView<'_>, to: BufferView<'_>) -> Result<()> {
         let aligned = from.offset.is_multiple_of(4) && to.offset.is_multiple_of(4);
-        // Past the last element is nobody's memory: a last word that is partly there is copied whole.
+        // What follows the last element is padding, so the last word can be copied as a whole.
         if aligned && (to.is_whole_words() || to.offset + to.bytes == to.end) {
             let bytes = from.bytes.next_multiple_of(4);
             self.copy_words(from.raw, from.offset, to.raw, to.offset, bytes);
@@ -123,13 +122,13 @@ impl Recorder<'_> {
         self.merge(None, view)
     }
 
-    /// Copies bytes, or clears them, with the kernel. Source and target are two buffers.
+    /// Copies bytes, or clears them, with the kernel. Source and target must be different buffers.
     fn merge(&mut self, from: Option<BufferView<'_>>, to: BufferView<'_>) -> Result<()> {
         let context = Arc::clone(self.context());
         let (alignment, limit) = (context.binding_alignment(), context.info().max_workgroups);
         let constants = [("CLEAR", from.is_none().into())];
         let pipeline = context.pipeline(&TransferKernel, &constants)?;
-        // A kernel has all its bindings, also those it does not read.
+        // Clearing reads no source, but the binding must exist.
         let unread = context.buffer::<u32>(4)?;
         let largest = (context.max_binding_bytes() / 2 / alignment * alignment).clamp(4, DISPATCH_BYTES);
         let mut done = 0;
@@ -158,8 +157,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Has the elements of a view copied to the host after the commands recorded so far; they are on their way once the
-    /// recording is submitted.
+    /// Records a read of a view, after the commands recorded so far. The result is in flight once the recording is submitted.
     ///
     /// # Errors
     /// [`Error::ElementSize`] where the view does not hold whole `T`s, [`Error::Foreign`] for a buffer of another device, or
@@ -184,7 +182,7 @@ impl Recorder<'_> {
     }
 }
 
-/// The offset and the bytes of the whole words a view touches. Memory is allocated in whole words, so they are there.
+/// The offset and the bytes of the whole words a view touches. Memory is allocated in whole words, so they exist.
 fn words_around(view: BufferView<'_>) -> (u64, u64) {
     let first = view.offset / 4 * 4;
     (first, (view.offset + view.bytes).next_multiple_of(4) - first)

@@ -1,20 +1,20 @@
-//! Parts of buffers.
+//! Ranges of buffers.
 
 use std::sync::Arc;
 
 use super::pool::RawBuffer;
 use crate::error::{Error, Owner, Result};
 
-/// A part of a buffer, for kernels and copies.
+/// A range of the elements of a buffer, for kernels and copies.
 ///
-/// Kernels see whole 32-bit words: where a view of bytes or halves ends inside one, its binding has the rest of that word too,
-/// and `arrayLength` counts it.
+/// A binding consists of 32-bit words. Where a view of smaller elements ends inside a word, its binding includes the rest of
+/// that word, and `arrayLength` counts it.
 #[derive(Debug, Clone, Copy)]
 pub struct BufferView<'a> {
     pub(crate) raw: &'a Arc<RawBuffer>,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// The elements of the whole buffer end at this byte; what follows is nobody's.
+    /// The byte at which the elements of the whole buffer end; what follows is padding.
     pub(crate) end: u64,
     pub(super) element: u64,
 }
@@ -71,9 +71,9 @@ impl<'a> BufferView<'a> {
         }
     }
 
-    /// The same elements behind as few others as make the view begin at a multiple of `alignment` bytes, and the number of those
-    /// others: where the kernel finds its first element. With
-    /// [`GpuContext::binding_alignment`](crate::GpuContext::binding_alignment) the view can be bound.
+    /// The view extended at its front to the nearest multiple of `alignment` bytes where an element begins, and the index of its
+    /// old first element in it. With [`GpuContext::binding_alignment`](crate::GpuContext::binding_alignment) the result can be
+    /// bound to a kernel that takes this index as a parameter.
     ///
     /// ```no_run
     /// # use aleatron_device::{AdapterChoice, GpuContext};
@@ -85,7 +85,7 @@ impl<'a> BufferView<'a> {
     /// ```
     #[must_use]
     pub fn aligned(&self, alignment: u64) -> (Self, usize) {
-        // Elements whose size is no power of two begin at multiples of both.
+        // The least common multiple, for elements whose size is not a power of two.
         let step = self.element / gcd(self.element, alignment.max(1)) * alignment.max(1);
         let before = self.offset % step;
         let view = Self { offset: self.offset - before, bytes: self.bytes + before, ..*self };
