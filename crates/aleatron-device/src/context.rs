@@ -143,20 +143,17 @@ impl GpuContext {
         if !adapter.raw.features().contains(wgpu::Features::IMMEDIATES) {
             return Err(Error::Unsupported { adapter: name, feature: IMMEDIATES });
         }
-        let capabilities = adapter.info.capabilities.and(options.capabilities);
-        let (device, queue) = pollster::block_on(adapter.raw.request_device(&wgpu::DeviceDescriptor {
-            label: Some("aleatron"),
-            required_features: capabilities.features() | wgpu::Features::IMMEDIATES,
-            required_limits: adapter.raw.limits(),
-            experimental_features: if capabilities.cooperative_matrices {
-                trusted::experimental_features()
-            } else {
-                wgpu::ExperimentalFeatures::disabled()
-            },
-            ..wgpu::DeviceDescriptor::default()
-        }))
-        .map_err(|error| Error::Open { adapter: name, source: DriverError::new(error) })?;
-        Ok(Self::around(adapter.info.clone(), adapter.raw.clone(), device, queue, options))
+        let wanted = adapter.info.capabilities.and(options.capabilities);
+        let without = Capabilities { cooperative_matrices: false, ..wanted };
+        // An experimental feature must not keep a device from being opened.
+        let (capabilities, opened) = match request(&adapter.raw, wanted) {
+            Err(_) if wanted.cooperative_matrices => (without, request(&adapter.raw, without)),
+            opened => (wanted, opened),
+        };
+        let (device, queue) =
+            opened.map_err(|error| Error::Open { adapter: name, source: DriverError::new(error) })?;
+        let info = AdapterInfo { capabilities, ..adapter.info.clone() };
+        Ok(Self::around(info, adapter.raw.clone(), device, queue, options))
     }
 
     /// A context around an open device. `info` says what the adapter offers.
@@ -306,6 +303,24 @@ impl GpuContext {
             done => done,
         }
     }
+}
+
+/// Opens a device with these capabilities.
+fn request(
+    adapter: &wgpu::Adapter,
+    capabilities: Capabilities,
+) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+        label: Some("aleatron"),
+        required_features: capabilities.features() | wgpu::Features::IMMEDIATES,
+        required_limits: adapter.limits(),
+        experimental_features: if capabilities.cooperative_matrices {
+            trusted::experimental_features()
+        } else {
+            wgpu::ExperimentalFeatures::disabled()
+        },
+        ..wgpu::DeviceDescriptor::default()
+    }))
 }
 
 /// What an adapter must have, in words.
