@@ -130,6 +130,9 @@ impl Kernel for StreamKernel {
     }
 
     fn checks(&self) -> BoundsChecks {
+        // For all kernels without checks: divisors are sizes of at least 1, since nothing is launched for no rows, samples, segments or
+        // inputs. Loops count up in steps of at least 1 to a size that is at most 2^30, so they end and do not wrap. Products of sizes
+        // are elements of a binding, of which there are fewer than 2^30 words.
         match self {
             // Threads go on with an index below `n_words` only, which is `row_stride` times the rows, so their row is one of the rows
             // and `at`, whose unit is clamped, below `n_thresholds`. `encode::record` checks that the thresholds with
