@@ -153,12 +153,12 @@ impl Kernel for StreamKernel {
             // `Connections` has units below the number of inputs alone. `GpuSparse` keeps these buffers to itself.
             Self::Sparse => BoundsChecks::Removed,
             // A workgroup goes on with a row below `n_rows` only. The integers of a sequence of width W are below 2^W, and a row
-            // has 2^W + 1 entries; thresholds t run below that. `GpuTabled` makes the integers and keeps them to itself.
+            // has 2^W + 1 entries; thresholds t run below that. `PrefixCounts` has checked the integers, and `GpuTabled` keeps them to itself.
             Self::TableRows => BoundsChecks::Removed,
             // Samples, neurons and inputs are compared with their numbers. Thresholds of inputs and weights, which index rows and
             // entries, are checked to be at most 2^W when they come in.
             Self::TableCount => BoundsChecks::Removed,
-            // These move as many bytes as they compute: checks cost them nothing.
+            // No layer spends its time in these.
             Self::PhiloxWords | Self::EncodeSequence | Self::Gate | Self::Ones => BoundsChecks::Kept,
         }
     }
