@@ -348,3 +348,32 @@ fn an_interrupt_leaves_what_was_finished() {
     let (done, left) = (result["cells"].as_array().unwrap().len(), result["unfinished"].as_u64().unwrap());
     assert!(done > 0 && left > 0 && done as u64 + left == 399 * 50, "{done} and {left}");
 }
+
+/// A fault on the way, here the end of the memory, loses nothing that was finished.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_fault_leaves_what_was_finished() {
+    let folder = Folder::new("fault");
+    let limited = |lengths: &str| {
+        let mut command = Command::new("prlimit");
+        command.args(["--as=180000000", env!("CARGO_BIN_EXE_aleatron"), "eval", "--seeds", "1", "--resume"]);
+        command.args(["--generators", "bernoulli", "--device", "cpu", "--lengths", lengths, "--report"]);
+        command.arg(&folder.0).output().unwrap()
+    };
+    let fresh = Command::new(env!("CARGO_BIN_EXE_aleatron"))
+        .args(["eval", "--seeds", "1", "--generators", "bernoulli", "--lengths", "8", "--report"])
+        .arg(&folder.0)
+        .output()
+        .unwrap();
+    assert!(fresh.status.success());
+    // The weights of this length alone take more.
+    let output = limited("16,262144");
+    assert_eq!(output.status.code(), Some(1));
+    let message = fault(&output);
+    assert!(message.contains("layer 0 (hidden)") && message.contains("bytes"), "{message}");
+    let text = std::fs::read_to_string(folder.join("evaluation.json")).unwrap();
+    let kept: Value = serde_json::from_str(&text).unwrap();
+    let lengths: Vec<&Value> = kept["cells"].as_array().unwrap().iter().map(|cell| &cell["length"]).collect();
+    assert_eq!(lengths, [8, 16]);
+    assert_eq!(kept["unfinished"], 1);
+}

@@ -58,7 +58,7 @@ impl Backend for CpuBackend {
             }
             (Topology::Dense { .. }, Encoding::Sequences(pairing)) => {
                 match (options.method.resolve(spec)?, spec.dense_shape()) {
-                    (CountMethod::Tables, Some(shape)) if spec.first_neuron() == 0 => {
+                    (CountMethod::Tables, Some(shape)) => {
                         let thresholds = spec.weight_thresholds(weights)?;
                         Prepared::Tables(TabledWeights::new(shape, pairing, &thresholds)?)
                     }

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench -p aleatron-gpu --bench gpu_bench -- [--case NAME]... [--sweep] [--quick] [--json]
 //! ```
-//! Each case first compares counts with the host, then measures. `SC_GPU_ADAPTER` or `--adapter` names the adapter; the
+//! Each case first compares counts with the host, then measures. `ALEATRON_GPU`, `SC_GPU_ADAPTER` or `--adapter` names the adapter; the
 //! figures of a software adapter are no performance. `--sweep` compares kernel shapes, `--quick` shrinks layers.
 
 #![allow(
@@ -22,10 +22,10 @@ use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
     DenseShape, LayerIndex, Length, Polarity, Quantity, StreamAddress, Threshold, reference, weights,
 };
-use aleatron_gpu::pipeline::grid;
+use aleatron_gpu::device::{ProfileRow, grid};
 use aleatron_gpu::{
-    AdapterChoice, AdapterKind, Bandwidth, Capabilities, ContextOptions, Counting, GpuContext, GpuDense,
-    Memory, Profiler, RowGroup, StreamKernel, TileShape,
+    AdapterChoice, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions, CountOptions, GpuContext,
+    GpuDense, Inputs, KernelChoice, Profiler, RowGroup, StreamKernel, ThresholdSource, TileShape,
 };
 
 const CASES: [&str; 6] = ["ceilings", "single", "large", "batch", "encode", "transfer"];
@@ -51,7 +51,8 @@ fn options() -> Result<Options, String> {
         match arg.as_str() {
             "--case" => options.cases.push(args.next().ok_or("--case needs a name")?),
             "--adapter" => {
-                options.adapter = AdapterChoice::named(args.next().ok_or("--adapter needs a name")?)
+                let text = args.next().ok_or("--adapter needs an index or a name")?;
+                options.adapter = AdapterChoice::parse(&text);
             }
             "--sweep" => options.sweep = true,
             "--quick" => options.quick = true,
@@ -320,7 +321,7 @@ impl Bench {
             if self.options.sweep {
                 let mut layer = layer;
                 for rows in RowGroup::ALL {
-                    layer.layer = layer.layer.with_counting(Counting::Rows(rows));
+                    layer.layer = layer.layer.with_kernel(KernelChoice::Rows(rows));
                     self.kernels("single", &format!("{name} rows {}", rows as u32), &layer, 1);
                 }
                 self.single_variants(n_inputs, n_neurons, &name);
@@ -356,7 +357,7 @@ impl Bench {
         }
     }
 
-    /// Values in, counts out, values converted as the pieces of the batch want them.
+    /// Values in, counts out, values converted as the chunks of the batch want them.
     fn end_to_end(&self, layer: &Layer, n_samples: usize, repeat: usize) -> Duration {
         let n = layer.layer.shape().n_inputs();
         time(self.repeat(repeat), || {
@@ -369,24 +370,21 @@ impl Bench {
     }
 
     /// The median time of each kernel of a call, in order.
-    fn kernel_times(
-        &self,
-        layer: &Layer,
-        n_samples: usize,
-        repeat: usize,
-    ) -> Vec<(&'static str, Duration, u64)> {
+    fn kernel_times(&self, layer: &Layer, n_samples: usize, repeat: usize) -> Vec<(String, Duration, u64)> {
         let inputs = layer.inputs(n_samples);
-        let mut profiler = Profiler::new(&self.context).unwrap();
-        let mut runs: Vec<Vec<(&'static str, Duration, u64)>> = Vec::new();
+        let mut profiler = Profiler::new(layer.layer.context()).unwrap();
+        let mut runs: Vec<Vec<(String, Duration, u64)>> = Vec::new();
         warm_up(|| drop(layer.layer.counts(&inputs, INPUTS).unwrap()));
         for _ in 0..self.repeat(repeat) {
             profiler.reset();
-            layer.layer.counts_profiled(&inputs, INPUTS, Some(&mut profiler)).unwrap();
-            runs.push(profiler.rows().iter().map(|row| (row.kernel, row.time, row.bytes)).collect());
+            let source = ThresholdSource::Slice(&inputs);
+            let inputs = Inputs::Thresholds { source, first: INPUTS };
+            layer.layer.counts_with(inputs, CountOptions::profiled(&mut profiler)).unwrap();
+            let row = |row: &ProfileRow| (row.kernel.to_string(), row.time, row.bytes);
+            runs.push(profiler.rows().iter().map(row).collect());
         }
-        (0..runs[0].len())
-            .map(|k| (runs[0][k].0, median(runs.iter().map(|run| run[k].1).collect()), runs[0][k].2))
-            .collect()
+        let times = |k: usize| median(runs.iter().map(|run| run[k].1).collect());
+        runs[0].iter().enumerate().map(|(k, (kernel, _, bytes))| (kernel.clone(), times(k), *bytes)).collect()
     }
 
     fn kernels(&mut self, case: &'static str, name: &str, layer: &Layer, n_samples: usize) {
@@ -405,9 +403,9 @@ impl Bench {
         layer.check(1);
         let rows: &[RowGroup] = if self.options.sweep { &RowGroup::ALL } else { &[RowGroup::Four] };
         for &rows in rows {
-            layer.layer = layer.layer.with_counting(Counting::Rows(rows));
+            layer.layer = layer.layer.with_kernel(KernelChoice::Rows(rows));
             let times = self.kernel_times(&layer, 1, 30);
-            let time = times.iter().find(|(kernel, ..)| *kernel == "accumulate").unwrap().1;
+            let time = times.iter().find(|(kernel, ..)| kernel == "accumulate").unwrap().1;
             // Weights alone: what must be read.
             let rate = layer.layer.shape().weight_bytes() as f64 / time.as_secs_f64() / 1e9;
             let read = self.bandwidth.read / 1e9;
@@ -437,7 +435,7 @@ impl Bench {
                         continue;
                     }
                     for workgroups in [1024, 4096, 8192, 16384] {
-                        layer.layer = layer.layer.with_counting(Counting::Tiles(shape, workgroups));
+                        layer.layer = layer.layer.with_kernel(KernelChoice::Tiles(shape, workgroups));
                         layer.check(n_samples);
                         let time = self.tile_time(&layer, n_samples, 5);
                         let what = format!("{name} {shape}, {workgroups}");
@@ -450,12 +448,15 @@ impl Bench {
                         );
                     }
                 }
-                layer.layer = layer.layer.with_counting(Counting::Auto);
+                layer.layer = layer.layer.with_kernel(KernelChoice::Auto);
             }
             layer.check(n_samples);
-            let time = self.tile_time(&layer, n_samples, 20);
-            let rate = products / time.as_secs_f64() / 1e12;
-            self.push("batch", format!("{name} tile"), rate, "Tbit-MAC/s", Some(("goal", goal)));
+            let rate = |time: Duration| products / time.as_secs_f64() / 1e12;
+            let unchecked = rate(self.tile_time(&layer, n_samples, 20));
+            self.push("batch", format!("{name} tile"), unchecked, "Tbit-MAC/s", Some(("goal", goal)));
+            let checked = rate(self.checked_tile_time(n_inputs, n_neurons, n_samples));
+            let what = format!("{name} tile, checked at run time");
+            self.push("batch", what, checked, "Tbit-MAC/s", Some(("unchecked", unchecked)));
             let kernels: Duration =
                 self.kernel_times(&layer, n_samples, 20).iter().map(|(_, time, _)| *time).sum();
             self.row("batch", format!("{name} all kernels"), micros(kernels), "us");
@@ -466,9 +467,18 @@ impl Bench {
         }
     }
 
+    /// The time of the tile kernel on a device that compiles every kernel with run-time checks.
+    fn checked_tile_time(&self, n_inputs: usize, n_neurons: usize, n_samples: usize) -> Duration {
+        let options = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };
+        let context = GpuContext::open(&self.options.adapter, &options).unwrap();
+        let layer = Layer::new(&context, n_inputs, n_neurons, n_samples);
+        layer.check(n_samples);
+        self.tile_time(&layer, n_samples, 20)
+    }
+
     fn tile_time(&self, layer: &Layer, n_samples: usize, repeat: usize) -> Duration {
         let times = self.kernel_times(layer, n_samples, repeat);
-        times.iter().find(|(kernel, ..)| *kernel == "tile").unwrap().1
+        times.iter().find(|(kernel, ..)| kernel == "tile").unwrap().1
     }
 
     /// 256 samples of 1000 streams of 1024 bits.
@@ -501,11 +511,10 @@ impl Bench {
         });
         self.row("transfer", format!("{n} values to thresholds"), micros(time), "us");
         let context = Arc::clone(&self.context);
-        let buffer = context.buffer::<u32>(n, Memory::Device).unwrap();
+        let buffer = context.buffer::<u32>(n).unwrap();
         let data = vec![1u32; n];
         let write = self::time(self.repeat(50), || {
             buffer.write(0, &data).unwrap();
-            context.queue().submit([]);
             context.finish().unwrap();
         });
         self.row("transfer", format!("write {} kB", 4 * n / 1000), micros(write), "us");
@@ -526,9 +535,9 @@ fn encode_time(
     let mut packed: Vec<u32> = thresholds.iter().map(|t| t.get() as u32).collect();
     packed.resize(n + n.div_ceil(32), 0);
     let uploaded = context.upload(&packed).unwrap();
-    let streams = context.buffer::<u32>(n * 32, Memory::Device).unwrap();
-    let pipeline = context.pipeline(StreamKernel::Encode, &[("WORDS", words)]).unwrap();
-    let bound = context.bind(&pipeline, &[uploaded.view().unwrap(), streams.view().unwrap()]).unwrap();
+    let streams = context.buffer::<u32>(n * 32).unwrap();
+    let pipeline = context.pipeline(&StreamKernel::Encode, &[("WORDS", words.into())]).unwrap();
+    let bound = context.bind(&pipeline, &[uploaded.view(), streams.view()]).unwrap();
     let [k0, k1] = INPUTS.key();
     let (units, row, all) = (n_units as u32, n_units as u32 * 32, n as u32 * 32);
     let params = [k0, k1, INPUTS.tag(), 0, 0, units, 32, 32, 0, 0, row, row, 0, all, n as u32, 0];

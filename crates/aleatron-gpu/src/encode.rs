@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use aleatron_core::{Length, Quantity, StreamAddress, StreamMatrix, Threshold};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Recorder, grid};
 
-use crate::buffer::{BufferView, GpuBuffer, Memory};
-use crate::context::GpuContext;
-use crate::error::{Error, Limit, Result};
+use crate::buffers::check_words_of;
+use crate::error::{Error, Limit, Result, number};
 use crate::kernels::{EncodeParams, StreamKernel};
-use crate::partition::{Block, Cut, StreamWords, blocks};
-use crate::pipeline::grid;
-use crate::record::Recorder;
+use crate::partition::{Block, Cut, StreamWords, blocks, scatter};
 
 /// Threads of an encoding workgroup.
 const THREADS: u64 = 256;
@@ -29,11 +27,18 @@ pub(crate) const fn threshold_words(n: usize) -> usize {
 
 /// Packs thresholds for the kernel.
 pub(crate) fn pack(thresholds: &[Threshold], out: &mut Vec<u32>) {
+    pack_by(thresholds, |threshold| threshold.get(), out);
+}
+
+/// As [`pack`], for whatever has thresholds up to 2^32.
+pub(crate) fn pack_by<T>(thresholds: &[T], get: impl Fn(&T) -> u64, out: &mut Vec<u32>) {
     out.clear();
     out.reserve(threshold_words(thresholds.len()));
-    out.extend(thresholds.iter().map(|threshold| threshold.get() as u32));
+    // Modulo 2^32.
+    out.extend(thresholds.iter().map(|threshold| get(threshold) as u32));
     out.extend(thresholds.chunks(32).map(|chunk| {
-        chunk.iter().enumerate().fold(0, |flags, (bit, &t)| flags | u32::from(t == Threshold::ONE) << bit)
+        let flag = |(bit, threshold): (usize, &T)| ((get(threshold) >> 32) as u32) << bit;
+        chunk.iter().enumerate().map(flag).fold(0, |flags, flag| flags | flag)
     }));
 }
 
@@ -62,37 +67,46 @@ pub(crate) struct Part {
 /// Records the encoding of a part. `list` holds unit and row of each stream where they are not a grid.
 pub(crate) fn record(
     recorder: &mut Recorder<'_>,
-    context: &GpuContext,
     part: &Part,
     thresholds: BufferView<'_>,
     streams: BufferView<'_>,
     list: Option<BufferView<'_>>,
 ) -> Result<()> {
+    let context = Arc::clone(recorder.context());
     let n_words = part.cut.stride as u64 * part.n_rows as u64;
+    let n_thresholds = part.n_rows * part.n_units;
+    // What the kernel indexes and divides by; it does not check itself.
+    check_words_of(&thresholds, threshold_words(n_thresholds) as u64)?;
+    check_words_of(&streams, part.out_base as u64 + n_words)?;
+    if let Some(list) = &list {
+        check_words_of(list, 2 * part.n_units as u64)?;
+    }
+    if n_words == 0 || n_thresholds == 0 {
+        return Ok(());
+    }
     let kernel = if list.is_some() { StreamKernel::EncodeList } else { StreamKernel::Encode };
-    let pipeline = context.pipeline(kernel, &[("WORDS", WORDS)])?;
+    let pipeline = context.pipeline(&kernel, &[("WORDS", WORDS.into())])?;
     let views: Vec<_> = [thresholds, streams].into_iter().chain(list).collect();
     let bound = context.bind(&pipeline, &views)?;
-    let n_thresholds = part.n_rows * part.n_units;
     let params = EncodeParams {
         key: part.first.key(),
         tag: part.first.tag(),
         first_row: part.first.row,
         first_unit: part.first.unit,
-        n_units: part.n_units as u32,
+        n_units: number(part.n_units)?,
         stream_words: part.stream.stored,
         full_words: part.stream.full,
         tail_mask: part.stream.tail_mask,
-        row_begin: part.cut.begin as u32,
-        row_words: part.cut.words as u32,
-        row_stride: part.cut.stride as u32,
-        out_base: part.out_base as u32,
-        n_words: n_words as u32,
-        n_thresholds: n_thresholds as u32,
+        row_begin: number(part.cut.begin)?,
+        row_words: number(part.cut.words)?,
+        row_stride: number(part.cut.stride)?,
+        out_base: number(part.out_base)?,
+        n_words: number(n_words as usize)?,
+        n_thresholds: number(n_thresholds)?,
         padding: 0,
     };
     let groups = grid(n_words.div_ceil(THREADS * u64::from(WORDS)), context.info().max_workgroups)?;
-    recorder.dispatch(&bound, &params, groups, 4 * (n_words + n_thresholds as u64))
+    Ok(recorder.dispatch(&bound, &params, groups, 4 * (n_words + n_thresholds as u64))?)
 }
 
 /// Encodes a block of a matrix, rows of `n_units` streams, into `streams`, some rows at a time.
@@ -117,7 +131,8 @@ pub(crate) fn encode_block(
         pack(&thresholds[row * n_units..(row + n_rows) * n_units], &mut packed);
         let uploaded = context.upload(&packed)?;
         let part = Part {
-            first: first.at_row(first.row + row as u32),
+            // The address was checked to name every row.
+            first: first.at_row(first.row.wrapping_add(row as u32)),
             n_rows,
             n_units,
             cut: block.cut,
@@ -125,7 +140,7 @@ pub(crate) fn encode_block(
             out_base: offset * block.cut.stride,
         };
         let mut recorder = context.recorder(None)?;
-        record(&mut recorder, context, &part, uploaded.view()?, streams.view()?, None)?;
+        record(&mut recorder, &part, uploaded.view(), streams.view(), None)?;
         recorder.submit()?;
     }
     Ok(())
@@ -169,14 +184,9 @@ pub fn encode(
     let mut words = StreamMatrix::zeros(thresholds.len(), length)?.into_words();
     let packed: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
     for block in blocks(n_rows, row_words, context)? {
-        let streams = context.buffer(block.words(), Memory::Device)?;
+        let streams = context.buffer(block.words())?;
         encode_block(context, thresholds, n_units, &block, length, first, &streams)?;
-        let made = streams.read()?;
-        let Cut { begin, words, stride } = block.cut;
-        let rows = packed.chunks_exact_mut(row_words).skip(block.first_row);
-        for (row, made) in rows.zip(made.chunks_exact(stride)) {
-            row[begin..begin + words].copy_from_slice(&made[..words]);
-        }
+        scatter(&streams.read()?, row_words, &block, packed);
     }
     Ok(StreamMatrix::from_words(words, thresholds.len(), length)?)
 }

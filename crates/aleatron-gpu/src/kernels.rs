@@ -1,13 +1,14 @@
-//! The kernels of stream operations: which files make each, and the parameters it takes.
+//! The kernels of stream operations: which files make each, what parameters it takes, and why it stays in bounds.
 
 use std::borrow::Cow;
 
+use aleatron_device::{Access, BoundsChecks, Capabilities, Kernel};
 use bytemuck::{Pod, Zeroable};
 
-use crate::adapter::Capabilities;
-use crate::pipeline::{Access, Kernel};
-
 /// A kernel of this crate.
+///
+/// Those that are hot are compiled without run-time checks: [`Self::checks`] has the argument for each. Whoever launches one by
+/// hand has to keep to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamKernel {
@@ -17,14 +18,22 @@ pub enum StreamKernel {
     Encode,
     /// Streams of thresholds with an address each.
     EncodeList,
+    /// Streams of thresholds over the integers of shared sequences.
+    EncodeSequence,
     /// Counts of neurons for one sample at a time.
     Accumulate,
     /// Counts of tiles of neurons by samples.
     Tile,
     /// Counts over lists of connections.
     Sparse,
-    /// Reads memory, or copies it.
-    Probe,
+    /// Rows of tables of counts.
+    TableRows,
+    /// Counts as sums of table entries.
+    TableCount,
+    /// Gates on each bit.
+    Gate,
+    /// Ones of streams, of their AND or of their XOR.
+    Ones,
 }
 
 macro_rules! shader {
@@ -35,14 +44,18 @@ macro_rules! shader {
 
 impl StreamKernel {
     /// Every kernel.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::PhiloxWords,
         Self::Encode,
         Self::EncodeList,
+        Self::EncodeSequence,
         Self::Accumulate,
         Self::Tile,
         Self::Sparse,
-        Self::Probe,
+        Self::TableRows,
+        Self::TableCount,
+        Self::Gate,
+        Self::Ones,
     ];
 
     fn files(self, capabilities: Capabilities) -> Vec<&'static str> {
@@ -54,50 +67,100 @@ impl StreamKernel {
             Self::PhiloxWords => vec![mulhilo, philox, shader!("philox_words")],
             Self::Encode => vec![mulhilo, philox, shader!("address_grid"), shader!("encode")],
             Self::EncodeList => vec![mulhilo, philox, shader!("address_list"), shader!("encode")],
+            Self::EncodeSequence => vec![shader!("encode_sequence")],
             Self::Accumulate => vec![shader!("counts"), shader!("accumulate"), reduce],
             Self::Tile => vec![shader!("counts"), shader!("tile")],
             Self::Sparse => vec![shader!("counts"), shader!("sparse")],
-            Self::Probe => vec![shader!("probe")],
+            Self::TableRows => vec![shader!("table_rows")],
+            Self::TableCount => vec![shader!("table_count")],
+            Self::Gate => vec![shader!("gates")],
+            Self::Ones => vec![shader!("ones")],
         }
     }
 }
 
 impl Kernel for StreamKernel {
-    fn name(self) -> &'static str {
+    fn name(&self) -> Cow<'static, str> {
         match self {
             Self::PhiloxWords => "philox words",
             Self::Encode => "encode",
             Self::EncodeList => "encode list",
+            Self::EncodeSequence => "encode sequence",
             Self::Accumulate => "accumulate",
             Self::Tile => "tile",
             Self::Sparse => "sparse",
-            Self::Probe => "probe",
+            Self::TableRows => "table rows",
+            Self::TableCount => "table count",
+            Self::Gate => "gate",
+            Self::Ones => "ones",
         }
+        .into()
     }
 
-    fn source(self, capabilities: Capabilities) -> Cow<'static, str> {
+    fn source(&self, capabilities: Capabilities) -> Cow<'static, str> {
         self.files(capabilities).concat().into()
     }
 
-    fn bindings(self) -> &'static [Access] {
+    fn bindings(&self) -> Cow<'static, [Access]> {
         use Access::{Read, ReadWrite};
-        match self {
-            Self::PhiloxWords | Self::Encode | Self::Probe => &[Read, ReadWrite],
+        let bindings: &[Access] = match self {
+            Self::PhiloxWords | Self::Encode => &[Read, ReadWrite],
             Self::EncodeList => &[Read, ReadWrite, Read],
-            Self::Accumulate | Self::Tile => &[Read, Read, ReadWrite],
-            Self::Sparse => &[Read, Read, Read, Read, ReadWrite],
-        }
+            Self::EncodeSequence | Self::Accumulate | Self::Tile | Self::Ones => &[Read, Read, ReadWrite],
+            Self::TableCount | Self::Gate => &[Read, Read, Read, ReadWrite],
+            Self::Sparse | Self::TableRows => &[Read, Read, Read, Read, ReadWrite],
+        };
+        Cow::Borrowed(bindings)
     }
 
-    fn immediate_bytes(self) -> u32 {
+    fn immediate_bytes(&self) -> u32 {
         let bytes = match self {
-            Self::PhiloxWords | Self::Probe => size_of::<u32>(),
+            Self::PhiloxWords => size_of::<u32>(),
             Self::Encode | Self::EncodeList => size_of::<EncodeParams>(),
+            Self::EncodeSequence => size_of::<SequenceParams>(),
             Self::Accumulate => size_of::<AccumulateParams>(),
             Self::Tile => size_of::<TileParams>(),
             Self::Sparse => size_of::<SparseParams>(),
+            Self::TableRows => size_of::<TableRowsParams>(),
+            Self::TableCount => size_of::<TableCountParams>(),
+            Self::Gate => size_of::<GateParams>(),
+            Self::Ones => size_of::<OnesParams>(),
         };
         bytes as u32
+    }
+
+    fn checks(&self) -> BoundsChecks {
+        // For all kernels without checks: divisors are sizes of at least 1, since nothing is launched for no rows, samples, segments or
+        // inputs. Loops count up in steps of at least 1 to a size that is at most 2^30, so they end and do not wrap. Products of sizes
+        // are elements of a binding, of which there are fewer than 2^30 words.
+        match self {
+            // Threads go on with an index below `n_words` only, which is `row_stride` times the rows, so their row is one of the rows
+            // and `at`, whose unit is clamped, below `n_thresholds`. `encode::record` checks that the thresholds with
+            // their flags, the words from `out_base` on and the addresses are in the buffers, and that no divisor is 0. Each
+            // turn of the loop ends a word or takes four bits of a threshold of 32.
+            Self::Encode | Self::EncodeList => BoundsChecks::Removed,
+            // A workgroup goes on with a sample below `n_samples` only, and has a group below `n_groups`, so its first row is one of
+            // the `n_rows`; the others are clamped to the last. k stays below `row_vectors`. Counts go to neurons `first`
+            // to `first + n_rows`, at most `stride`, of the sample; high words as far behind. `launch::record` checks the three
+            // buffers for these products. Sums over a workgroup have a place for each of its 256 threads.
+            Self::Accumulate => BoundsChecks::Removed,
+            // As for the one before: rows and samples are clamped where they are loaded and compared where counts are stored,
+            // k + d is compared with the end of the part. In shared memory, d is below DEPTH and rows and columns below
+            // ROWS and COLUMNS, since a tile has four or eight rows for each of its threads; `TileShape` has no others.
+            Self::Tile => BoundsChecks::Removed,
+            // A workgroup goes on with a sample below `n_samples` only, and has a segment of those there are. Segments are made from
+            // the connections of the block, so their elements are inside the weights and their neurons below `stride`;
+            // `Connections` has units below the number of inputs alone. `GpuSparse` keeps these buffers to itself.
+            Self::Sparse => BoundsChecks::Removed,
+            // A workgroup goes on with a row below `n_rows` only. The integers of a sequence of width W are below 2^W, and a row
+            // has 2^W + 1 entries; thresholds t run below that. `PrefixCounts` has checked the integers, and `GpuTabled` keeps them to itself.
+            Self::TableRows => BoundsChecks::Removed,
+            // Samples, neurons and inputs are compared with their numbers. Thresholds of inputs and weights, which index rows and
+            // entries, are checked to be at most 2^W when they come in.
+            Self::TableCount => BoundsChecks::Removed,
+            // No layer spends its time in these.
+            Self::PhiloxWords | Self::EncodeSequence | Self::Gate | Self::Ones => BoundsChecks::Kept,
+        }
     }
 }
 
@@ -120,6 +183,19 @@ pub(crate) struct EncodeParams {
     pub(crate) n_words: u32,
     pub(crate) n_thresholds: u32,
     pub(crate) padding: u32,
+}
+
+/// Parameters of `encode_sequence.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct SequenceParams {
+    pub(crate) n_words: u32,
+    pub(crate) row_stride: u32,
+    pub(crate) row_begin: u32,
+    pub(crate) full_words: u32,
+    pub(crate) tail_mask: u32,
+    pub(crate) n_sequences: u32,
+    pub(crate) n_thresholds: u32,
 }
 
 /// Parameters of `accumulate.wgsl`, where each is explained.
@@ -157,9 +233,57 @@ pub(crate) struct TileParams {
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct SparseParams {
     pub(crate) n_segments: u32,
+    pub(crate) first_sample: u32,
     pub(crate) n_samples: u32,
     pub(crate) stream_words: u32,
     pub(crate) sample_words: u32,
     pub(crate) stride: u32,
     pub(crate) high: u32,
+}
+
+/// Parameters of `table_rows.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct TableRowsParams {
+    pub(crate) n_inputs: u32,
+    pub(crate) n_rows: u32,
+    pub(crate) length: u32,
+    pub(crate) row_len: u32,
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
+}
+
+/// Parameters of `table_count.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct TableCountParams {
+    pub(crate) n_inputs: u32,
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) n_groups: u32,
+    pub(crate) n_samples: u32,
+    pub(crate) row_len: u32,
+    pub(crate) first: u32,
+    pub(crate) stride: u32,
+}
+
+/// Parameters of `gates.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct GateParams {
+    pub(crate) n_words: u32,
+    pub(crate) row_stride: u32,
+    pub(crate) row_begin: u32,
+    pub(crate) full_words: u32,
+    pub(crate) tail_mask: u32,
+}
+
+/// Parameters of `ones.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct OnesParams {
+    pub(crate) n_rows: u32,
+    pub(crate) row_words: u32,
+    pub(crate) n_segments: u32,
 }

@@ -1,13 +1,13 @@
-//! Cutting a matrix of streams into pieces a device can bind.
+//! Cutting a matrix of streams into blocks a device can bind.
 //!
 //! A row (a neuron's weights, a sample's inputs) is a run of 32-bit words. Rows are cut where one would pass a binding
 //! or where its count could pass 32 bits; then as many rows as fit make a block. Cuts fall on 16-byte vectors,
 //! so that kernels read whole ones, and a row's last vector is padded with zeros, which count nothing.
 
 use aleatron_core::Length;
+use aleatron_device::GpuContext;
 
-use crate::context::GpuContext;
-use crate::error::{Error, Limit, Result};
+use crate::error::{Error, Limit, Result, number};
 
 /// 32-bit words per vector.
 pub(crate) const VECTOR: usize = 4;
@@ -32,7 +32,7 @@ pub(crate) struct StreamWords {
 
 impl StreamWords {
     pub(crate) fn of(length: Length) -> Self {
-        // A length is at most 2^34 bits, so its words fit.
+        // A length is at most 2^34 bits, so its words are at most 2^29.
         let full = (length.bits() / 32) as u32;
         let tail_mask = (1u32 << (length.bits() % 32)) - 1;
         Self { stored: 2 * length.words() as u32, full, tail_mask }
@@ -51,8 +51,8 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    pub(crate) fn vectors(&self) -> u32 {
-        (self.stride / VECTOR) as u32
+    pub(crate) fn vectors(&self) -> Result<u32> {
+        number(self.stride / VECTOR)
     }
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn cuts(row_words: usize, limit: u64) -> Result<Vec<Cut>> {
         let actual = row_words as u128;
         return Err(Error::TooLarge { what: Limit::RowWords, actual, limit: u32::MAX.into() });
     }
-    let most = CUT_WORDS.min((limit / 4) as usize / VECTOR * VECTOR);
+    let most = CUT_WORDS.min(usize::try_from(limit / 4).unwrap_or(CUT_WORDS) / VECTOR * VECTOR);
     if most == 0 {
-        return Err(Error::TooLarge { what: Limit::BindingBytes, actual: 16, limit });
+        return Err(Error::TooLarge { what: Limit::StreamBytes, actual: 16, limit });
     }
     // Cuts of nearly one size rather than full ones and a small rest.
     let even = row_words.div_ceil(row_words.div_ceil(most)).next_multiple_of(VECTOR);
@@ -122,6 +122,15 @@ pub(crate) fn gather(words: &[u32], row_words: usize, block: &Block, out: &mut V
     }
 }
 
+/// Puts the words of a block back into packed rows: the inverse of [`gather`].
+pub(crate) fn scatter(made: &[u32], row_words: usize, block: &Block, words: &mut [u32]) {
+    let Cut { begin, words: n, stride } = block.cut;
+    let rows = words.chunks_exact_mut(row_words).skip(block.first_row).take(block.n_rows);
+    for (row, made) in rows.zip(made.chunks_exact(stride)) {
+        row[begin..begin + n].copy_from_slice(&made[..n]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +153,35 @@ mod tests {
         assert_eq!(cuts(1 << 26, 1 << 40).unwrap().len(), 2);
         assert!(cuts(1 << 33, 1 << 40).is_err());
         assert!(cuts(8, 8).is_err());
+    }
+
+    #[test]
+    fn what_is_gathered_is_scattered() {
+        let words: Vec<u32> = (0..7 * 10).collect();
+        let mut back = vec![0; words.len()];
+        for cut in cuts(10, 16).unwrap() {
+            for first_row in [0, 3, 6] {
+                let block = Block { cut, first_row, n_rows: if first_row == 6 { 1 } else { 3 } };
+                let mut packed = vec![9; 5];
+                gather(&words, 10, &block, &mut packed);
+                assert_eq!(packed.len(), block.words());
+                scatter(&packed, 10, &block, &mut back);
+            }
+        }
+        assert_eq!(back, words);
+    }
+
+    /// Whatever a device offers, the numbers of a block fit what kernels count with.
+    #[test]
+    fn blocks_of_huge_bindings_are_counted_by_32_bits() {
+        let limit = u64::from(u32::MAX) / 16 * 16;
+        for row_words in [2usize, 1 << 20, 1 << 25, 1 << 31, u32::MAX as usize] {
+            for cut in cuts(row_words, limit).unwrap() {
+                assert!(cut.stride <= CUT_WORDS + VECTOR, "{cut:?}");
+                let rows = (limit / 4) as usize / cut.stride;
+                assert!(number(rows * cut.stride).is_ok() && cut.vectors().is_ok());
+            }
+        }
     }
 
     #[test]

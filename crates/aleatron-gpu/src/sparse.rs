@@ -7,18 +7,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aleatron_core::stream::check_words;
-use aleatron_core::{Connections, Length, Polarity, Quantity, StreamAddress, Threshold};
+use aleatron_core::{Connections, Length, Polarity, Quantity, StreamAddress, Threshold, memory};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, max_grid};
 
-use crate::buffer::{BufferView, GpuBuffer, Memory};
-use crate::call::{self, Call, CallSizes, Calls, Inputs, Run, piece_of};
-use crate::context::GpuContext;
+use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
 use crate::encode::{self, Part, check_address, threshold_words};
-use crate::error::{Error, Limit, Result};
+use crate::error::{Error, Limit, Result, number};
+use crate::inputs::{CountOptions, Inputs, ThresholdSource, rows_in};
 use crate::kernels::{SparseParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, VECTOR, gather};
-use crate::pipeline::grid;
-use crate::profile::Profiler;
-use crate::record::Recorder;
 
 /// 64-bit words of weights one workgroup counts: 64 for each of its threads.
 const SEGMENT_WORDS: usize = 8192;
@@ -41,10 +38,13 @@ pub struct GpuSparse {
     connections: Connections,
     length: Length,
     polarity: Polarity,
-    piece: usize,
+    /// The most connections of a neuron.
+    most: usize,
+    /// Samples per submission.
+    chunk: usize,
     cut: Cut,
     blocks: Vec<WeightBlock>,
-    calls: Calls,
+    sets: BufferSets,
 }
 
 impl GpuSparse {
@@ -97,29 +97,39 @@ impl GpuSparse {
         }
         let limit = context.max_binding_bytes();
         let row_words = connections.n_inputs() as u128 * length.words() as u128 * 2;
+        let stream_bytes = row_words.next_multiple_of(VECTOR as u128) * 4;
+        let threshold_bytes = 4 * threshold_words(connections.n_inputs()) as u128;
         let count_bytes = 8 * connections.n_neurons() as u128;
-        let largest = (row_words.next_multiple_of(VECTOR as u128) * 4).max(count_bytes);
-        if largest > limit.into() {
-            return Err(Error::TooLarge { what: Limit::BindingBytes, actual: largest, limit });
+        let sizes = [
+            (Limit::StreamBytes, stream_bytes),
+            (Limit::ThresholdBytes, threshold_bytes),
+            (Limit::CountBytes, count_bytes),
+        ];
+        for (what, actual) in sizes {
+            if actual > limit.into() {
+                return Err(Error::TooLarge { what, actual, limit });
+            }
         }
+        let largest = stream_bytes.max(threshold_bytes).max(count_bytes);
         let words = row_words as usize;
         let cut = Cut { begin: 0, words, stride: words.next_multiple_of(VECTOR) };
-        let piece = ((u128::from(limit) / largest) as usize).min(piece_of(max_batch));
+        let chunk = ((u128::from(limit) / largest) as usize).min(chunk_of(max_batch));
         let blocks = weight_blocks(context, &connections, length)?;
+        let degrees = connections.offsets().windows(2).map(|pair| pair[1] - pair[0]);
+        let (most, sets) = (degrees.max().unwrap_or(0), BufferSets::default());
         let context = Arc::clone(context);
-        let layer =
-            Self { context, connections, length, polarity, piece, cut, blocks, calls: Calls::default() };
-        layer.calls.keep(layer.new_call()?);
+        let layer = Self { context, connections, length, polarity, most, chunk, cut, blocks, sets };
+        layer.sets.keep(layer.new_set()?);
         Ok(layer)
     }
 
-    fn new_call(&self) -> Result<Call> {
-        Call::new(
+    fn new_set(&self) -> Result<BufferSet> {
+        BufferSet::new(
             &self.context,
-            CallSizes {
-                thresholds: threshold_words(self.piece * self.connections.n_inputs()),
-                streams: self.piece * self.cut.stride,
-                counts: self.count_words(self.piece),
+            SetSizes {
+                thresholds: threshold_words(self.chunk * self.connections.n_inputs()),
+                work: self.chunk * self.cut.stride,
+                counts: self.count_words(self.chunk),
             },
         )
     }
@@ -136,10 +146,16 @@ impl GpuSparse {
         &self.context
     }
 
-    /// The samples of one submission; larger batches run in pieces of this size, with the same counts.
+    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new one.
     #[must_use]
-    pub fn piece(&self) -> usize {
-        self.piece
+    pub fn is_lost(&self) -> bool {
+        self.context.is_lost()
+    }
+
+    /// The samples of one submission; larger batches run in chunks of this size, with the same counts.
+    #[must_use]
+    pub fn chunk(&self) -> usize {
+        self.chunk
     }
 
     /// The buffers the weights lie in.
@@ -178,11 +194,14 @@ impl GpuSparse {
             return Err(aleatron_core::Error::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
         check_address(first, self.connections.n_neurons(), self.connections.n_inputs())?;
-        let rows = (0..self.connections.n_neurons()).flat_map(|neuron| {
-            self.connections.inputs_of(neuron).iter().map(move |&unit| (unit, neuron as u32))
-        });
-        let addresses: Vec<[u32; 2]> =
-            rows.map(|(unit, row)| [first.unit.wrapping_add(unit), first.row.wrapping_add(row)]).collect();
+        // Units and rows were checked to be such as a counter can name.
+        let address =
+            |unit: u32, neuron: usize| [first.unit.wrapping_add(unit), first.row.wrapping_add(neuron as u32)];
+        let n_addresses = self.connections.len() as u128;
+        let mut addresses = memory::with_capacity(n_addresses, Quantity::Connections)?;
+        for neuron in 0..self.connections.n_neurons() {
+            addresses.extend(self.connections.inputs_of(neuron).iter().map(|&unit| address(unit, neuron)));
+        }
         let stream = StreamWords::of(self.length);
         let mut packed = Vec::new();
         for block in &self.blocks {
@@ -194,8 +213,7 @@ impl GpuSparse {
             let cut = Cut { begin: 0, words, stride: words };
             let part = Part { first, n_rows: 1, n_units: block.n, cut, stream, out_base: 0 };
             let mut recorder = self.context.recorder(None)?;
-            let views = (thresholds.view()?, block.weights.view()?, list.view()?);
-            encode::record(&mut recorder, &self.context, &part, views.0, views.1, Some(views.2))?;
+            encode::record(&mut recorder, &part, thresholds.view(), block.weights.view(), Some(list.view()))?;
             recorder.submit()?;
         }
         Ok(())
@@ -206,7 +224,8 @@ impl GpuSparse {
     /// # Errors
     /// What the device reports.
     pub fn words(&self) -> Result<Vec<u64>> {
-        let mut words = Vec::new();
+        let n_words = self.connections.len() as u128 * self.length.words() as u128;
+        let mut words = memory::with_capacity(n_words, Quantity::Weights)?;
         for block in &self.blocks {
             words.extend(
                 block.weights.read()?.chunks_exact(2).map(|w| u64::from(w[0]) | u64::from(w[1]) << 32),
@@ -221,23 +240,23 @@ impl GpuSparse {
     /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`] where a counter
     /// cannot name a row, or what the device reports.
     pub fn counts(&self, inputs: &[Threshold], first: StreamAddress) -> Result<Vec<u64>> {
-        self.counts_profiled(inputs, first, None)
+        let source = ThresholdSource::Slice(inputs);
+        self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
-    /// As [`Self::counts`], with its kernels timed.
+    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted; as
+    /// [`GpuDense::counts_filled`](crate::GpuDense::counts_filled).
     ///
     /// # Errors
-    /// As [`Self::counts`].
-    pub fn counts_profiled(
+    /// As [`Self::counts`], and what `fill` reports.
+    pub fn counts_filled(
         &self,
-        inputs: &[Threshold],
+        n_samples: usize,
         first: StreamAddress,
-        profiler: Option<&mut Profiler>,
+        mut fill: impl FnMut(Range<usize>, &mut Vec<Threshold>) -> Result<()>,
     ) -> Result<Vec<u64>> {
-        let n_inputs = self.connections.n_inputs();
-        let n_samples = rows_in(inputs.len(), n_inputs, Quantity::Inputs)?;
-        check_address(first, n_samples, n_inputs)?;
-        self.run(Inputs::Thresholds(inputs, first), n_samples, profiler)
+        let source = ThresholdSource::Filled { n_samples, fill: &mut fill };
+        self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
     /// The counts of a batch of packed input streams, `[sample][input][word]`.
@@ -246,78 +265,87 @@ impl GpuSparse {
     /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length, or what the
     /// device reports.
     pub fn counts_of_streams(&self, words: &[u64]) -> Result<Vec<u64>> {
-        let n_samples = rows_in(words.len(), self.cut.words / 2, Quantity::Words)?;
-        check_words(words, n_samples * self.connections.n_inputs(), self.length)?;
-        self.run(Inputs::Streams(words), n_samples, None)
+        self.counts_with(Inputs::Streams(words), CountOptions::default())
     }
 
+    /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
+    ///
+    /// # Errors
+    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and [`aleatron_core::Error::Cancelled`].
+    pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
+        let n_inputs = self.connections.n_inputs();
+        let n_samples = match &inputs {
+            Inputs::Thresholds { source, first } => {
+                let n_samples = source.n_samples(n_inputs)?;
+                check_address(*first, n_samples, n_inputs)?;
+                n_samples
+            }
+            Inputs::Streams(words) => {
+                let n_samples = rows_in(words.len(), self.cut.words / 2, Quantity::Words)?;
+                check_words(words, n_samples * n_inputs, self.length)?;
+                n_samples
+            }
+        };
+        let n_counts = n_samples as u128 * self.connections.n_neurons() as u128;
+        let counts = memory::with_capacity(n_counts, Quantity::Counts)?;
+        let mut run = SparseRun { layer: self, inputs, filled: Vec::new(), counts };
+        self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;
+        Ok(run.counts)
+    }
+
+    /// Whether counts pass 32 bits.
     fn is_wide(&self) -> bool {
-        let offsets = self.connections.offsets();
-        let most = offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
-        call::is_wide(most, self.length)
+        buffers::is_wide(self.most, self.length)
     }
 
     fn count_words(&self, n_samples: usize) -> usize {
         n_samples * self.connections.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
-    fn run<'a>(
-        &'a self,
-        inputs: Inputs<'a>,
-        n_samples: usize,
-        profiler: Option<&'a mut Profiler>,
-    ) -> Result<Vec<u64>> {
-        let ahead = if profiler.is_some() { 0 } else { 1 };
-        let counts = Vec::with_capacity(n_samples.saturating_mul(self.connections.n_neurons()));
-        let mut run = SparseRun { layer: self, inputs, profiler, counts };
-        self.calls.run(n_samples, self.piece, ahead, || self.new_call(), &mut run)?;
-        Ok(run.counts)
-    }
-
     fn record_counts(
         &self,
         recorder: &mut Recorder<'_>,
-        call: &Call,
+        streams: BufferView<'_>,
         counts: BufferView<'_>,
         n_samples: usize,
     ) -> Result<()> {
         let constants = [
-            ("XOR", u32::from(self.polarity == Polarity::Bipolar)),
-            ("ADD", 1),
-            ("WIDE", u32::from(self.is_wide())),
+            ("XOR", (self.polarity == Polarity::Bipolar).into()),
+            ("ADD", true.into()),
+            ("WIDE", self.is_wide().into()),
         ];
-        let pipeline = self.context.pipeline(StreamKernel::Sparse, &constants)?;
+        let pipeline = self.context.pipeline(&StreamKernel::Sparse, &constants)?;
+        // What the kernel indexes, beside the buffers of a block; it does not check itself.
+        check_words_of(&streams, self.cut.stride as u64 * n_samples as u64)?;
+        check_words_of(&counts, self.count_words(n_samples) as u64)?;
+        let limit = self.context.info().max_workgroups;
         for block in &self.blocks {
-            let views = [
-                block.weights.view()?,
-                call.streams.view()?,
-                block.units.view()?,
-                block.segments.view()?,
-                counts,
-            ];
+            let views = [block.weights.view(), streams, block.units.view(), block.segments.view(), counts];
             let bound = self.context.bind(&pipeline, &views)?;
-            let params = SparseParams {
-                n_segments: block.segments.len() as u32,
-                n_samples: n_samples as u32,
-                stream_words: self.length.words() as u32,
-                sample_words: (self.cut.stride / 2) as u32,
-                stride: self.connections.n_neurons() as u32,
-                high: (self.connections.n_neurons() * n_samples) as u32,
-            };
-            let workgroups = block.segments.len() as u64 * n_samples as u64;
-            let bytes = 2 * 4 * block.weights.len() as u64 * n_samples as u64;
-            recorder.dispatch(
-                &bound,
-                &params,
-                grid(workgroups, self.context.info().max_workgroups)?,
-                bytes,
-            )?;
+            let n_segments = block.segments.len();
+            // A workgroup for each segment and sample may be more than a grid has.
+            let at_once = (max_grid(limit) / n_segments as u64).max(1);
+            for first_sample in (0..n_samples).step_by(usize::try_from(at_once).unwrap_or(n_samples)) {
+                let n = (n_samples - first_sample).min(at_once as usize);
+                let params = SparseParams {
+                    n_segments: number(n_segments)?,
+                    first_sample: number(first_sample)?,
+                    n_samples: number(n)?,
+                    stream_words: number(self.length.words())?,
+                    sample_words: number(self.cut.stride / 2)?,
+                    stride: number(self.connections.n_neurons())?,
+                    high: number(self.connections.n_neurons() * n_samples)?,
+                };
+                let workgroups = grid(n_segments as u64 * n as u64, limit)?;
+                let bytes = 2 * 4 * block.weights.len() as u64 * n as u64;
+                recorder.dispatch(&bound, &params, workgroups, bytes)?;
+            }
         }
         Ok(())
     }
 
     fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
-        let whole = call::widen(words, self.is_wide());
+        let whole = buffers::widen(words, self.is_wide());
         match self.polarity {
             Polarity::Unipolar => counts.extend(whole),
             Polarity::Bipolar => {
@@ -330,49 +358,52 @@ impl GpuSparse {
 }
 
 /// A call under way.
-struct SparseRun<'a> {
-    layer: &'a GpuSparse,
-    inputs: Inputs<'a>,
-    profiler: Option<&'a mut Profiler>,
+struct SparseRun<'l, 'i> {
+    layer: &'l GpuSparse,
+    inputs: Inputs<'i>,
+    filled: Vec<Threshold>,
     counts: Vec<u64>,
 }
 
-impl Run for SparseRun<'_> {
-    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<wgpu::SubmissionIndex> {
+impl ChunkRun for SparseRun<'_, '_> {
+    fn submit(
+        &mut self,
+        buffers: &mut BufferSet,
+        samples: Range<usize>,
+        profiler: Option<&mut Profiler>,
+    ) -> Result<Submission> {
         let GpuSparse { context, connections, length, cut, .. } = self.layer;
         let (n_rows, n_units) = (samples.len(), connections.n_inputs());
-        self.inputs.send(call, samples.clone(), n_units)?;
-        if let Inputs::Streams(words) = self.inputs {
-            let block = Block { cut: *cut, first_row: samples.start, n_rows };
-            let mut packed = Vec::new();
-            gather(bytemuck::cast_slice(words), cut.words, &block, &mut packed);
-            call.streams.write(0, &packed)?;
+        match &mut self.inputs {
+            Inputs::Thresholds { source, .. } => {
+                let thresholds = source.of(samples.clone(), n_units, &mut self.filled)?;
+                encode::pack(thresholds, &mut buffers.packed);
+                buffers.send()?;
+            }
+            Inputs::Streams(words) => {
+                let block = Block { cut: *cut, first_row: samples.start, n_rows };
+                let mut packed = Vec::new();
+                gather(bytemuck::cast_slice(words), cut.words, &block, &mut packed);
+                buffers.work.write(0, &packed)?;
+            }
         }
-        let mut recorder = context.recorder(self.profiler.as_deref_mut())?;
-        let counts = call.counts(&mut recorder, self.layer.count_words(n_rows), true)?;
+        let n_words = self.layer.count_words(n_rows);
+        let mut recorder = context.recorder(profiler)?;
+        let counts = buffers.counts(&mut recorder, n_words, CountMode::Add)?;
         if let Some(first) = self.inputs.first(samples.start) {
             let part =
                 Part { first, n_rows, n_units, cut: *cut, stream: StreamWords::of(*length), out_base: 0 };
-            let thresholds = call.thresholds(&mut recorder)?;
-            encode::record(&mut recorder, context, &part, thresholds, call.streams.view()?, None)?;
+            let thresholds = buffers.thresholds(&mut recorder)?;
+            encode::record(&mut recorder, &part, thresholds, buffers.work.view(), None)?;
         }
-        self.layer.record_counts(&mut recorder, call, counts, n_rows)?;
-        call.fetch(&mut recorder, self.layer.count_words(n_rows), true)?;
-        recorder.submit()
+        self.layer.record_counts(&mut recorder, buffers.work.view(), counts, n_rows)?;
+        buffers.fetch(&mut recorder, n_words, CountMode::Add)?;
+        Ok(recorder.submit()?)
     }
 
-    fn receive(&mut self, call: &mut Call, n_samples: usize) -> Result<()> {
+    fn receive(&mut self, buffers: &mut BufferSet, n_samples: usize) -> Result<()> {
         let (layer, counts) = (self.layer, &mut self.counts);
-        call.receive(layer.count_words(n_samples), |words| layer.decode(words, counts))?;
-        self.profiler.as_deref_mut().map_or(Ok(()), Profiler::collect)
-    }
-}
-
-fn rows_in(n: usize, per_row: usize, what: Quantity) -> Result<usize> {
-    if n.is_multiple_of(per_row) {
-        Ok(n / per_row)
-    } else {
-        Err(aleatron_core::Error::Ragged { what, actual: n, divisor: per_row }.into())
+        buffers.receive(layer.count_words(n_samples), |words| layer.decode(words, counts))
     }
 }
 
@@ -387,7 +418,7 @@ fn weight_blocks(
     // Segments and addresses take at most 12 bytes per stream, and a stream at least 8.
     let per_block = (limit / stream_bytes.max(12)) as usize;
     if per_block == 0 {
-        return Err(Error::TooLarge { what: Limit::BindingBytes, actual: stream_bytes.into(), limit });
+        return Err(Error::TooLarge { what: Limit::StreamBytes, actual: stream_bytes.into(), limit });
     }
     let mut blocks = Vec::new();
     for first in (0..connections.len()).step_by(per_block) {
@@ -395,28 +426,26 @@ fn weight_blocks(
         blocks.push(WeightBlock {
             first,
             n,
-            weights: context.buffer(n * 2 * length.words(), Memory::Device)?,
+            weights: context.buffer(n * 2 * length.words())?,
             units: context.upload(&connections.inputs()[first..first + n])?,
-            segments: context.upload(&segments(connections.offsets(), first, n, length.words()))?,
+            segments: context.upload(&segments(connections.offsets(), first, n, length.words())?)?,
         });
     }
     Ok(blocks)
 }
 
 /// The segments of connections `first..first + n`: of one neuron each, none longer than a workgroup should take.
-fn segments(offsets: &[usize], first: usize, n: usize, stream_words: usize) -> Vec<[u32; 3]> {
+fn segments(offsets: &[usize], first: usize, n: usize, stream_words: usize) -> Result<Vec<[u32; 3]>> {
     let mut segments = Vec::new();
     for (neuron, range) in offsets.windows(2).enumerate() {
         let begin = range[0].clamp(first, first + n) - first;
         let end = range[1].clamp(first, first + n) - first;
         let (begin, end) = (begin * stream_words, end * stream_words);
-        segments.extend(
-            (begin..end)
-                .step_by(SEGMENT_WORDS)
-                .map(|element| [neuron as u32, element as u32, (element + SEGMENT_WORDS).min(end) as u32]),
-        );
+        for element in (begin..end).step_by(SEGMENT_WORDS) {
+            segments.push([number(neuron)?, number(element)?, number((element + SEGMENT_WORDS).min(end))?]);
+        }
     }
-    segments
+    Ok(segments)
 }
 
 #[cfg(test)]
@@ -429,7 +458,7 @@ mod tests {
         for (first, n) in [(0, 702), (0, 1), (1, 3), (2, 700), (701, 1)] {
             for stream_words in [1, 16, 10_000] {
                 let mut next = 0;
-                for [neuron, begin, end] in segments(&offsets, first, n, stream_words) {
+                for [neuron, begin, end] in segments(&offsets, first, n, stream_words).unwrap() {
                     assert_eq!(begin, next);
                     assert!(end > begin && (end - begin) as usize <= SEGMENT_WORDS);
                     let range = offsets[neuron as usize]..offsets[neuron as usize + 1];

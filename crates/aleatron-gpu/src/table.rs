@@ -1,94 +1,30 @@
 //! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
 //!
 //! With one pair of sequences for all, the table of all products lies on the device and a count is one lookup per weight.
-//! With one pair per input, the device first makes a row of that table for each sample and input.
+//! With one pair per input, the device first makes a row of that table for each sample and input. Where bits are needed,
+//! [`GpuDense`](crate::GpuDense) counts the streams.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sequence, Sharing};
-use aleatron_core::{DenseShape, Error as CoreError, Polarity, Quantity};
-use bytemuck::{Pod, Zeroable};
+use aleatron_core::{DenseShape, Error as CoreError, Polarity, Quantity, memory};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid};
 
-use crate::adapter::Capabilities;
-use crate::buffer::{GpuBuffer, Memory};
-use crate::context::GpuContext;
-use crate::error::{Error, Limit, Result};
-use crate::pipeline::{Access, Kernel, grid};
+use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
+use crate::error::{Error, Limit, Result, number};
+use crate::inputs::{CountOptions, ThresholdSource};
+use crate::kernels::{StreamKernel, TableCountParams, TableRowsParams};
 
 /// Neurons of one workgroup of `table_count.wgsl`.
 const NEURONS: u32 = 32;
 
-/// The kernels of this file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TableKernel {
-    /// Makes rows.
-    Rows,
-    /// Adds up entries of rows.
-    Count,
-}
+/// Inputs of one dispatch of `table_count.wgsl`: eight threads share them, and some software devices silently stop at 65,535
+/// turns of all loops.
+const DISPATCH_INPUTS: usize = 1 << 18;
 
-impl TableKernel {
-    /// Every kernel.
-    pub const ALL: [Self; 2] = [Self::Rows, Self::Count];
-}
-
-impl Kernel for TableKernel {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Rows => "table rows",
-            Self::Count => "table count",
-        }
-    }
-
-    fn source(self, _: Capabilities) -> Cow<'static, str> {
-        match self {
-            Self::Rows => include_str!("shaders/table_rows.wgsl"),
-            Self::Count => include_str!("shaders/table_count.wgsl"),
-        }
-        .into()
-    }
-
-    fn bindings(self) -> &'static [Access] {
-        use Access::{Read, ReadWrite};
-        match self {
-            Self::Rows => &[Read, Read, Read, Read, ReadWrite],
-            Self::Count => &[Read, Read, Read, ReadWrite],
-        }
-    }
-
-    fn immediate_bytes(self) -> u32 {
-        let bytes = match self {
-            Self::Rows => size_of::<RowsParams>(),
-            Self::Count => size_of::<CountParams>(),
-        };
-        bytes as u32
-    }
-}
-
-/// Parameters of `table_rows.wgsl`, where each is explained.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct RowsParams {
-    n_inputs: u32,
-    n_rows: u32,
-    length: u32,
-    row_len: u32,
-}
-
-/// Parameters of `table_count.wgsl`, where each is explained.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct CountParams {
-    n_inputs: u32,
-    n_neurons: u32,
-    n_groups: u32,
-    n_samples: u32,
-    row_len: u32,
-    first: u32,
-    stride: u32,
-}
+/// Positions of one dispatch of `table_rows.wgsl`: 64 threads share them.
+const DISPATCH_POSITIONS: usize = 1 << 21;
 
 /// A dense layer with shared sequences on a device.
 #[derive(Debug)]
@@ -100,6 +36,10 @@ pub struct GpuTabled {
     rows: Rows,
     /// Thresholds by input and neuron, for as many neurons as a binding holds.
     blocks: Vec<(Range<usize>, GpuBuffer<u32>)>,
+    max_batch: usize,
+    /// Samples per submission.
+    chunk: usize,
+    sets: BufferSets,
 }
 
 #[derive(Debug)]
@@ -109,7 +49,8 @@ enum Rows {
 }
 
 impl GpuTabled {
-    /// The layer of `shape` with weights of the given thresholds, row-major by neuron.
+    /// The layer of `shape` with weights of the given thresholds, row-major by neuron. Buffers are kept for batches of up to
+    /// `max_batch`.
     ///
     /// # Errors
     /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index of a threshold past
@@ -119,48 +60,68 @@ impl GpuTabled {
     pub fn new(
         context: &Arc<GpuContext>,
         shape: DenseShape,
+        max_batch: usize,
         pairing: &Pairing,
         thresholds: &[u64],
     ) -> Result<Self> {
         let (n, m) = (shape.n_inputs(), shape.n_neurons());
+        if max_batch == 0 {
+            return Err(CoreError::Zero(Quantity::Samples).into());
+        }
         if thresholds.len() != shape.n_weights() {
             let (expected, actual) = (shape.n_weights(), thresholds.len());
             return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
-        check_thresholds(thresholds, pairing.weights.width().one(), Quantity::Weight)?;
+        check_thresholds(thresholds, pairing.weights.width().one(), Quantity::Weight, 0)?;
         let row_len = pairing.weights.width().one() as usize + 1;
         let rows = match pairing.sharing {
             Sharing::OneForAll => {
                 let (x, w) = (&pairing.inputs, &pairing.weights);
                 let table = CountTable::new(x, w, shape.length(), shape.polarity())?;
-                let all: Vec<u32> =
-                    (0..=x.width().one()).flat_map(|input| table.row(input)).copied().collect();
-                check_binding(context, all.len())?;
+                let entries = (x.width().one() as u128 + 1) * row_len as u128;
+                check_binding(context, Limit::TableBytes, entries)?;
+                let mut all: Vec<u32> = memory::with_capacity(entries, Quantity::CountTable)?;
+                (0..=x.width().one()).for_each(|input| all.extend(table.row(input)));
                 Rows::OneForAll(context.upload(&all)?)
             }
-            Sharing::OnePerInput => Self::sequences(context, &shape, pairing)?,
+            Sharing::OnePerInput => Self::sequences(context, &shape, pairing, row_len)?,
             Sharing::OnePerStream => {
                 let (actual, limit) = (shape.n_weights() as u128, n as u128);
                 return Err(CoreError::TooLarge { what: Quantity::Sequence, actual, limit }.into());
             }
         };
-        check_binding(context, n)?;
+        check_binding(context, Limit::ThresholdBytes, n as u128)?;
+        check_binding(context, Limit::CountBytes, 2 * m as u128)?;
         let per_block = (context.max_binding_bytes() as usize / (4 * n)).clamp(1, m);
         let mut blocks = Vec::new();
         for start in (0..m).step_by(per_block) {
             let neurons = start..(start + per_block).min(m);
             let by_input = (0..n).flat_map(|i| neurons.clone().map(move |j| thresholds[j * n + i] as u32));
-            blocks.push((neurons.clone(), context.upload(&by_input.collect::<Vec<_>>())?));
+            let mut block = memory::with_capacity(n as u128 * neurons.len() as u128, Quantity::Weights)?;
+            block.extend(by_input);
+            blocks.push((neurons, context.upload(&block)?));
         }
         let (context, input_one) = (Arc::clone(context), pairing.inputs.width().one());
-        Ok(Self { context, shape, input_one, row_len, rows, blocks })
+        let sets = BufferSets::default();
+        let mut layer = Self { context, shape, input_one, row_len, rows, blocks, max_batch, chunk: 1, sets };
+        layer.chunk = layer.largest_chunk()?.min(chunk_of(max_batch));
+        layer.sets.keep(layer.new_set()?);
+        Ok(layer)
     }
 
     /// The integers of one pair per input.
-    fn sequences(context: &Arc<GpuContext>, shape: &DenseShape, pairing: &Pairing) -> Result<Rows> {
+    fn sequences(
+        context: &Arc<GpuContext>,
+        shape: &DenseShape,
+        pairing: &Pairing,
+        row_len: usize,
+    ) -> Result<Rows> {
         let (n, length) = (shape.n_inputs(), shape.length());
-        check_binding(context, n.saturating_mul(length.bits()))?;
-        let (mut inputs, mut weights, mut weight_ones) = (Vec::new(), Vec::new(), Vec::new());
+        let (n_values, n_ones) = (n as u128 * length.bits() as u128, n as u128 * row_len as u128);
+        check_binding(context, Limit::TableBytes, n_values.max(n_ones))?;
+        let mut inputs: Vec<u32> = memory::with_capacity(n_values, Quantity::Sequence)?;
+        let mut weights: Vec<u32> = memory::with_capacity(n_values, Quantity::Sequence)?;
+        let mut weight_ones = memory::with_capacity(n_ones, Quantity::CountTable)?;
         for input in 0..n {
             let (x, w) = (pairing.input(input)?, pairing.weight(0, input, n)?);
             // The row of the stream of ones is the ones of the weight streams.
@@ -170,12 +131,43 @@ impl GpuTabled {
             inputs.extend(values(&x));
             weights.extend(values(&w));
         }
-        check_binding(context, weight_ones.len())?;
         Ok(Rows::OnePerInput {
             inputs: context.upload(&inputs)?,
             weights: context.upload(&weights)?,
             weight_ones: context.upload(&weight_ones)?,
         })
+    }
+
+    /// The words of the rows a sample has for itself.
+    fn own_row_words(&self) -> u128 {
+        match self.rows {
+            Rows::OneForAll(_) => 0,
+            Rows::OnePerInput { .. } => self.shape.n_inputs() as u128 * self.row_len as u128,
+        }
+    }
+
+    /// The samples whose thresholds, rows and counts each fit a binding.
+    fn largest_chunk(&self) -> Result<usize> {
+        let (n, m) = (self.shape.n_inputs() as u128, self.shape.n_neurons() as u128);
+        check_binding(&self.context, Limit::TableBytes, self.own_row_words())?;
+        let words = n.max(self.own_row_words()).max(2 * m);
+        Ok((u128::from(self.context.max_binding_bytes()) / (4 * words)) as usize)
+    }
+
+    fn new_set(&self) -> Result<BufferSet> {
+        BufferSet::new(
+            &self.context,
+            SetSizes {
+                thresholds: self.chunk * self.shape.n_inputs(),
+                // Fits a binding for a chunk; a few words where rows are by threshold, and nothing is between.
+                work: (self.chunk * self.own_row_words() as usize).max(4),
+                counts: self.count_words(self.chunk),
+            },
+        )
+    }
+
+    fn count_words(&self, n_samples: usize) -> usize {
+        2 * n_samples * self.shape.n_neurons()
     }
 
     /// The shape of the layer.
@@ -190,6 +182,24 @@ impl GpuTabled {
         &self.context
     }
 
+    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new one.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.context.is_lost()
+    }
+
+    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same counts.
+    #[must_use]
+    pub fn max_batch(&self) -> usize {
+        self.max_batch
+    }
+
+    /// The samples of one submission.
+    #[must_use]
+    pub fn chunk(&self) -> usize {
+        self.chunk
+    }
+
     /// The counts for inputs of the given thresholds, `[sample][neuron]`: equal, without the bits, to those of the streams that
     /// the layer's pairing encodes.
     ///
@@ -197,95 +207,192 @@ impl GpuTabled {
     /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with the index of a
     /// threshold past `2^W`, or what the device reports.
     pub fn counts(&self, inputs: &[u64]) -> Result<Vec<u64>> {
-        let n_samples = self.shape.samples_in(inputs.len())?;
-        check_thresholds(inputs, self.input_one, Quantity::Value)?;
-        let n = self.shape.n_inputs();
-        let mut counts = Vec::with_capacity(n_samples.saturating_mul(self.shape.n_neurons()));
-        for piece in inputs.chunks(self.piece()? * n) {
-            let thresholds: Vec<u32> = piece.iter().map(|&t| t as u32).collect();
-            let words = self.count_piece(&thresholds)?;
-            counts.extend(words.iter().map(|&[low, high]| u64::from(low) | u64::from(high) << 32));
+        self.counts_with(ThresholdSource::Slice(inputs), CountOptions::default())
+    }
+
+    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some samples at a time
+    /// and in order, while the device counts those before.
+    ///
+    /// # Errors
+    /// As [`Self::counts`], and what `fill` reports.
+    pub fn counts_filled(
+        &self,
+        n_samples: usize,
+        mut fill: impl FnMut(Range<usize>, &mut Vec<u64>) -> Result<()>,
+    ) -> Result<Vec<u64>> {
+        self.counts_with(ThresholdSource::Filled { n_samples, fill: &mut fill }, CountOptions::default())
+    }
+
+    /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
+    ///
+    /// # Errors
+    /// As [`Self::counts`] and [`Self::counts_filled`], and [`aleatron_core::Error::Cancelled`].
+    pub fn counts_with(
+        &self,
+        inputs: ThresholdSource<'_, u64>,
+        options: CountOptions<'_>,
+    ) -> Result<Vec<u64>> {
+        let n_samples = inputs.n_samples(self.shape.n_inputs())?;
+        if let ThresholdSource::Slice(all) = inputs {
+            // Before anything is counted.
+            check_thresholds(all, self.input_one, Quantity::Value, 0)?;
         }
-        Ok(counts)
+        let n_counts = n_samples as u128 * self.shape.n_neurons() as u128;
+        let counts = memory::with_capacity(n_counts, Quantity::Counts)?;
+        let mut run = TabledRun { layer: self, inputs, filled: Vec::new(), counts };
+        self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;
+        Ok(run.counts)
     }
 
-    /// The samples whose thresholds, rows and counts each fit a binding.
-    fn piece(&self) -> Result<usize> {
-        let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
-        let own_rows = match self.rows {
-            Rows::OneForAll(_) => 0,
-            Rows::OnePerInput { .. } => n.saturating_mul(self.row_len),
-        };
-        let words = n.max(own_rows).max(m.saturating_mul(2));
-        check_binding(&self.context, words)?;
-        Ok(self.context.max_binding_bytes() as usize / (4 * words))
-    }
-
-    fn count_piece(&self, thresholds: &[u32]) -> Result<Vec<[u32; 2]>> {
-        let (context, shape) = (&self.context, &self.shape);
-        let (n, m) = (shape.n_inputs(), shape.n_neurons());
-        let n_samples = thresholds.len() / n;
-        let limit = context.info().max_workgroups;
-        let inputs = context.upload(thresholds)?;
-        let counts = context.buffer::<[u32; 2]>(n_samples * m, Memory::Device)?;
-        let mut recorder = context.recorder(None)?;
-        let made;
-        let (rows, own_rows) = match &self.rows {
-            Rows::OneForAll(table) => (table, 0),
-            Rows::OnePerInput { inputs: x, weights: w, weight_ones } => {
-                made = context.buffer::<u32>(thresholds.len() * self.row_len, Memory::Device)?;
-                recorder.clear(made.view()?)?;
-                let xnor = u32::from(shape.polarity() == Polarity::Bipolar);
-                let pipeline = context.pipeline(TableKernel::Rows, &[("XNOR", xnor)])?;
-                let views = [x.view()?, w.view()?, weight_ones.view()?, inputs.view()?, made.view()?];
-                let params = RowsParams {
-                    n_inputs: n as u32,
-                    n_rows: thresholds.len() as u32,
-                    length: shape.length().bits() as u32,
-                    row_len: self.row_len as u32,
-                };
-                let bytes = 8 * (thresholds.len() * (shape.length().bits() + self.row_len)) as u64;
-                let workgroups = grid(thresholds.len() as u64, limit)?;
-                recorder.dispatch(&context.bind(&pipeline, &views)?, &params, workgroups, bytes)?;
-                (&made, 1)
-            }
-        };
-        let pipeline = context.pipeline(TableKernel::Count, &[("OWN_ROWS", own_rows)])?;
-        for (neurons, weights) in &self.blocks {
-            let views = [rows.view()?, inputs.view()?, weights.view()?, counts.view()?];
-            let n_groups = (neurons.len() as u32).div_ceil(NEURONS);
-            let params = CountParams {
-                n_inputs: n as u32,
-                n_neurons: neurons.len() as u32,
-                n_groups,
-                n_samples: n_samples as u32,
-                row_len: self.row_len as u32,
-                first: neurons.start as u32,
-                stride: m as u32,
+    /// Makes the rows of a chunk where samples have their own.
+    fn record_rows(
+        &self,
+        recorder: &mut Recorder<'_>,
+        inputs: BufferView<'_>,
+        made: BufferView<'_>,
+        n_samples: usize,
+    ) -> Result<()> {
+        let Rows::OnePerInput { inputs: x, weights: w, weight_ones } = &self.rows else { return Ok(()) };
+        let (shape, row_len) = (&self.shape, self.row_len);
+        let (n, length, n_rows) = (shape.n_inputs(), shape.length().bits(), n_samples * shape.n_inputs());
+        // What the kernel indexes; it does not check itself.
+        check_words_of(&inputs, n_rows as u64)?;
+        check_words_of(&made, n_rows as u64 * row_len as u64)?;
+        for (buffer, words) in [(x, length), (w, length), (weight_ones, row_len)] {
+            check_words_of(&buffer.view(), n as u64 * words as u64)?;
+        }
+        recorder.clear(made)?;
+        let xnor = shape.polarity() == Polarity::Bipolar;
+        let workgroups = grid(n_rows as u64, self.context.info().max_workgroups)?;
+        for begin in (0..length).step_by(DISPATCH_POSITIONS) {
+            let end = (begin + DISPATCH_POSITIONS).min(length);
+            let constants = [("XNOR", xnor.into()), ("FINISH", (end == length).into())];
+            let pipeline = self.context.pipeline(&StreamKernel::TableRows, &constants)?;
+            let views = [x.view(), w.view(), weight_ones.view(), inputs, made];
+            let params = TableRowsParams {
+                n_inputs: number(n)?,
+                n_rows: number(n_rows)?,
+                length: number(length)?,
+                row_len: number(row_len)?,
+                begin: number(begin)?,
+                end: number(end)?,
             };
-            let workgroups = grid(u64::from(n_groups) * n_samples as u64, limit)?;
-            let bytes = 8 * (n_samples * n * neurons.len()) as u64;
-            recorder.dispatch(&context.bind(&pipeline, &views)?, &params, workgroups, bytes)?;
+            let bytes = 8 * n_rows as u64 * (end - begin + row_len) as u64;
+            recorder.dispatch(&self.context.bind(&pipeline, &views)?, &params, workgroups, bytes)?;
         }
-        recorder.submit()?;
-        counts.read()
+        Ok(())
+    }
+
+    /// Adds up the entries of a chunk.
+    fn record_counts(
+        &self,
+        recorder: &mut Recorder<'_>,
+        inputs: BufferView<'_>,
+        made: BufferView<'_>,
+        counts: BufferView<'_>,
+        n_samples: usize,
+    ) -> Result<()> {
+        let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
+        let (rows, own_rows, n_rows) = match &self.rows {
+            Rows::OneForAll(table) => (table.view(), false, self.input_one as usize + 1),
+            Rows::OnePerInput { .. } => (made, true, n_samples * n),
+        };
+        // What the kernel indexes; it does not check itself.
+        check_words_of(&rows, n_rows as u64 * self.row_len as u64)?;
+        check_words_of(&inputs, n_samples as u64 * n as u64)?;
+        check_words_of(&counts, self.count_words(n_samples) as u64)?;
+        let adds = self.count_mode() == CountMode::Add;
+        let constants = [("OWN_ROWS", own_rows.into()), ("ADD", adds.into())];
+        let pipeline = self.context.pipeline(&StreamKernel::TableCount, &constants)?;
+        for (neurons, weights) in &self.blocks {
+            check_words_of(&weights.view(), n as u64 * neurons.len() as u64)?;
+            let bound = self.context.bind(&pipeline, &[rows, inputs, weights.view(), counts])?;
+            let n_groups = number(neurons.len())?.div_ceil(NEURONS);
+            let workgroups =
+                grid(u64::from(n_groups) * n_samples as u64, self.context.info().max_workgroups)?;
+            for begin in (0..n).step_by(DISPATCH_INPUTS) {
+                let end = (begin + DISPATCH_INPUTS).min(n);
+                let params = TableCountParams {
+                    n_inputs: number(n)?,
+                    begin: number(begin)?,
+                    end: number(end)?,
+                    n_neurons: number(neurons.len())?,
+                    n_groups,
+                    n_samples: number(n_samples)?,
+                    row_len: number(self.row_len)?,
+                    first: number(neurons.start)?,
+                    stride: number(m)?,
+                };
+                let bytes = 8 * n_samples as u64 * (end - begin) as u64 * neurons.len() as u64;
+                recorder.dispatch(&bound, &params, workgroups, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether several dispatches make one count.
+    fn count_mode(&self) -> CountMode {
+        if self.shape.n_inputs() > DISPATCH_INPUTS { CountMode::Add } else { CountMode::Write }
+    }
+}
+
+/// A call under way.
+struct TabledRun<'l, 'i> {
+    layer: &'l GpuTabled,
+    inputs: ThresholdSource<'i, u64>,
+    filled: Vec<u64>,
+    counts: Vec<u64>,
+}
+
+impl ChunkRun for TabledRun<'_, '_> {
+    fn submit(
+        &mut self,
+        buffers: &mut BufferSet,
+        samples: Range<usize>,
+        profiler: Option<&mut Profiler>,
+    ) -> Result<Submission> {
+        let (layer, n, n_samples) = (self.layer, self.layer.shape.n_inputs(), samples.len());
+        let first = samples.start * n;
+        let thresholds = self.inputs.of(samples, n, &mut self.filled)?;
+        check_thresholds(thresholds, layer.input_one, Quantity::Value, first)?;
+        buffers.packed.clear();
+        // At most 2^15 for a table's width.
+        buffers.packed.extend(thresholds.iter().map(|&threshold| threshold as u32));
+        buffers.send()?;
+        let (n_words, mode) = (layer.count_words(n_samples), layer.count_mode());
+        let mut recorder = layer.context.recorder(profiler)?;
+        let inputs = buffers.thresholds(&mut recorder)?;
+        let counts = buffers.counts(&mut recorder, n_words, mode)?;
+        let made = buffers.work.view();
+        layer.record_rows(&mut recorder, inputs, made, n_samples)?;
+        layer.record_counts(&mut recorder, inputs, made, counts, n_samples)?;
+        buffers.fetch(&mut recorder, n_words, mode)?;
+        Ok(recorder.submit()?)
+    }
+
+    fn receive(&mut self, buffers: &mut BufferSet, n_samples: usize) -> Result<()> {
+        let counts = &mut self.counts;
+        buffers.receive(self.layer.count_words(n_samples), |words| {
+            counts.extend(words.chunks_exact(2).map(|w| u64::from(w[0]) | u64::from(w[1]) << 32));
+        })
     }
 }
 
 /// Checks that so many 32-bit words fit a binding.
-fn check_binding(context: &GpuContext, words: usize) -> Result<()> {
-    let (actual, limit) = (words as u128 * 4, context.max_binding_bytes());
+fn check_binding(context: &GpuContext, what: Limit, words: u128) -> Result<()> {
+    let (actual, limit) = (words * 4, context.max_binding_bytes());
     if actual > limit.into() {
-        return Err(Error::TooLarge { what: Limit::BindingBytes, actual, limit });
+        return Err(Error::TooLarge { what, actual, limit });
     }
     Ok(())
 }
 
-fn check_thresholds(thresholds: &[u64], one: u64, what: Quantity) -> Result<()> {
+/// Checks thresholds, the first of which has the index `first` in the argument.
+fn check_thresholds(thresholds: &[u64], one: u64, what: Quantity, first: usize) -> Result<()> {
     match thresholds.iter().position(|&t| t > one) {
         None => Ok(()),
-        Some(index) => {
-            let value = thresholds[index] as f64;
+        Some(place) => {
+            let (index, value) = (first + place, thresholds[place] as f64);
             Err(CoreError::OutOfRange { what, index, value, low: 0.0, high: one as f64 }.into())
         }
     }

@@ -3,16 +3,24 @@
 
 mod common;
 
-use aleatron_core::conformance::{Backend, Case, DenseCase, Operation, Reference, SparseCase, suite};
-use aleatron_core::{Connections, DenseShape, LayerIndex, Polarity, Threshold};
-use aleatron_gpu::GpuBackend;
-use common::{context, length, plain_context};
+use aleatron_core::backend::{CountMethod, PrepareOptions};
+use aleatron_core::conformance::{Case, LayerCase, Operation, Reference, Subject, suite};
+use aleatron_core::gates::Gate;
+use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
+use aleatron_core::{
+    Backend, BackendFault, BitStream, Cancel, Connections, Encoding, Error, LayerIndex, LayerSpec, Length,
+    Polarity, SampleSeed, Topology, Weights, Width,
+};
+use aleatron_gpu::{GpuBackend, adapter};
+use common::{both_contexts, choice, context, every_context, length, own_context};
+use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 #[test]
 fn the_fixed_suite_passes() {
-    for context in [context(), plain_context(1 << 27)] {
-        let backend = GpuBackend(context);
+    for context in every_context() {
+        let backend = GpuBackend::on(context);
         let mut ran = Vec::new();
         for case in suite::fixed().unwrap() {
             if let Some(answer) = backend.run(&case) {
@@ -20,35 +28,79 @@ fn the_fixed_suite_passes() {
                 ran.push(case.operation());
             }
         }
-        for operation in [Operation::Encode, Operation::Count, Operation::Dense, Operation::Sparse] {
-            assert!(ran.contains(&operation), "{operation:?} did not run");
+        // Packing, unpacking and neurons are left to the CPU.
+        let missing = [Operation::Pack, Operation::Unpack, Operation::Lif];
+        for operation in Operation::ALL {
+            assert_ne!(ran.contains(&operation), missing.contains(&operation), "{operation:?}");
         }
     }
 }
 
-fn threshold() -> impl Strategy<Value = Threshold> {
-    let p = prop_oneof![Just(0.0), Just(1.0), 0.0..1e-9, 0.0..=1.0, 0.999_999..1.0];
-    p.prop_map(|p: f64| Threshold::from_probability(p).unwrap())
+fn polarity() -> impl Strategy<Value = Polarity> {
+    prop::sample::select(Polarity::ALL.to_vec())
+}
+
+fn topology() -> impl Strategy<Value = Topology> {
+    let dense =
+        (1..40usize, 1..80usize).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
+    let sparse = (1..40usize, 1..40usize).prop_flat_map(|(n_inputs, n_neurons)| {
+        vec(any::<bool>(), n_inputs * n_neurons).prop_map(move |mask| {
+            Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
+        })
+    });
+    prop_oneof![2 => dense, 1 => sparse]
+}
+
+/// Sequences of which there are as many as any layer here needs.
+fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
+    let bernoulli = any::<u64>().prop_map(|seed| (Encoding::Bernoulli { seed }, CountMethod::Best));
+    let sequence = |bits: u32, kind: SequenceKind| kind.sequence(3, Width::new(bits).unwrap()).unwrap();
+    let kind = || prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
+    let sharing = prop::sample::select(Sharing::ALL.to_vec());
+    let method = prop::sample::select(vec![CountMethod::Best, CountMethod::Bits]);
+    let shared = ((3..=14u32, kind()), (3..=14u32, kind()), sharing, method).prop_map(
+        move |((x_bits, x), (w_bits, w), sharing, method)| {
+            let (inputs, weights) = (sequence(x_bits, x), sequence(w_bits, w));
+            (Encoding::Sequences(Pairing { inputs, weights, sharing }), method)
+        },
+    );
+    prop_oneof![1 => bernoulli, 1 => shared]
+}
+
+/// Layers of any kind; those whose generator has too few sequences are drawn again.
+fn layer() -> impl Strategy<Value = LayerCase> {
+    let spec = (topology(), 1usize..300, polarity(), encoding(), 0usize..1 << 28);
+    let spec =
+        spec.prop_filter_map("too few sequences", |(topology, bits, polarity, (encoding, method), k)| {
+            let spec = LayerSpec::new(topology, length(bits), polarity, encoding).ok()?;
+            Some((spec.at(LayerIndex::new(k).unwrap()), method))
+        });
+    (spec, 1usize..40, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
+        let thresholds = |width: Width, n: usize| vec(0..=width.one(), n);
+        let weights = match spec.encoding() {
+            Encoding::Sequences(pairing) => pairing.weights.width(),
+            _ => Width::BERNOULLI,
+        };
+        let weights = thresholds(weights, spec.n_weights());
+        let inputs = thresholds(spec.encoding().input_width(), spec.n_inputs() * n);
+        let seed = SampleSeed::new(seed).starting_at(first);
+        (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+            spec: spec.clone(),
+            weights,
+            inputs,
+            seed,
+            method,
+        })
+    })
 }
 
 prop_compose! {
-    fn layer()(n_inputs in 1usize..40, n_neurons in 1usize..80, n_samples in 1usize..40, bits in 1usize..300)(
-        weights in prop::collection::vec(threshold(), n_inputs * n_neurons),
-        inputs in prop::collection::vec(threshold(), n_inputs * n_samples),
-        mask in prop::collection::vec(any::<bool>(), n_inputs * n_neurons),
-        (weight_seed, input_seed, first_row) in (any::<u64>(), any::<u64>(), 0u32..1 << 30),
-        (layer, bipolar) in (0usize..1 << 28, any::<bool>()),
-        (n_inputs, n_neurons, bits) in Just((n_inputs, n_neurons, bits)),
-    ) -> (DenseCase, SparseCase) {
-        let polarity = if bipolar { Polarity::Bipolar } else { Polarity::Unipolar };
-        let connections = Connections::from_mask(&mask, n_inputs).unwrap();
-        let sparse = SparseCase {
-            length: length(bits), polarity, weights: weights[..connections.len()].to_vec(), connections,
-            weight_seed, inputs: inputs.clone(), input_seed, first_row,
-        };
-        let shape = DenseShape::new(n_inputs, n_neurons, length(bits), polarity).unwrap();
-        let layer = LayerIndex::new(layer).unwrap();
-        (DenseCase { shape, layer, weights, weight_seed, inputs, input_seed, first_row }, sparse)
+    fn streams()(bits in 1usize..400)(
+        a in prop::collection::vec(0u8..2, bits),
+        b in prop::collection::vec(0u8..2, bits),
+        select in prop::collection::vec(0u8..2, bits),
+    ) -> [BitStream; 3] {
+        [a, b, select].map(|bits| BitStream::from_bits(&bits).unwrap())
     }
 }
 
@@ -56,10 +108,76 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_layers_equal_the_reference((dense, sparse) in layer()) {
-        let backend = GpuBackend(context());
-        for case in [Case::Dense(dense), Case::Sparse(sparse)] {
-            prop_assert_eq!(backend.run(&case).unwrap().unwrap(), Reference.answer(&case));
+    fn random_layers_equal_the_reference(case in layer()) {
+        let case = Case::Layer(case);
+        let expected = Reference.answer(&case);
+        for context in both_contexts() {
+            prop_assert_eq!(&GpuBackend::on(context).run(&case).unwrap().unwrap(), &expected);
         }
     }
+
+    #[test]
+    fn random_gates_equal_the_reference([a, b, select] in streams()) {
+        let pair = || (a.clone(), b.clone());
+        let mut cases: Vec<Case> =
+            Gate::ALL.into_iter().map(|gate| Case::Gate { gate, a: pair().0, b: pair().1 }).collect();
+        cases.push(Case::Not { a: pair().0 });
+        cases.push(Case::Mux { select, a: pair().0, b: pair().1 });
+        cases.push(Case::Popcount { a: pair().0 });
+        cases.push(Case::AndPopcount { a: pair().0, b: pair().1 });
+        cases.push(Case::Hamming { a: pair().0, b: pair().1 });
+        for context in both_contexts() {
+            let backend = GpuBackend::on(context);
+            for case in &cases {
+                prop_assert_eq!(backend.run(case).unwrap().unwrap(), Reference.answer(case), "{:?}", case);
+            }
+        }
+    }
+}
+
+fn small() -> (LayerSpec, Weights) {
+    let encoding = Encoding::Bernoulli { seed: 1 };
+    let spec = LayerSpec::dense(3, 2, Length::new(64).unwrap(), Polarity::Unipolar, encoding).unwrap();
+    let weights = Weights::new(&spec, vec![0.5; 6]).unwrap();
+    (spec, weights)
+}
+
+#[test]
+fn a_backend_is_named_by_its_place() {
+    let info = adapter::find(&choice()).unwrap();
+    let name = format!("gpu:{}", info.index);
+    assert_eq!(GpuBackend::open(&choice()).unwrap().name(), name);
+    let (spec, weights) = small();
+    let layer = GpuBackend::on(context()).prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
+    assert_eq!(layer.backend_for(1), Some(name));
+    assert!(!layer.is_lost());
+}
+
+#[test]
+fn a_lost_device_is_a_fault_of_the_backend() {
+    let context = own_context(&aleatron_gpu::ContextOptions::default());
+    let backend = GpuBackend::on(context.clone());
+    let (spec, weights) = small();
+    let layer = backend.prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
+    context.destroy();
+    assert!(layer.is_lost());
+    let batch = aleatron_core::backend::Batch::values(&[0.5; 3], SampleSeed::new(1));
+    let fault = |error: Error| error.backend_fault();
+    assert_eq!(fault(layer.counts(&batch, Cancel::NEVER).unwrap_err()), Some(BackendFault::Lost));
+    let again = backend.prepare(&spec, &weights, &PrepareOptions::default()).unwrap_err();
+    assert_eq!(fault(again), Some(BackendFault::Lost));
+}
+
+#[test]
+fn a_batch_is_cancelled_between_chunks() {
+    let (spec, weights) = small();
+    let options = PrepareOptions { max_batch: 1, ..PrepareOptions::default() };
+    let layer = GpuBackend::on(context()).prepare(&spec, &weights, &options).unwrap();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let cancelled = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 3;
+    let values = vec![0.5; 3 * 1000];
+    let batch = aleatron_core::backend::Batch::values(&values, SampleSeed::new(1));
+    assert_eq!(layer.counts(&batch, Cancel::when(&cancelled)), Err(Error::Cancelled));
+    // The layer is as good as before.
+    assert_eq!(layer.counts(&batch, Cancel::NEVER).map(|counts| counts.len()), Ok(2000));
 }

@@ -3,14 +3,20 @@
 
 mod common;
 
+use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
-    DenseShape, LayerIndex, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold, reference, weights,
+    Cancel, DenseShape, LayerIndex, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold, reference,
+    weights,
 };
-use aleatron_gpu::{Counting, Error, GpuContext, GpuDense, RowGroup, TileShape};
-use common::{Draw, context, length, plain_context};
+use aleatron_gpu::{
+    CountOptions, Error, GpuContext, GpuDense, Inputs, KernelChoice, RowGroup, ThresholdSource, TileShape,
+};
+use common::{Draw, both_contexts, context, every_context, length, plain_context};
 
 const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
 
@@ -45,14 +51,14 @@ impl Case {
         }
         let streams = StreamMatrix::from_words(streams, inputs.len(), shape.length()).unwrap();
         let matrix = StreamMatrix::from_words(weights.clone(), shape.n_weights(), shape.length()).unwrap();
-        let counts = reference::dense_counts(&shape, &matrix, &streams);
+        let counts = common::dense_counts(&shape, &matrix, &streams);
         Self { shape, weights, inputs, first, counts }
     }
 
-    fn check(&self, context: &Arc<GpuContext>, max_batch: usize, counting: Counting) {
+    fn check(&self, context: &Arc<GpuContext>, max_batch: usize, choice: KernelChoice) {
         let layer = GpuDense::from_words(context, self.shape, max_batch, &self.weights).unwrap();
-        let layer = layer.with_counting(counting);
-        let note = format!("{:?}, batches of {max_batch}, {counting:?}", self.shape);
+        let layer = layer.with_kernel(choice);
+        let note = format!("{:?}, batches of {max_batch}, {choice:?}", self.shape);
         assert_eq!(layer.counts(&self.inputs, self.first).unwrap(), self.counts, "{note}");
         assert_eq!(layer.words().unwrap(), self.weights, "{note}");
     }
@@ -66,8 +72,7 @@ fn counts_equal_the_reference_for_odd_sizes() {
         for (m, polarity) in POLARITIES.into_iter().enumerate() {
             let (n_inputs, n_neurons, n_samples) = sizes[(2 * n + 3 * m) % sizes.len()];
             let case = Case::new(&mut draw, n_inputs, n_neurons, n_samples, bits, polarity);
-            case.check(&context(), 64, Counting::Auto);
-            case.check(&plain_context(1 << 27), 64, Counting::Auto);
+            every_context().iter().for_each(|context| case.check(context, 64, KernelChoice::Auto));
         }
     }
 }
@@ -82,24 +87,25 @@ fn every_kernel_gives_the_same_counts() {
         // More than one tile of the smaller shapes in each direction, and more than one part of each row.
         let case = Case::new(&mut draw, 21, 70, 66, 257, polarity);
         for rows in RowGroup::ALL {
-            case.check(&context(), 100, Counting::Rows(rows));
-            case.check(&plain_context(1 << 27), 100, Counting::Rows(rows));
+            every_context().iter().for_each(|context| case.check(context, 100, KernelChoice::Rows(rows)));
         }
+        let contexts = both_contexts();
         for &shape in &shapes {
             for workgroups in [1, 64] {
-                case.check(&context(), 100, Counting::Tiles(shape, workgroups));
+                let choice = KernelChoice::Tiles(shape, workgroups);
+                contexts.iter().for_each(|context| case.check(context, 100, choice));
             }
         }
     }
 }
 
 #[test]
-fn batches_in_pieces_give_the_same_counts() {
+fn batches_in_chunks_give_the_same_counts() {
     let mut draw = Draw::new(13);
     for polarity in POLARITIES {
         let case = Case::new(&mut draw, 6, 5, 23, 130, polarity);
         for max_batch in [1, 2, 7, 22, 23, 24, 1000] {
-            case.check(&context(), max_batch, Counting::Auto);
+            case.check(&context(), max_batch, KernelChoice::Auto);
             let layer = GpuDense::from_words(&context(), case.shape, max_batch, &case.weights).unwrap();
             let counts = layer.counts_filled(23, case.first, |samples, out| {
                 out.extend(&case.inputs[samples.start * 6..samples.end * 6]);
@@ -121,8 +127,10 @@ fn weights_past_the_binding_limit_are_split() {
             let context = plain_context(bytes);
             let layer = GpuDense::from_words(&context, case.shape, 64, &case.weights).unwrap();
             blocks.push(layer.n_blocks());
-            for counting in [Counting::Auto, Counting::Rows(RowGroup::Two), Counting::Rows(RowGroup::Four)] {
-                case.check(&context, 64, counting);
+            for choice in
+                [KernelChoice::Auto, KernelChoice::Rows(RowGroup::Two), KernelChoice::Rows(RowGroup::Four)]
+            {
+                case.check(&context, 64, choice);
             }
         }
         assert_eq!(blocks, [1, 4, 11, 11, 22, 33]);
@@ -140,7 +148,7 @@ fn streams_as_inputs_give_the_same_counts() {
             let layer = GpuDense::from_words(&plain_context(bytes), shape, 4, &words).unwrap();
             let w = StreamMatrix::from_words(words, shape.n_weights(), shape.length()).unwrap();
             let x = StreamMatrix::from_words(streams.clone(), 77, shape.length()).unwrap();
-            assert_eq!(layer.counts_of_streams(&streams).unwrap(), reference::dense_counts(&shape, &w, &x));
+            assert_eq!(layer.counts_of_streams(&streams).unwrap(), common::dense_counts(&shape, &w, &x));
         }
     }
 }
@@ -208,11 +216,14 @@ fn the_second_call_creates_nothing() {
     let layer = GpuDense::from_words(&context, case.shape, 64, &case.weights).unwrap();
     for n_samples in [1, 5, 12, 25, 40] {
         let inputs = &case.inputs[..12 * n_samples];
+        let streams = draw.streams(12 * n_samples, case.shape.length());
         let counts = layer.counts(inputs, case.first).unwrap();
+        let of_streams = layer.counts_of_streams(&streams).unwrap();
         let before = context.created();
         assert!(before.pipelines >= 2 && before.buffers >= 5 && before.bind_groups >= 2, "{before:?}");
         for _ in 0..3 {
             assert_eq!(layer.counts(inputs, case.first).unwrap(), counts);
+            assert_eq!(layer.counts_of_streams(&streams).unwrap(), of_streams);
         }
         assert_eq!(context.created(), before, "{n_samples} samples");
     }
@@ -250,7 +261,43 @@ fn bad_requests_are_errors() {
     assert_eq!(core(lazy), "number of inputs: expected 3, got 0");
     let past = layer.counts(&[Threshold::ONE; 6], first.at_row(u32::MAX));
     assert!(matches!(past, Err(Error::TooLarge { .. })), "{past:?}");
+    // More samples than rows, or than memory for their counts; nothing is asked for before that is known.
+    for n_samples in [1 << 32, usize::MAX] {
+        let filled = layer.counts_filled(n_samples, first.at_row(1), |_, _| panic!("too early"));
+        assert!(matches!(filled, Err(Error::TooLarge { .. })), "{filled:?}");
+    }
+    assert!(!layer.is_lost());
     assert_eq!(layer.counts(&[Threshold::ONE; 3], first.at_row(u32::MAX)).unwrap(), [0, 0]);
+}
+
+#[test]
+fn a_call_can_be_cancelled_between_chunks() {
+    let mut draw = Draw::new(20);
+    let case = Case::new(&mut draw, 6, 5, 50, 130, Polarity::Unipolar);
+    let layer = GpuDense::from_words(&context(), case.shape, 4, &case.weights).unwrap();
+    assert_eq!(layer.chunk(), 4);
+    for allowed in [0, 1, 5, 13, 100] {
+        let asked = AtomicUsize::new(0);
+        let is_over = || asked.fetch_add(1, Ordering::Relaxed) >= allowed;
+        let options = CountOptions { cancel: Cancel::when(&is_over), ..CountOptions::default() };
+        let filled = Cell::new(0);
+        let mut fill = |samples: Range<usize>, out: &mut Vec<Threshold>| {
+            filled.set(filled.get() + 1);
+            out.extend(&case.inputs[samples.start * 6..samples.end * 6]);
+            Ok(())
+        };
+        let source = ThresholdSource::Filled { n_samples: 50, fill: &mut fill };
+        let inputs = Inputs::Thresholds { source, first: case.first };
+        let counts = layer.counts_with(inputs, options);
+        if allowed < 13 {
+            assert_eq!(counts, Err(aleatron_core::Error::Cancelled.into()));
+            assert_eq!(filled.get(), allowed, "no chunk is begun after the check");
+        } else {
+            assert_eq!(counts.unwrap(), case.counts);
+        }
+        // What was under way disturbs nobody.
+        assert_eq!(layer.counts(&case.inputs, case.first).unwrap(), case.counts);
+    }
 }
 
 #[test]

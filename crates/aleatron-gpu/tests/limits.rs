@@ -5,9 +5,12 @@ mod common;
 
 use std::sync::Arc;
 
-use aleatron_core::{DenseShape, Polarity, StreamAddress, Threshold};
-use aleatron_gpu::{Counting, GpuContext, GpuDense, RowGroup, StreamKernel, TileShape};
-use common::{Draw, context, length};
+use aleatron_core::{Connections, DenseShape, Polarity, StreamAddress, StreamMatrix, Threshold};
+use aleatron_gpu::device::ConstantValue;
+use aleatron_gpu::{
+    ContextOptions, GpuContext, GpuDense, GpuSparse, KernelChoice, RowGroup, StreamKernel, TileShape,
+};
+use common::{Draw, both_contexts, context, length, own_context};
 
 fn ones(w: &[u64], x: &[u64]) -> u64 {
     w.iter().zip(x).map(|(w, x)| u64::from((w & x).count_ones())).sum()
@@ -30,7 +33,7 @@ fn layers_past_the_largest_binding_are_split() {
     let expected: Vec<u64> = streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
     for rows in [RowGroup::One, RowGroup::Four] {
         let layer =
-            GpuDense::from_words(&context, shape, 2, &words).unwrap().with_counting(Counting::Rows(rows));
+            GpuDense::from_words(&context, shape, 2, &words).unwrap().with_kernel(KernelChoice::Rows(rows));
         assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected);
     }
 }
@@ -44,13 +47,13 @@ fn more_than_65535_workgroups() {
     let streams = draw.streams(3, shape.length());
     let expected: Vec<u64> =
         streams.iter().flat_map(|x| words.iter().map(move |w| u64::from((!(w ^ x)).count_ones()))).collect();
-    for counting in [
-        Counting::Rows(RowGroup::One),
-        Counting::Rows(RowGroup::Four),
-        Counting::Tiles(TileShape::TALLEST, 1),
+    for choice in [
+        KernelChoice::Rows(RowGroup::One),
+        KernelChoice::Rows(RowGroup::Four),
+        KernelChoice::Tiles(TileShape::TALLEST, 1),
     ] {
-        let layer = GpuDense::from_words(&context, shape, 3, &words).unwrap().with_counting(counting);
-        assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected, "{counting:?}");
+        let layer = GpuDense::from_words(&context, shape, 3, &words).unwrap().with_kernel(choice);
+        assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected, "{choice:?}");
     }
 }
 
@@ -65,7 +68,7 @@ fn counts_past_32_bits() {
     assert!(layer.n_blocks() >= 4, "{}", layer.n_blocks());
     for rows in [RowGroup::One, RowGroup::Four] {
         let layer = GpuDense::from_thresholds(&context(), shape, 1, &ones, first).unwrap();
-        let layer = layer.with_counting(Counting::Rows(rows));
+        let layer = layer.with_kernel(KernelChoice::Rows(rows));
         assert_eq!(layer.counts(&ones, first).unwrap(), [1 << 32]);
     }
     let mut some = ones.clone();
@@ -77,7 +80,7 @@ fn counts_past_32_bits() {
 fn carry<const N: usize>(
     context: &Arc<GpuContext>,
     kernel: StreamKernel,
-    constants: &[(&'static str, u32)],
+    constants: &[(&str, ConstantValue)],
     params: [u32; N],
     added: u32,
 ) where
@@ -86,14 +89,14 @@ fn carry<const N: usize>(
     let ones = context.upload(&[u32::MAX; 4]).unwrap();
     let units = context.upload(&[0u32]).unwrap();
     let segments = context.upload(&[[0u32, 0, 1]]).unwrap();
-    let pipeline = context.pipeline(kernel, constants).unwrap();
+    let pipeline = context.pipeline(&kernel, constants).unwrap();
     for before in [0, u32::MAX - added, u32::MAX - added + 1, u32::MAX] {
         let counts = context.upload(&[before, 0]).unwrap();
-        let mut views = vec![ones.view().unwrap(), ones.view().unwrap()];
+        let mut views = vec![ones.view(), ones.view()];
         if kernel == StreamKernel::Sparse {
-            views.extend([units.view().unwrap(), segments.view().unwrap()]);
+            views.extend([units.view(), segments.view()]);
         }
-        views.push(counts.view().unwrap());
+        views.push(counts.view());
         let bound = context.bind(&pipeline, &views).unwrap();
         let mut recorder = context.recorder(None).unwrap();
         recorder.dispatch(&bound, &params, [1, 1, 1], 0).unwrap();
@@ -105,12 +108,13 @@ fn carry<const N: usize>(
 
 #[test]
 fn sums_carry_into_the_high_word() {
-    let context = context();
-    let flags = [("XOR", 0), ("ADD", 1), ("WIDE", 1)];
-    let rows: Vec<_> = flags.into_iter().chain([("ROWS", 1)]).collect();
-    carry(&context, StreamKernel::Accumulate, &rows, [1, 1, 1, 1, 0, 1, 1, 0], 128);
-    carry(&context, StreamKernel::Tile, &flags, [1, 1, 1, 4, 1, 1, 1, 0, 1, 1], 128);
-    carry(&context, StreamKernel::Sparse, &flags, [1, 1, 1, 1, 1, 1], 64);
+    for context in both_contexts() {
+        let flags = [("XOR", false.into()), ("ADD", true.into()), ("WIDE", true.into())];
+        let rows: Vec<_> = flags.into_iter().chain([("ROWS", 1u32.into())]).collect();
+        carry(&context, StreamKernel::Accumulate, &rows, [1, 1, 1, 1, 0, 1, 1, 0], 128);
+        carry(&context, StreamKernel::Tile, &flags, [1, 1, 1, 4, 1, 1, 1, 0, 1, 1], 128);
+        carry(&context, StreamKernel::Sparse, &flags, [1, 0, 1, 1, 1, 1, 1], 64);
+    }
 }
 
 #[test]
@@ -125,7 +129,28 @@ fn tiles_take_as_many_turns_as_they_ever_do() {
     let expected: Vec<u64> = streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
     for shape_of_tile in [TileShape::SQUARE, TileShape::TALLEST] {
         let layer = GpuDense::from_words(&context(), shape, 3, &words).unwrap();
-        let layer = layer.with_counting(Counting::Tiles(shape_of_tile, 1));
+        let layer = layer.with_kernel(KernelChoice::Tiles(shape_of_tile, 1));
         assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected, "{shape_of_tile:?}");
+    }
+}
+
+/// More workgroups than a grid has: the samples of a sparse layer come in several dispatches.
+#[test]
+fn more_workgroups_than_a_grid_has() {
+    // Grids of 4 x 4: 3 segments leave room for 5 samples at a time.
+    let options = ContextOptions { max_workgroups: Some(4), ..ContextOptions::default() };
+    let context = own_context(&options);
+    let mut draw = Draw::new(44);
+    for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
+        let rows = [vec![0, 2], vec![1], vec![0, 1, 2]];
+        let connections = Connections::from_rows(rows, 3).unwrap();
+        let words = draw.streams(connections.len(), length(100));
+        let streams = draw.streams(3 * 23, length(100));
+        let w = StreamMatrix::from_words(words.clone(), connections.len(), length(100)).unwrap();
+        let x = StreamMatrix::from_words(streams.clone(), 3 * 23, length(100)).unwrap();
+        let expected = common::sparse_counts(&connections, polarity, &w, &x);
+        let layer = GpuSparse::from_words(&context, connections, length(100), polarity, 23, &words).unwrap();
+        assert_eq!(layer.chunk(), 23);
+        assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected);
     }
 }

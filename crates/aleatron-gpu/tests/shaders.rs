@@ -1,7 +1,8 @@
 //! Every shader is valid, with and without optional abilities, before any device sees it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use aleatron_gpu::{Capabilities, Kernel, StreamKernel};
+use aleatron_gpu::device::{BoundsChecks, Kernel};
+use aleatron_gpu::{Capabilities, StreamKernel};
 use naga::valid::{Capabilities as Allowed, ValidationFlags, Validator};
 
 fn validate(kernel: StreamKernel, capabilities: Capabilities) -> Result<(), String> {
@@ -60,5 +61,27 @@ fn kernels_declare_the_bindings_their_shaders_have() {
             .map(|(_, variable)| module.types[variable.ty].inner.size(module.to_ctx()))
             .sum::<u32>();
         assert_eq!(immediates, kernel.immediate_bytes(), "{}", kernel.name());
+    }
+}
+
+/// Every file is part of a kernel, so that none goes unvalidated.
+#[test]
+fn every_file_belongs_to_a_kernel() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/shaders");
+    let all = [Capabilities::ALL, Capabilities::NONE];
+    let sources: Vec<_> = all.iter().flat_map(|&c| StreamKernel::ALL.map(|k| k.source(c))).collect();
+    let mut seen = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        assert!(sources.iter().any(|source| source.contains(&text)), "{}", text.lines().next().unwrap());
+        seen += 1;
+    }
+    assert!(seen >= 15, "{seen} files");
+}
+
+#[test]
+fn hot_kernels_are_compiled_without_checks() {
+    for kernel in [StreamKernel::Encode, StreamKernel::Accumulate, StreamKernel::Tile, StreamKernel::Sparse] {
+        assert_eq!(kernel.checks(), BoundsChecks::Removed, "{}", kernel.name());
     }
 }

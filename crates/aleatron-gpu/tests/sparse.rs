@@ -3,9 +3,11 @@
 
 mod common;
 
-use aleatron_core::{Connections, DenseShape, Polarity, StreamAddress, StreamMatrix, reference};
-use aleatron_gpu::{ContextOptions, Error, GpuDense, GpuSparse};
-use common::{Draw, context, length, own_context, plain_context};
+use aleatron_core::{Cancel, Connections, DenseShape, Polarity, StreamAddress, StreamMatrix};
+use aleatron_gpu::{
+    ContextOptions, CountOptions, Error, GpuDense, GpuSparse, Inputs, Profiler, ThresholdSource,
+};
+use common::{Draw, context, every_context, length, own_context, plain_context};
 
 const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
 
@@ -26,10 +28,10 @@ fn counts_equal_the_reference() {
             let streams = draw.streams(n_inputs * n_samples, length(bits));
             let w = StreamMatrix::from_words(words.clone(), connections.len(), length(bits)).unwrap();
             let x = StreamMatrix::from_words(streams.clone(), n_inputs * n_samples, length(bits)).unwrap();
-            let expected = reference::sparse_counts(&connections, polarity, &w, &x);
+            let expected = common::sparse_counts(&connections, polarity, &w, &x);
             // The smallest binding that holds one sample.
             let row = (n_inputs * length(bits).words() * 8).next_multiple_of(16).max(8 * n_neurons) as u64;
-            for context in [context(), plain_context(1 << 27), plain_context(row.next_multiple_of(16))] {
+            for context in every_context().into_iter().chain([plain_context(row.next_multiple_of(16))]) {
                 for max_batch in [1, 4, 64] {
                     let layer = GpuSparse::from_words(
                         &context,
@@ -111,10 +113,18 @@ fn the_second_call_creates_nothing() {
     let first = StreamAddress::input(1, 0, 0);
     let layer =
         GpuSparse::from_words(&context, connections, length(100), Polarity::Unipolar, 4, &words).unwrap();
+    let streams = draw.streams(30 * 6, length(100));
     let counts = layer.counts(&inputs, first).unwrap();
+    let of_streams = layer.counts_of_streams(&streams).unwrap();
     let before = context.created();
     for _ in 0..3 {
         assert_eq!(layer.counts(&inputs, first).unwrap(), counts);
+        assert_eq!(layer.counts_of_streams(&streams).unwrap(), of_streams);
+        let filled = layer.counts_filled(6, first, |samples, out| {
+            out.extend(&inputs[samples.start * 30..samples.end * 30]);
+            Ok(())
+        });
+        assert_eq!(filled.unwrap(), counts);
     }
     assert_eq!(context.created(), before);
 }
@@ -136,4 +146,26 @@ fn bad_requests_and_no_connections() {
     let small =
         GpuSparse::from_words(&plain_context(64), none.clone(), length(999), Polarity::Unipolar, 1, &[]);
     assert!(matches!(small, Err(Error::TooLarge { .. })));
+}
+
+#[test]
+fn a_call_can_be_timed_and_cancelled() {
+    let mut draw = Draw::new(26);
+    let connections = connections(&mut draw, 30, 10, 3);
+    let words = draw.streams(connections.len(), length(100));
+    let inputs = draw.thresholds(30 * 6);
+    let layer =
+        GpuSparse::from_words(&context(), connections, length(100), Polarity::Unipolar, 2, &words).unwrap();
+    let first = StreamAddress::input(1, 0, 0);
+    let sources = || Inputs::Thresholds { source: ThresholdSource::Slice(&inputs), first };
+    let mut profiler = Profiler::new(layer.context()).unwrap();
+    let counts = layer.counts_with(sources(), CountOptions::profiled(&mut profiler)).unwrap();
+    assert_eq!(counts, layer.counts(&inputs, first).unwrap());
+    let rows: Vec<_> = profiler.rows().iter().map(|row| (&*row.kernel, row.calls)).collect();
+    assert_eq!(rows, [("encode", 3), ("sparse", 3)]);
+    let at_once = || true;
+    let stopped = layer
+        .counts_with(sources(), CountOptions { cancel: Cancel::when(&at_once), ..CountOptions::default() });
+    assert_eq!(stopped, Err(aleatron_core::Error::Cancelled.into()));
+    assert!(!layer.is_lost());
 }

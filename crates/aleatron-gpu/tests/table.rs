@@ -3,11 +3,12 @@
 
 mod common;
 
-use aleatron_core::generator::{Halton, Lfsr, Pairing, Sequence, Sharing, Sobol, Width};
-use aleatron_core::{DenseShape, Error as CoreError, Polarity, Quantity, reference};
-use aleatron_gpu::table::{GpuTabled, TableKernel};
-use aleatron_gpu::{Capabilities, Error, Kernel};
-use common::{Draw, context, length, plain_context};
+use aleatron_core::generator::{
+    CountTable, Halton, Lfsr, Pairing, PrefixCounts, Sequence, Sharing, Sobol, Width,
+};
+use aleatron_core::{Cancel, DenseShape, Error as CoreError, Polarity, Quantity};
+use aleatron_gpu::{ContextOptions, CountOptions, Error, GpuContext, GpuTabled, Profiler, ThresholdSource};
+use common::{Draw, both_contexts, context, length, own_context, plain_context};
 use std::sync::Arc;
 
 fn pairings(bits: u32) -> [Pairing; 3] {
@@ -26,28 +27,29 @@ fn thresholds(draw: &mut Draw, n: usize, one: u64) -> Vec<u64> {
     (0..n).map(|_| u64::from(draw.word()) % (one + 1)).collect()
 }
 
-fn check(
-    gpu: &Arc<aleatron_gpu::GpuContext>,
-    shape: DenseShape,
-    pairing: &Pairing,
-    n_samples: usize,
-    seed: u32,
-) {
+fn check(gpu: &Arc<GpuContext>, shape: DenseShape, pairing: &Pairing, n_samples: usize, seed: u32) {
     let (n, draw) = (shape.n_inputs(), &mut Draw::new(seed));
     let w = thresholds(draw, shape.n_weights(), pairing.weights.width().one());
     let x = thresholds(draw, n * n_samples, pairing.inputs.width().one());
-    let expected = reference::dense_counts(
+    let expected = common::dense_counts(
         &shape,
         &pairing.encode_weights(&w, n, shape.length()).unwrap(),
         &pairing.encode_inputs(&x, n, shape.length()).unwrap(),
     );
-    let layer = GpuTabled::new(gpu, shape, pairing, &w).unwrap();
-    assert_eq!(layer.counts(&x).unwrap(), expected, "{shape:?} {pairing:?} x {n_samples}");
+    for max_batch in [1, 64] {
+        let layer = GpuTabled::new(gpu, shape, max_batch, pairing, &w).unwrap();
+        assert_eq!(layer.counts(&x).unwrap(), expected, "{shape:?} {pairing:?} x {n_samples}");
+        let filled = layer.counts_filled(n_samples, |samples, out| {
+            out.extend(&x[samples.start * n..samples.end * n]);
+            Ok(())
+        });
+        assert_eq!(filled.unwrap(), expected, "filled, {shape:?} {pairing:?} x {n_samples}");
+    }
 }
 
 #[test]
 fn tables_equal_bits() {
-    let gpu = context();
+    let contexts = both_contexts();
     let mut seed = 0;
     for bits in [3, 8, 12] {
         for pairing in pairings(bits) {
@@ -57,7 +59,9 @@ fn tables_equal_bits() {
                     {
                         seed += 1;
                         let shape = DenseShape::new(n, m, length(l), polarity).unwrap();
-                        check(&gpu, shape, &Pairing { sharing, ..pairing }, samples, seed);
+                        for gpu in &contexts {
+                            check(gpu, shape, &Pairing { sharing, ..pairing }, samples, seed);
+                        }
                     }
                 }
             }
@@ -65,10 +69,10 @@ fn tables_equal_bits() {
     }
 }
 
-/// Bindings so small that neurons come in blocks and samples in pieces.
+/// Bindings so small that neurons come in blocks and samples in chunks.
 #[test]
 fn what_passes_a_binding_is_split() {
-    // 300 words: rows of 9 entries, 10 inputs, so blocks of 30 neurons and pieces of 3 samples.
+    // 300 words: rows of 9 entries, 10 inputs, so blocks of 30 neurons and chunks of 3 samples.
     let gpu = plain_context(1280);
     for sharing in [Sharing::OneForAll, Sharing::OnePerInput] {
         for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
@@ -77,7 +81,7 @@ fn what_passes_a_binding_is_split() {
         }
     }
     let shape = DenseShape::new(10, 4, length(30), Polarity::Unipolar).unwrap();
-    let wide = GpuTabled::new(&gpu, shape, &pairings(8)[0], &[0; 40]);
+    let wide = GpuTabled::new(&gpu, shape, 8, &pairings(8)[0], &[0; 40]);
     assert!(matches!(wide, Err(Error::TooLarge { .. })), "{wide:?}");
 }
 
@@ -87,7 +91,7 @@ fn counts_pass_32_bits() {
     let gpu = context();
     let bits = 1 << 24;
     let shape = DenseShape::new(300, 1, length(bits), Polarity::Unipolar).unwrap();
-    let layer = GpuTabled::new(&gpu, shape, &pairings(3)[0], &[8; 300]).unwrap();
+    let layer = GpuTabled::new(&gpu, shape, 1, &pairings(3)[0], &[8; 300]).unwrap();
     assert_eq!(layer.counts(&[8; 300]).unwrap(), [300 * bits as u64]);
 }
 
@@ -100,26 +104,87 @@ fn bad_input_is_an_error() {
         Err(Error::Core(error)) => error,
         other => panic!("{other:?}"),
     };
-    let short = core(GpuTabled::new(&gpu, shape, &pairing, &[0; 3]));
+    let short = core(GpuTabled::new(&gpu, shape, 4, &pairing, &[0; 3]));
     assert_eq!(short, CoreError::Mismatch { what: Quantity::Weights, expected: 4, actual: 3 });
-    let large = core(GpuTabled::new(&gpu, shape, &pairing, &[0, 257, 0, 0]));
+    let large = core(GpuTabled::new(&gpu, shape, 4, &pairing, &[0, 257, 0, 0]));
     assert!(matches!(large, CoreError::OutOfRange { index: 1, .. }));
     let streams = Pairing { sharing: Sharing::OnePerStream, ..pairing };
-    assert!(matches!(core(GpuTabled::new(&gpu, shape, &streams, &[0; 4])), CoreError::TooLarge { .. }));
-    let layer = GpuTabled::new(&gpu, shape, &pairing, &[0; 4]).unwrap();
+    assert!(matches!(core(GpuTabled::new(&gpu, shape, 4, &streams, &[0; 4])), CoreError::TooLarge { .. }));
+    let layer = GpuTabled::new(&gpu, shape, 4, &pairing, &[0; 4]).unwrap();
     assert!(matches!(layer.counts(&[1]), Err(Error::Core(CoreError::Ragged { .. }))));
     assert!(matches!(layer.counts(&[1, 300]), Err(Error::Core(CoreError::OutOfRange { index: 1, .. }))));
     assert!(layer.counts(&[]).unwrap().is_empty());
+    // The index is that in the batch, also where thresholds come chunk by chunk.
+    let filled = layer.counts_filled(20, |samples, out| {
+        out.extend(samples.flat_map(|sample| [1, if sample == 17 { 300 } else { 2 }]));
+        Ok(())
+    });
+    assert!(matches!(filled, Err(Error::Core(CoreError::OutOfRange { index: 35, .. }))), "{filled:?}");
+    assert!(matches!(GpuTabled::new(&gpu, shape, 0, &pairing, &[0; 4]), Err(Error::Core(_))));
+}
+
+/// Some software devices silently end loops after 65,535 turns: what would take more comes in several dispatches.
+#[test]
+fn long_streams_and_wide_layers_take_several_dispatches() {
+    let gpu = context();
+    // 64 threads go through 2^22 + 100 positions: 65,538 turns.
+    let shape = DenseShape::new(1, 2, length((1 << 22) + 100), Polarity::Bipolar).unwrap();
+    let pairing = Pairing { sharing: Sharing::OnePerInput, ..pairings(8)[0] };
+    let [x, w] = [&pairing.inputs, &pairing.weights];
+    let mut row = Vec::new();
+    PrefixCounts::new(x, w, shape.length(), Polarity::Bipolar).unwrap().append_row(100, &mut row);
+    let layer = GpuTabled::new(&gpu, shape, 1, &pairing, &[3, 200]).unwrap();
+    assert_eq!(layer.counts(&[100]).unwrap(), [row[3], row[200]].map(u64::from));
+
+    // Eight threads go through 600,000 inputs: 75,000 turns.
+    let n = 600_000;
+    let shape = DenseShape::new(n, 1, length(50), Polarity::Unipolar).unwrap();
+    let pairing = pairings(3)[1];
+    let draw = &mut Draw::new(6);
+    let [w, x] = [0, 1].map(|_| thresholds(draw, n, 8));
+    let layer = GpuTabled::new(&gpu, shape, 1, &pairing, &w).unwrap();
+    let table =
+        CountTable::new(&pairing.inputs, &pairing.weights, shape.length(), Polarity::Unipolar).unwrap();
+    let expected: u64 = x.iter().zip(&w).map(|(&x, &w)| table.get(x, w)).sum();
+    assert_eq!(layer.counts(&x).unwrap(), [expected]);
 }
 
 #[test]
-fn shaders_are_valid() {
-    for kernel in TableKernel::ALL {
-        let source = kernel.source(Capabilities::NONE);
-        let module =
-            naga::front::wgsl::parse_str(&source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(&source)));
-        let capabilities = naga::valid::Capabilities::IMMEDIATES;
-        let mut validator = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
-        validator.validate(&module).unwrap_or_else(|error| panic!("{}: {error:?}", kernel.name()));
+fn the_second_call_creates_nothing() {
+    let gpu = own_context(&ContextOptions::default());
+    for sharing in [Sharing::OneForAll, Sharing::OnePerInput] {
+        let shape = DenseShape::new(10, 7, length(64), Polarity::Unipolar).unwrap();
+        let draw = &mut Draw::new(8);
+        let (w, x) = (thresholds(draw, 70, 8), thresholds(draw, 10 * 9, 8));
+        let layer = GpuTabled::new(&gpu, shape, 4, &Pairing { sharing, ..pairings(3)[0] }, &w).unwrap();
+        assert_eq!((layer.max_batch(), layer.chunk()), (4, 4));
+        for n_samples in [1, 4, 9] {
+            let x = &x[..10 * n_samples];
+            let counts = layer.counts(x).unwrap();
+            let before = gpu.created();
+            for _ in 0..3 {
+                assert_eq!(layer.counts(x).unwrap(), counts);
+            }
+            assert_eq!(gpu.created(), before, "{sharing:?}, {n_samples} samples");
+        }
     }
+}
+
+#[test]
+fn a_call_can_be_timed_and_cancelled() {
+    let gpu = context();
+    let shape = DenseShape::new(10, 7, length(64), Polarity::Unipolar).unwrap();
+    let pairing = Pairing { sharing: Sharing::OnePerInput, ..pairings(3)[0] };
+    let layer = GpuTabled::new(&gpu, shape, 2, &pairing, &[5; 70]).unwrap();
+    let mut profiler = Profiler::new(&gpu).unwrap();
+    let inputs = || ThresholdSource::Slice(&[3u64; 50]);
+    let counts = layer.counts_with(inputs(), CountOptions::profiled(&mut profiler)).unwrap();
+    assert_eq!(counts, layer.counts(&[3; 50]).unwrap());
+    let rows: Vec<_> = profiler.rows().iter().map(|row| (&*row.kernel, row.calls)).collect();
+    assert_eq!(rows, [("table rows", 3), ("table count", 3)]);
+    let at_once = || true;
+    let stopped = layer
+        .counts_with(inputs(), CountOptions { cancel: Cancel::when(&at_once), ..CountOptions::default() });
+    assert_eq!(stopped, Err(aleatron_core::Error::Cancelled.into()));
+    assert!(!layer.is_lost());
 }

@@ -128,7 +128,9 @@ fn gpu(options: &GpuOptions) -> Outcome {
 /// Kernel times of a layer on a GPU.
 #[cfg(feature = "gpu")]
 mod profile {
-    use aleatron::gpu::{AdapterChoice, Bandwidth, GpuContext, GpuDense, Profiler};
+    use aleatron::gpu::{
+        AdapterChoice, Bandwidth, CountOptions, GpuContext, GpuDense, Inputs, Profiler, ThresholdSource,
+    };
     use aleatron::threshold::thresholds;
     use aleatron::{Device, Quantity, StreamAddress, StreamLayer};
 
@@ -148,7 +150,9 @@ mod profile {
         for _ in 0..3 {
             // The last of these counts: the first ones warm up.
             profiler.reset();
-            device.counts_profiled(&inputs, StreamAddress::input(super::SEED, 0, 0), Some(&mut profiler))?;
+            let (source, first) = (ThresholdSource::Slice(&inputs), StreamAddress::input(super::SEED, 0, 0));
+            let options = CountOptions::profiled(&mut profiler);
+            device.counts_with(Inputs::Thresholds { source, first }, options)?;
         }
         Ok(profiler.table(bandwidth))
     }

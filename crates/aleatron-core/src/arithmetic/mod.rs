@@ -9,7 +9,7 @@ mod integer;
 
 pub(crate) use float::divide;
 pub use float::{Activation, FloatStage, saturate};
-pub use integer::{Accumulator, IntegerActivation, Requantizer, Requantized};
+pub use integer::{Accumulator, IntegerActivation, Requantized, Requantizer};
 
 use crate::error::{Error, Quantity, Result};
 use std::fmt;

@@ -1,28 +1,26 @@
 //! Dense layers on a device: weights stay there, thresholds go in, integer counts come out.
 //!
-//! A call is one submission: thresholds written where the kernel reads them, `encode`, then `accumulate` (few
-//! samples) or `tile` (many), counts read back. Which kernel and how many workgroups is in `plan.rs`, the buffers
-//! of a call in `call.rs`, the cutting of what no binding can hold in `partition.rs`.
+//! A chunk of a call is one submission: thresholds written where the kernel reads them, `encode`, then `accumulate` (few
+//! samples) or `tile` (many), counts read back. Which kernel and how many workgroups is in `launch.rs`, the buffers
+//! of a call in `buffers.rs`, the cutting of what no binding can hold in `partition.rs`.
 
-mod plan;
+mod launch;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use aleatron_core::stream::check_words;
-use aleatron_core::{DenseShape, Polarity, Quantity, StreamAddress, Threshold};
+use aleatron_core::{DenseShape, Polarity, Quantity, StreamAddress, Threshold, memory};
+use aleatron_device::{GpuBuffer, GpuContext, Profiler, Recorder, Submission};
 
-pub use plan::{Counting, RowGroup, TileShape};
+pub use launch::{KernelChoice, RowGroup, TileShape};
 
-use crate::buffer::{GpuBuffer, Memory};
-use crate::call::{self, Call, CallSizes, Calls, Inputs, Run, piece_of};
-use crate::context::GpuContext;
+use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, SetSizes, chunk_of};
 use crate::encode::{self, Part, check_address, encode_block, threshold_words};
 use crate::error::{Error, Limit, Result};
-use crate::partition::{Block, Cut, StreamWords, blocks, cuts, gather};
-use crate::profile::Profiler;
-use crate::record::Recorder;
-use plan::Target;
+use crate::inputs::{CountOptions, Inputs, ThresholdSource, rows_in};
+use crate::partition::{Block, Cut, StreamWords, blocks, cuts, gather, scatter};
+use launch::Target;
 
 /// A dense layer on a device.
 ///
@@ -43,13 +41,13 @@ use plan::Target;
 pub struct GpuDense {
     context: Arc<GpuContext>,
     shape: DenseShape,
-    counting: Counting,
+    choice: KernelChoice,
     max_batch: usize,
     /// Samples per submission.
-    piece: usize,
+    chunk: usize,
     cuts: Vec<Cut>,
     weights: Vec<(Block, GpuBuffer<u32>)>,
-    calls: Calls,
+    sets: BufferSets,
 }
 
 impl GpuDense {
@@ -92,34 +90,34 @@ impl GpuDense {
         let row_words = 2 * shape.row_words();
         let limit = context.max_binding_bytes();
         let cuts = cuts(row_words, limit)?;
-        let piece = piece(&shape, &cuts, limit)?.min(piece_of(max_batch));
+        let chunk = largest_chunk(&shape, &cuts, limit)?.min(chunk_of(max_batch));
         let mut weights = Vec::new();
         for block in blocks(shape.n_neurons(), row_words, context)? {
-            weights.push((block, context.buffer(block.words(), Memory::Device)?));
+            weights.push((block, context.buffer(block.words())?));
         }
         let context = Arc::clone(context);
-        let calls = Calls::default();
-        let layer = Self { context, shape, counting: Counting::Auto, max_batch, piece, cuts, weights, calls };
-        layer.calls.keep(layer.new_call()?);
+        let (choice, sets) = (KernelChoice::Auto, BufferSets::default());
+        let layer = Self { context, shape, choice, max_batch, chunk, cuts, weights, sets };
+        layer.sets.keep(layer.new_set()?);
         Ok(layer)
     }
 
-    fn new_call(&self) -> Result<Call> {
+    fn new_set(&self) -> Result<BufferSet> {
         let stride = self.cuts.iter().map(|cut| cut.stride).max().unwrap_or(0);
-        Call::new(
+        BufferSet::new(
             &self.context,
-            CallSizes {
-                thresholds: threshold_words(self.piece * self.shape.n_inputs()),
-                streams: self.piece * stride,
-                counts: self.count_words(self.piece),
+            SetSizes {
+                thresholds: threshold_words(self.chunk * self.shape.n_inputs()),
+                work: self.chunk * stride,
+                counts: self.count_words(self.chunk),
             },
         )
     }
 
     /// The same layer with another choice of kernel. Counts do not depend on it.
     #[must_use]
-    pub fn with_counting(mut self, counting: Counting) -> Self {
-        self.counting = counting;
+    pub fn with_kernel(mut self, choice: KernelChoice) -> Self {
+        self.choice = choice;
         self
     }
 
@@ -135,7 +133,13 @@ impl GpuDense {
         &self.context
     }
 
-    /// The largest batch buffers are kept for; larger ones run in more pieces, with the same counts.
+    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new one.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.context.is_lost()
+    }
+
+    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same counts.
     #[must_use]
     pub fn max_batch(&self) -> usize {
         self.max_batch
@@ -143,8 +147,8 @@ impl GpuDense {
 
     /// The samples of one submission.
     #[must_use]
-    pub fn piece(&self) -> usize {
-        self.piece
+    pub fn chunk(&self) -> usize {
+        self.chunk
     }
 
     /// The buffers the weights lie in.
@@ -196,16 +200,10 @@ impl GpuDense {
     /// # Errors
     /// What the device reports.
     pub fn words(&self) -> Result<Vec<u64>> {
-        let mut words = vec![0u64; self.shape.weight_words()];
+        let mut words: Vec<u64> = memory::zeros(self.shape.weight_words() as u128, Quantity::Weights)?;
         let row_words = 2 * self.shape.row_words();
-        let all: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
         for (block, buffer) in &self.weights {
-            let Cut { begin, words, stride } = block.cut;
-            let made = buffer.read()?;
-            let rows = all.chunks_exact_mut(row_words).skip(block.first_row);
-            for (row, made) in rows.zip(made.chunks_exact(stride)) {
-                row[begin..begin + words].copy_from_slice(&made[..words]);
-            }
+            scatter(&buffer.read()?, row_words, block, bytemuck::cast_slice_mut(&mut words));
         }
         Ok(words)
     }
@@ -217,22 +215,8 @@ impl GpuDense {
     /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`] where a counter
     /// cannot name a row, or what the device reports.
     pub fn counts(&self, inputs: &[Threshold], first: StreamAddress) -> Result<Vec<u64>> {
-        self.counts_profiled(inputs, first, None)
-    }
-
-    /// As [`Self::counts`], with its kernels timed.
-    ///
-    /// # Errors
-    /// As [`Self::counts`].
-    pub fn counts_profiled(
-        &self,
-        inputs: &[Threshold],
-        first: StreamAddress,
-        profiler: Option<&mut Profiler>,
-    ) -> Result<Vec<u64>> {
-        let n_samples = self.shape.samples_in(inputs.len())?;
-        check_address(first, n_samples, self.shape.n_inputs())?;
-        self.run(Inputs::Thresholds(inputs, first), n_samples, profiler)
+        let source = ThresholdSource::Slice(inputs);
+        self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
     /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some samples at a time
@@ -246,8 +230,8 @@ impl GpuDense {
         first: StreamAddress,
         mut fill: impl FnMut(Range<usize>, &mut Vec<Threshold>) -> Result<()>,
     ) -> Result<Vec<u64>> {
-        check_address(first, n_samples, self.shape.n_inputs())?;
-        self.run(Inputs::Filled(&mut fill, first), n_samples, None)
+        let source = ThresholdSource::Filled { n_samples, fill: &mut fill };
+        self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
     /// The counts of a batch of packed input streams, `[sample][input][word]`.
@@ -256,42 +240,46 @@ impl GpuDense {
     /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length, or what the
     /// device reports.
     pub fn counts_of_streams(&self, words: &[u64]) -> Result<Vec<u64>> {
-        let row_words = self.shape.row_words();
-        if !words.len().is_multiple_of(row_words) {
-            let (what, actual) = (Quantity::Words, words.len());
-            return Err(aleatron_core::Error::Ragged { what, actual, divisor: row_words }.into());
-        }
-        let n_samples = words.len() / row_words;
-        check_words(words, n_samples * self.shape.n_inputs(), self.shape.length())?;
-        self.run(Inputs::Streams(words), n_samples, None)
+        self.counts_with(Inputs::Streams(words), CountOptions::default())
+    }
+
+    /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
+    ///
+    /// # Errors
+    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and [`aleatron_core::Error::Cancelled`].
+    pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
+        let shape = &self.shape;
+        let n_samples = match &inputs {
+            Inputs::Thresholds { source, first } => {
+                let n_samples = source.n_samples(shape.n_inputs())?;
+                check_address(*first, n_samples, shape.n_inputs())?;
+                n_samples
+            }
+            Inputs::Streams(words) => {
+                let n_samples = rows_in(words.len(), shape.row_words(), Quantity::Words)?;
+                check_words(words, n_samples * shape.n_inputs(), shape.length())?;
+                n_samples
+            }
+        };
+        let n_counts = n_samples as u128 * shape.n_neurons() as u128;
+        let counts = memory::with_capacity(n_counts, Quantity::Counts)?;
+        let mut run = DenseRun { layer: self, inputs, filled: Vec::new(), counts };
+        self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;
+        Ok(run.counts)
     }
 
     /// Whether counts pass 32 bits.
     fn is_wide(&self) -> bool {
-        call::is_wide(self.shape.n_inputs(), self.shape.length())
+        buffers::is_wide(self.shape.n_inputs(), self.shape.length())
     }
 
     fn count_words(&self, n_samples: usize) -> usize {
         n_samples * self.shape.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
-    fn run<'a>(
-        &'a self,
-        inputs: Inputs<'a>,
-        n_samples: usize,
-        profiler: Option<&'a mut Profiler>,
-    ) -> Result<Vec<u64>> {
-        // Times are collected piece by piece.
-        let ahead = if profiler.is_some() { 0 } else { 1 };
-        let counts = Vec::with_capacity(n_samples.saturating_mul(self.shape.n_neurons()));
-        let mut run = DenseRun { layer: self, inputs, profiler, counts };
-        self.calls.run(n_samples, self.piece, ahead, || self.new_call(), &mut run)?;
-        Ok(run.counts)
-    }
-
     /// Adds what the device counted to the layer's counts: ones of AND as they are, of XOR taken from all bits.
     fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
-        let whole = call::widen(words, self.is_wide());
+        let whole = buffers::widen(words, self.is_wide());
         match self.shape.polarity() {
             Polarity::Unipolar => counts.extend(whole),
             Polarity::Bipolar => {
@@ -304,51 +292,59 @@ impl GpuDense {
     fn record_counts(
         &self,
         recorder: &mut Recorder<'_>,
-        counting: Counting,
+        choice: KernelChoice,
         cut: Cut,
-        call: &Call,
+        buffers: &BufferSet,
         target: &Target<'_>,
     ) -> Result<()> {
         for (block, weights) in self.weights.iter().filter(|(block, _)| block.cut == cut) {
-            let streams = call.streams.view()?;
-            plan::record(recorder, &self.context, counting, block, weights.view()?, streams, target)?;
+            launch::record(recorder, choice, block, weights.view(), buffers.work.view(), target)?;
         }
         Ok(())
     }
 }
 
 /// A call under way.
-struct DenseRun<'a> {
-    layer: &'a GpuDense,
-    inputs: Inputs<'a>,
-    profiler: Option<&'a mut Profiler>,
+struct DenseRun<'l, 'i> {
+    layer: &'l GpuDense,
+    inputs: Inputs<'i>,
+    filled: Vec<Threshold>,
     counts: Vec<u64>,
 }
 
-impl Run for DenseRun<'_> {
-    fn submit(&mut self, call: &mut Call, samples: Range<usize>) -> Result<wgpu::SubmissionIndex> {
+impl ChunkRun for DenseRun<'_, '_> {
+    fn submit(
+        &mut self,
+        buffers: &mut BufferSet,
+        samples: Range<usize>,
+        mut profiler: Option<&mut Profiler>,
+    ) -> Result<Submission> {
         let GpuDense { context, shape, cuts, .. } = self.layer;
         let n = samples.len();
-        let counting = self.layer.counting.resolve(shape.n_neurons(), n);
-        let add = counting.adds(cuts.len());
-        self.inputs.send(call, samples.clone(), shape.n_inputs())?;
-        let mut recorder = context.recorder(self.profiler.as_deref_mut())?;
+        let choice = self.layer.choice.resolve(shape.n_neurons(), n);
+        let mode = choice.count_mode(cuts.len());
+        if let Inputs::Thresholds { source, .. } = &mut self.inputs {
+            let thresholds = source.of(samples.clone(), shape.n_inputs(), &mut self.filled)?;
+            encode::pack(thresholds, &mut buffers.packed);
+            buffers.send()?;
+        }
+        let mut recorder = context.recorder(profiler.as_deref_mut())?;
         let n_words = self.layer.count_words(n);
         let target = Target {
-            counts: call.counts(&mut recorder, n_words, add)?,
+            counts: buffers.counts(&mut recorder, n_words, mode)?,
             n_neurons: shape.n_neurons(),
             n_samples: n,
             polarity: shape.polarity(),
             wide: self.layer.is_wide(),
-            add,
+            mode,
         };
         let (n_rows, n_units, stream) = (n, shape.n_inputs(), StreamWords::of(shape.length()));
         let first = self.inputs.first(samples.start);
-        let thresholds = first.map(|_| call.thresholds(&mut recorder)).transpose()?;
+        let thresholds = first.map(|_| buffers.thresholds(&mut recorder)).transpose()?;
         for &cut in cuts {
             if let (Some(first), Some(thresholds)) = (first, thresholds) {
                 let part = Part { first, n_rows, n_units, cut, stream, out_base: 0 };
-                encode::record(&mut recorder, context, &part, thresholds, call.streams.view()?, None)?;
+                encode::record(&mut recorder, &part, thresholds, buffers.work.view(), None)?;
             }
             if let Inputs::Streams(words) = self.inputs {
                 // A write to a buffer comes before all commands of the next submission: one submission per cut.
@@ -356,31 +352,30 @@ impl Run for DenseRun<'_> {
                 let block = Block { cut, first_row: samples.start, n_rows };
                 let mut packed = Vec::new();
                 gather(bytemuck::cast_slice(words), 2 * shape.row_words(), &block, &mut packed);
-                call.streams.write(0, &packed)?;
-                recorder = context.recorder(None)?;
+                buffers.work.write(0, &packed)?;
+                recorder = context.recorder(profiler.as_deref_mut())?;
             }
-            self.layer.record_counts(&mut recorder, counting, cut, call, &target)?;
+            self.layer.record_counts(&mut recorder, choice, cut, buffers, &target)?;
         }
-        call.fetch(&mut recorder, n_words, add)?;
-        recorder.submit()
+        buffers.fetch(&mut recorder, n_words, mode)?;
+        Ok(recorder.submit()?)
     }
 
-    fn receive(&mut self, call: &mut Call, n_samples: usize) -> Result<()> {
+    fn receive(&mut self, buffers: &mut BufferSet, n_samples: usize) -> Result<()> {
         let (layer, counts) = (self.layer, &mut self.counts);
-        call.receive(layer.count_words(n_samples), |words| layer.decode(words, counts))?;
-        self.profiler.as_deref_mut().map_or(Ok(()), Profiler::collect)
+        buffers.receive(layer.count_words(n_samples), |words| layer.decode(words, counts))
     }
 }
 
 /// The samples whose thresholds, streams and counts each fit a binding.
-fn piece(shape: &DenseShape, cuts: &[Cut], limit: u64) -> Result<usize> {
+fn largest_chunk(shape: &DenseShape, cuts: &[Cut], limit: u64) -> Result<usize> {
     let threshold_bytes = 4 * threshold_words(shape.n_inputs()) as u64;
     if threshold_bytes > limit {
         return Err(Error::TooLarge { what: Limit::ThresholdBytes, actual: threshold_bytes.into(), limit });
     }
     let count_bytes = 8 * shape.n_neurons() as u64;
     if count_bytes > limit {
-        return Err(Error::TooLarge { what: Limit::BindingBytes, actual: count_bytes.into(), limit });
+        return Err(Error::TooLarge { what: Limit::CountBytes, actual: count_bytes.into(), limit });
     }
     let stream_bytes = cuts.iter().map(|cut| 4 * cut.stride as u64).max().unwrap_or(1);
     Ok((limit / stream_bytes.max(threshold_bytes).max(count_bytes)) as usize)

@@ -47,13 +47,14 @@ fn begin(index: u32) -> Word {
     let row = index / params.row_stride;
     let place = index - row * params.row_stride;
     let k = params.row_begin + place;
-    let unit = k / params.stream_words;
+    // What pads a row after its last stream is no unit; its bits are zero whatever is compared.
+    let unit = min(k / params.stream_words, params.n_units - 1u);
     let word = k - unit * params.stream_words;
     var bits = select(0u, params.tail_mask, word == params.full_words);
     bits = select(bits, 0xffffffffu, word < params.full_words);
     bits = select(0u, bits, place < params.row_words);
 
-    let at = row * params.n_units + min(unit, params.n_units - 1u);
+    let at = row * params.n_units + unit;
     let threshold = thresholds[at];
     let address = address_of(row, unit);
     var made = Word(vec4<u32>(word << 3u, address.x, address.y, params.tag), 0u, bits, threshold);

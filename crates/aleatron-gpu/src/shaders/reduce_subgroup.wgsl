@@ -1,6 +1,6 @@
-// The sum over a workgroup of 256 threads, within subgroups first: of at least 4 lanes, so at most 64 of them.
+// The sum over a workgroup of 256 threads, within subgroups first. However few lanes those have, there are no more than threads.
 
-var<workgroup> partial: array<vec4<u32>, 64>;
+var<workgroup> partial: array<vec4<u32>, 256>;
 
 @compute @workgroup_size(256)
 fn main(

@@ -7,6 +7,8 @@ const THREADS = 128u;
 
 struct Params {
     n_segments: u32,
+    // The samples of this dispatch.
+    first_sample: u32,
     n_samples: u32,
     // 64-bit words of a stream, and of a sample's streams.
     stream_words: u32,
@@ -37,11 +39,12 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let workgroup = id.x + id.y * size.x;
-    let sample = workgroup / params.n_segments;
-    if (sample >= params.n_samples) {
+    let place = workgroup / params.n_segments;
+    if (place >= params.n_samples) {
         return;
     }
-    let segment = segments[workgroup - sample * params.n_segments];
+    let segment = segments[workgroup - place * params.n_segments];
+    let sample = params.first_sample + place;
     var sum = 0u;
     for (var e = segment.begin + local; e < segment.end; e += THREADS) {
         let connection = e / params.stream_words;

@@ -5,9 +5,14 @@ const PARTS = 8u;
 
 // Whether every sample and input has a row of its own; else rows are by the threshold of the input.
 override OWN_ROWS: bool = false;
+// Whether counts are added to what is there, rather than written over it.
+override ADD: bool = false;
 
 struct Params {
     n_inputs: u32,
+    // The inputs of this dispatch.
+    begin: u32,
+    end: u32,
     // Neurons of this block, and workgroups they take for one sample.
     n_neurons: u32,
     n_groups: u32,
@@ -45,7 +50,7 @@ fn main(
     let neuron = (workgroup - sample * params.n_groups) * NEURONS + local % NEURONS;
     var sum = vec2<u32>(0u);
     if (sample < params.n_samples && neuron < params.n_neurons) {
-        for (var i = local / NEURONS; i < params.n_inputs; i += PARTS) {
+        for (var i = params.begin + local / NEURONS; i < params.end; i += PARTS) {
             let place = sample * params.n_inputs + i;
             var row = place;
             if (!OWN_ROWS) {
@@ -61,6 +66,10 @@ fn main(
         for (var part = 1u; part < PARTS; part += 1u) {
             sum = plus(sum, partial[part * NEURONS + local]);
         }
-        counts[sample * params.stride + params.first + neuron] = sum;
+        let at = sample * params.stride + params.first + neuron;
+        if (ADD) {
+            sum = plus(sum, counts[at]);
+        }
+        counts[at] = sum;
     }
 }

@@ -6,12 +6,17 @@
 const THREADS = 64u;
 
 override XNOR: bool = false;
+// Whether this dispatch counts the last positions, and sums what was counted.
+override FINISH: bool = true;
 
 struct Params {
     n_inputs: u32,
     n_rows: u32,
     length: u32,
     row_len: u32,
+    // The positions counted by this dispatch.
+    begin: u32,
+    end: u32,
 }
 var<immediate> params: Params;
 
@@ -40,11 +45,14 @@ fn main(
     let first = row * params.row_len;
     let input = row % params.n_inputs;
     let threshold = inputs[row];
-    for (var k = local; k < params.length; k += THREADS) {
+    for (var k = params.begin + local; k < params.end; k += THREADS) {
         let place = input * params.length + k;
         if (input_values[place] < threshold) {
             atomicAdd(&rows[first + weight_values[place] + 1u], 1u);
         }
+    }
+    if (!FINISH) {
+        return;
     }
     storageBarrier();
 

@@ -5,10 +5,13 @@
 use std::sync::Arc;
 
 use aleatron_core::philox::philox4x32;
-use aleatron_core::{Length, Threshold};
-use aleatron_gpu::{AdapterChoice, Capabilities, ContextOptions, GpuContext};
+use aleatron_core::{
+    Connections, DenseShape, Encoding, LayerSpec, Length, Polarity, StreamMatrix, Threshold, Topology,
+    reference,
+};
+use aleatron_gpu::{AdapterChoice, Capabilities, Checks, ContextOptions, GpuContext};
 
-/// The adapter `SC_GPU_ADAPTER` names, else Mesa's software one. No adapter is a failure: these tests must run.
+/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -33,6 +36,17 @@ pub fn plain_context(bytes: u64) -> Arc<GpuContext> {
         max_binding_bytes: Some(bytes),
         ..ContextOptions::default()
     })
+}
+
+/// The shared device, and one that checks every kernel at run time: kernels without checks must give the same on both.
+pub fn both_contexts() -> [Arc<GpuContext>; 2] {
+    let checked = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };
+    [context(), own_context(&checked)]
+}
+
+/// Every kind of device: as it is, checking every kernel, and without optional abilities.
+pub fn every_context() -> Vec<Arc<GpuContext>> {
+    both_contexts().into_iter().chain([plain_context(1 << 27)]).collect()
 }
 
 /// A sequence of random words.
@@ -76,4 +90,32 @@ impl Draw {
 
 pub fn length(bits: usize) -> Length {
     Length::new(bits).unwrap()
+}
+
+/// The reference's counts of a dense layer.
+pub fn dense_counts(shape: &DenseShape, weights: &StreamMatrix, inputs: &StreamMatrix) -> Vec<u64> {
+    let topology = Topology::Dense { n_inputs: shape.n_inputs(), n_neurons: shape.n_neurons() };
+    layer_counts(topology, shape.length(), shape.polarity(), weights, inputs)
+}
+
+/// The reference's counts of a sparse layer.
+pub fn sparse_counts(
+    connections: &Connections,
+    polarity: Polarity,
+    weights: &StreamMatrix,
+    inputs: &StreamMatrix,
+) -> Vec<u64> {
+    let topology = Topology::Sparse(Arc::new(connections.clone()));
+    layer_counts(topology, inputs.length(), polarity, weights, inputs)
+}
+
+fn layer_counts(
+    topology: Topology,
+    length: Length,
+    polarity: Polarity,
+    weights: &StreamMatrix,
+    inputs: &StreamMatrix,
+) -> Vec<u64> {
+    let spec = LayerSpec::new(topology, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap();
+    reference::counts(&spec, weights, inputs)
 }

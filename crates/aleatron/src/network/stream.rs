@@ -395,12 +395,7 @@ impl Prepared {
         Made { carried: LayerInputs::Values(values), outputs, saturated }
     }
 
-    fn integer_outputs(
-        &self,
-        counts: &[u64],
-        next: Option<(&Layer, &Self)>,
-        detail: Detail,
-    ) -> Result<Made> {
+    fn integer_outputs(&self, counts: &[u64], next: Option<(&Layer, &Self)>, detail: Detail) -> Result<Made> {
         let spec = self.layer.spec();
         let held = self.integer.accumulator.values(spec, counts)?;
         let outputs = || {

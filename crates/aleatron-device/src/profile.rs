@@ -1,23 +1,23 @@
 //! Where the time of kernels goes: timestamps around each, beside what the device's memory could do.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::{GpuBuffer, HostBuffer, Memory};
+use crate::bandwidth::Bandwidth;
+use crate::buffer::HostBuffer;
 use crate::context::GpuContext;
 use crate::error::{Error, Result};
-use crate::kernels::StreamKernel;
-use crate::pipeline::grid;
 
-/// Dispatches timed in one recording; later ones run untimed.
+/// Dispatches timed between two collections; later ones run untimed.
 const CAPACITY: u32 = 1024;
 
 /// The time one kernel took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileRow {
     /// The kernel.
-    pub kernel: &'static str,
+    pub kernel: Cow<'static, str>,
     /// Its dispatches.
     pub calls: u64,
     /// Their time on the device.
@@ -40,7 +40,10 @@ pub struct Profiler {
     queries: wgpu::QuerySet,
     resolved: wgpu::Buffer,
     staging: HostBuffer<u64>,
-    pending: Vec<(&'static str, u64)>,
+    /// The dispatches recorded since the last collection.
+    pending: Vec<(Cow<'static, str>, u64)>,
+    /// As many of them as were submitted.
+    submitted: usize,
     rows: Vec<ProfileRow>,
 }
 
@@ -74,15 +77,27 @@ impl Profiler {
             });
             (queries, resolved)
         })?;
-        let staging = HostBuffer::new(context, 2 * CAPACITY as usize, Memory::Readback)?;
+        let staging = HostBuffer::readback(context, 2 * CAPACITY as usize)?;
         let context = Arc::clone(context);
-        Ok(Self { context, queries, resolved, staging, pending: Vec::new(), rows: Vec::new() })
+        let (pending, rows) = (Vec::new(), Vec::new());
+        Ok(Self { context, queries, resolved, staging, pending, submitted: 0, rows })
+    }
+
+    /// The device it times.
+    #[must_use]
+    pub fn context(&self) -> &Arc<GpuContext> {
+        &self.context
+    }
+
+    /// Forgets the dispatches of a recording that was dropped.
+    pub(crate) fn begin(&mut self) {
+        self.pending.truncate(self.submitted);
     }
 
     /// The timestamps of the next pass.
     pub(crate) fn next(
         &mut self,
-        kernel: &'static str,
+        kernel: Cow<'static, str>,
         bytes: u64,
     ) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let index = 2 * self.pending.len() as u32;
@@ -97,13 +112,13 @@ impl Profiler {
         })
     }
 
-    pub(crate) fn resolve(&self, encoder: &mut wgpu::CommandEncoder) {
+    pub(crate) fn resolve(&mut self, encoder: &mut wgpu::CommandEncoder) {
+        self.submitted = self.pending.len();
         let n = 2 * self.pending.len() as u32;
-        if let Ok(staging) = self.staging.buffer.view()
-            && n > 0
-        {
+        if n > 0 {
+            let staging = self.staging.view();
             encoder.resolve_query_set(&self.queries, 0..n, &self.resolved, 0);
-            encoder.copy_buffer_to_buffer(&self.resolved, 0, &staging.raw.buffer, 0, u64::from(n) * 8);
+            encoder.copy_buffer_to_buffer(&self.resolved, 0, staging.raw.buffer(), 0, u64::from(n) * 8);
         }
     }
 
@@ -112,19 +127,23 @@ impl Profiler {
     /// # Errors
     /// What the device reports.
     pub fn collect(&mut self) -> Result<()> {
-        if self.pending.is_empty() {
+        self.begin();
+        self.submitted = 0;
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
             return Ok(());
         }
-        let period = f64::from(self.context.queue().get_timestamp_period());
-        self.staging.wait()?;
-        let stamps = self.staging.read(2 * self.pending.len())?;
-        for ((kernel, bytes), stamps) in self.pending.drain(..).zip(stamps.chunks_exact(2)) {
+        let period = f64::from(self.context.queue.get_timestamp_period());
+        self.staging.map()?;
+        let stamps = self.staging.read(2 * pending.len());
+        self.staging.unmap();
+        for ((kernel, bytes), stamps) in pending.into_iter().zip(stamps?.chunks_exact(2)) {
             let time = Duration::from_secs_f64(stamps[1].saturating_sub(stamps[0]) as f64 * period * 1e-9);
             match self.rows.iter_mut().find(|row| row.kernel == kernel) {
                 Some(row) => {
                     row.calls += 1;
                     row.time += time;
-                    row.bytes += bytes;
+                    row.bytes = row.bytes.saturating_add(bytes);
                 }
                 None => self.rows.push(ProfileRow { kernel, calls: 1, time, bytes }),
             }
@@ -169,43 +188,5 @@ impl Profiler {
             );
         }
         text
-    }
-}
-
-/// What a device's memory does, in bytes per second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bandwidth {
-    /// Reading.
-    pub read: f64,
-    /// Reading and writing, both counted.
-    pub copy: f64,
-}
-
-impl Bandwidth {
-    /// Measures both over `bytes` of memory, the best of several runs.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] without timestamps, or what the device reports.
-    pub fn measure(context: &Arc<GpuContext>, bytes: u64) -> Result<Self> {
-        let n = (bytes.min(context.max_binding_bytes()) / 16).max(2048) / 2048 * 2048;
-        let source: GpuBuffer<[u32; 4]> = context.buffer(n as usize, Memory::Device)?;
-        let target: GpuBuffer<[u32; 4]> = context.buffer(n as usize, Memory::Device)?;
-        let mut profiler = Profiler::new(context)?;
-        let mut best = |write: u32, moved: u64| -> Result<f64> {
-            let pipeline = context.pipeline(StreamKernel::Probe, &[("WRITE", write)])?;
-            let bound = context.bind(&pipeline, &[source.view()?, target.view()?])?;
-            let mut rate = 0f64;
-            for _ in 0..6 {
-                profiler.reset();
-                let mut recorder = context.recorder(Some(&mut profiler))?;
-                let groups = grid(n.div_ceil(2048), context.info().max_workgroups)?;
-                recorder.dispatch(&bound, &(n as u32), groups, moved)?;
-                recorder.submit()?;
-                profiler.collect()?;
-                rate = profiler.rows().iter().map(ProfileRow::bandwidth).fold(rate, f64::max);
-            }
-            Ok(rate)
-        };
-        Ok(Self { read: best(0, 16 * n)?, copy: best(1, 32 * n)? })
     }
 }

@@ -1,16 +1,15 @@
 //! Which kernel counts, and how its work is cut into workgroups.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aleatron_core::Polarity;
+use aleatron_device::{BufferView, Recorder, grid};
 
-use crate::buffer::BufferView;
-use crate::context::GpuContext;
-use crate::error::Result;
+use crate::buffers::{CountMode, check_words_of};
+use crate::error::{Result, number};
 use crate::kernels::{AccumulateParams, StreamKernel, TileParams};
 use crate::partition::{Block, VECTOR};
-use crate::pipeline::grid;
-use crate::record::Recorder;
 
 /// The shape of `tile.wgsl`: threads along samples and neurons, fours of neurons and samples each counts, and the 16-byte
 /// vectors staged at a time. Only shapes the kernel can have exist.
@@ -90,7 +89,7 @@ impl RowGroup {
 
 /// Which kernel counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Counting {
+pub enum KernelChoice {
     /// As fits the batch.
     #[default]
     Auto,
@@ -112,7 +111,7 @@ const STEPS: u64 = 2048;
 /// Steps one workgroup takes along a row at least: fewer are not worth their atomic additions.
 const LEAST_STEPS: u64 = 8;
 
-impl Counting {
+impl KernelChoice {
     /// The choice for a batch.
     pub(crate) fn resolve(self, n_neurons: usize, n_samples: usize) -> Self {
         match self {
@@ -134,8 +133,8 @@ impl Counting {
     }
 
     /// Whether counts are added to what is there, so that it must be zero before.
-    pub(crate) fn adds(self, n_cuts: usize) -> bool {
-        n_cuts > 1 || matches!(self, Self::Tiles(..))
+    pub(crate) fn count_mode(self, n_cuts: usize) -> CountMode {
+        if n_cuts > 1 || matches!(self, Self::Tiles(..)) { CountMode::Add } else { CountMode::Write }
     }
 }
 
@@ -150,37 +149,45 @@ pub(crate) struct Target<'a> {
     /// Whether counts have a high word.
     pub(crate) wide: bool,
     /// Whether counts are added to what is there.
-    pub(crate) add: bool,
+    pub(crate) mode: CountMode,
 }
 
 /// Records the counts of one block of weights over the samples' streams of the same cut.
 pub(crate) fn record(
     recorder: &mut Recorder<'_>,
-    context: &GpuContext,
-    counting: Counting,
+    choice: KernelChoice,
     block: &Block,
     weights: BufferView<'_>,
     inputs: BufferView<'_>,
     target: &Target<'_>,
 ) -> Result<()> {
+    let context = Arc::clone(recorder.context());
+    let Target { counts, n_neurons, n_samples, polarity, wide, mode } = *target;
+    if block.n_rows == 0 || n_samples == 0 {
+        return Ok(());
+    }
+    // What the kernels index; they do not check themselves.
+    check_words_of(&weights, block.words() as u64)?;
+    check_words_of(&inputs, block.cut.stride as u64 * n_samples as u64)?;
+    check_words_of(&counts, n_neurons as u64 * n_samples as u64 * if wide { 2 } else { 1 })?;
     let flags = [
-        ("XOR", u32::from(target.polarity == Polarity::Bipolar)),
-        ("ADD", u32::from(target.add)),
-        ("WIDE", u32::from(target.wide)),
+        ("XOR", (polarity == Polarity::Bipolar).into()),
+        ("ADD", (mode == CountMode::Add).into()),
+        ("WIDE", wide.into()),
     ];
-    let (n_rows, n_samples) = (block.n_rows as u32, target.n_samples as u32);
-    let row_vectors = block.cut.vectors();
-    let (first, stride) = (block.first_row as u32, target.n_neurons as u32);
-    let high = (target.n_neurons * target.n_samples) as u32;
-    let views = [weights, inputs, target.counts];
+    let (first, stride) = (number(block.first_row)?, number(n_neurons)?);
+    let high = number(n_neurons * n_samples)?;
+    let (n_rows, n_samples) = (number(block.n_rows)?, number(n_samples)?);
+    let row_vectors = block.cut.vectors()?;
+    let views = [weights, inputs, counts];
     let limit = context.info().max_workgroups;
     let row_bytes = (block.cut.stride * 4) as u64;
     let count_bytes = 4 * u64::from(n_rows) * u64::from(n_samples);
-    match counting {
-        Counting::Auto | Counting::Rows(_) => {
-            let rows = if let Counting::Rows(group) = counting { group as u32 } else { 1 };
-            let constants: Vec<_> = flags.into_iter().chain([("ROWS", rows)]).collect();
-            let bound = context.bind(&context.pipeline(StreamKernel::Accumulate, &constants)?, &views)?;
+    match choice {
+        KernelChoice::Auto | KernelChoice::Rows(_) => {
+            let rows = if let KernelChoice::Rows(group) = choice { group as u32 } else { 1 };
+            let constants: Vec<_> = flags.into_iter().chain([("ROWS", rows.into())]).collect();
+            let bound = context.bind(&context.pipeline(&StreamKernel::Accumulate, &constants)?, &views)?;
             let n_groups = n_rows.div_ceil(rows);
             let params = AccumulateParams {
                 n_rows,
@@ -192,22 +199,23 @@ pub(crate) fn record(
                 high,
                 padding: 0,
             };
+            // At most one workgroup per count, of which a binding has fewer than 2^30.
             let grid = grid(u64::from(n_groups) * u64::from(n_samples), limit)?;
             let bytes = row_bytes * u64::from(n_samples) * u64::from(n_rows + n_groups) + count_bytes;
-            recorder.dispatch(&bound, &params, grid, bytes)
+            Ok(recorder.dispatch(&bound, &params, grid, bytes)?)
         }
-        Counting::Tiles(shape, workgroups) => {
+        KernelChoice::Tiles(shape, workgroups) => {
             let constants: Vec<_> = flags
                 .into_iter()
                 .chain([
-                    ("THREADS_X", shape.threads_x),
-                    ("THREADS_Y", shape.threads_y),
-                    ("ROW_FOURS", shape.row_fours),
-                    ("COLUMN_FOURS", shape.column_fours),
-                    ("DEPTH", shape.depth),
+                    ("THREADS_X", shape.threads_x.into()),
+                    ("THREADS_Y", shape.threads_y.into()),
+                    ("ROW_FOURS", shape.row_fours.into()),
+                    ("COLUMN_FOURS", shape.column_fours.into()),
+                    ("DEPTH", shape.depth.into()),
                 ])
                 .collect();
-            let bound = context.bind(&context.pipeline(StreamKernel::Tile, &constants)?, &views)?;
+            let bound = context.bind(&context.pipeline(&StreamKernel::Tile, &constants)?, &views)?;
             let (row_tiles, sample_tiles) =
                 (n_rows.div_ceil(shape.rows()), n_samples.div_ceil(shape.columns()));
             let tiles = u64::from(row_tiles) * u64::from(sample_tiles);
@@ -227,7 +235,7 @@ pub(crate) fn record(
             };
             let loaded = u64::from(shape.rows() + shape.columns()) * row_bytes;
             let bytes = tiles * loaded + u64::from(n_splits) * count_bytes;
-            recorder.dispatch(&bound, &params, grid(tiles * u64::from(n_splits), limit)?, bytes)
+            Ok(recorder.dispatch(&bound, &params, grid(tiles * u64::from(n_splits), limit)?, bytes)?)
         }
     }
 }
@@ -239,6 +247,7 @@ fn split(row_vectors: u32, depth: u32, tiles: u64, workgroups: u32) -> u32 {
     let most = steps.div_ceil(LEAST_STEPS);
     let least = steps.div_ceil(STEPS);
     let splits = wanted.min(most).max(least).max(1);
+    // At most `row_vectors` and a depth more.
     (steps.div_ceil(splits) * u64::from(depth)) as u32
 }
 

@@ -1,0 +1,75 @@
+//! What a device's memory does at best: the ceiling that kernels are held to.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::capability::Capabilities;
+use crate::context::GpuContext;
+use crate::error::Result;
+use crate::kernel::{Access, Kernel};
+use crate::pipeline::grid;
+use crate::profile::{ProfileRow, Profiler};
+
+/// The kernel that reads memory, or copies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ProbeKernel;
+
+impl Kernel for ProbeKernel {
+    fn name(&self) -> Cow<'static, str> {
+        "probe".into()
+    }
+
+    fn source(&self, _: Capabilities) -> Cow<'static, str> {
+        include_str!("shaders/probe.wgsl").into()
+    }
+
+    fn bindings(&self) -> Cow<'static, [Access]> {
+        Cow::Borrowed(&[Access::Read, Access::ReadWrite])
+    }
+
+    fn immediate_bytes(&self) -> u32 {
+        4
+    }
+}
+
+/// Vectors of one workgroup of `probe.wgsl`.
+const GROUP_VECTORS: u64 = 2048;
+
+/// What a device's memory does, in bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bandwidth {
+    /// Reading.
+    pub read: f64,
+    /// Reading and writing, both counted.
+    pub copy: f64,
+}
+
+impl Bandwidth {
+    /// Measures both over `bytes` of memory, the best of several runs.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) without timestamps, or what the device reports.
+    pub fn measure(context: &Arc<GpuContext>, bytes: u64) -> Result<Self> {
+        // Whole workgroups, and at least one; below 2^28, since bindings are below 4 GiB.
+        let n = (bytes.min(context.max_binding_bytes()) / 16 / GROUP_VECTORS).max(1) * GROUP_VECTORS;
+        let source = context.buffer::<[u32; 4]>(n as usize)?;
+        let target = context.buffer::<[u32; 4]>(n as usize)?;
+        let mut profiler = Profiler::new(context)?;
+        let mut best = |write: bool, moved: u64| -> Result<f64> {
+            let pipeline = context.pipeline(&ProbeKernel, &[("WRITE", write.into())])?;
+            let bound = context.bind(&pipeline, &[source.view(), target.view()])?;
+            let groups = grid(n / GROUP_VECTORS, context.info().max_workgroups)?;
+            let mut rate = 0f64;
+            for _ in 0..6 {
+                profiler.reset();
+                let mut recorder = context.recorder(Some(&mut profiler))?;
+                recorder.dispatch(&bound, &(n as u32), groups, moved)?;
+                recorder.submit()?;
+                profiler.collect()?;
+                rate = profiler.rows().iter().map(ProfileRow::bandwidth).fold(rate, f64::max);
+            }
+            Ok(rate)
+        };
+        Ok(Self { read: best(false, 16 * n)?, copy: best(true, 32 * n)? })
+    }
+}

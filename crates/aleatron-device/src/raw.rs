@@ -1,0 +1,92 @@
+//! wgpu's own handles, for applications that share a device with this crate. Behind the cargo feature `raw`; nothing else
+//! of this crate needs it.
+//!
+//! An application that draws with wgpu [imports](import) its device and computes on it; one that wants a command this crate does
+//! not have takes the [`device`], the [`queue`] and the [`buffer`]s and records it itself. What wgpu's types mean is up to
+//! its version: this module changes with it.
+//!
+//! ```no_run
+//! use aleatron_device::raw::{self, wgpu};
+//! use aleatron_device::ContextOptions;
+//!
+//! # async fn example(adapter: wgpu::Adapter) -> Result<(), Box<dyn std::error::Error>> {
+//! let (device, queue) = adapter
+//!     .request_device(&wgpu::DeviceDescriptor {
+//!         required_features: wgpu::Features::IMMEDIATES,
+//!         required_limits: adapter.limits(),
+//!         ..wgpu::DeviceDescriptor::default()
+//!     })
+//!     .await?;
+//! let context = raw::import(&adapter, device.clone(), queue, &ContextOptions::default())?;
+//! let computed = context.upload(&[1.0f32, 2.0, 3.0])?;
+//! let drawn: &wgpu::Buffer = raw::buffer(&computed);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+
+use bytemuck::Pod;
+pub use wgpu;
+
+use crate::adapter::{AdapterInfo, adapters};
+use crate::buffer::GpuBuffer;
+use crate::context::{ContextOptions, GpuContext, IMMEDIATES};
+use crate::error::{Error, Result};
+use crate::wait::Submission;
+
+/// A context on an application's own device. Its features must include `IMMEDIATES`; of the optional ones the context uses those
+/// that were asked for when the device was opened, and of its limits those in force.
+///
+/// The context collects the device's errors: its error handler and its callback for a lost device replace the application's. Errors of
+/// the application's own commands, outside of error scopes, come out of the context's next operation or
+/// [`GpuContext::check`].
+///
+/// # Errors
+/// [`Error::Unsupported`] where the device takes no kernel parameters.
+pub fn import(
+    adapter: &wgpu::Adapter,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    options: &ContextOptions,
+) -> Result<Arc<GpuContext>> {
+    let features = device.features();
+    let mut info = AdapterInfo::of(0, adapter, &device.limits(), features);
+    if !features.contains(wgpu::Features::IMMEDIATES) {
+        return Err(Error::Unsupported { adapter: info.name, feature: IMMEDIATES });
+    }
+    let known = adapters();
+    info.index = known.iter().position(|other| other.looks_like(&info)).unwrap_or(known.len());
+    Ok(GpuContext::around(info, adapter.clone(), device, queue, options))
+}
+
+/// The adapter of a context.
+#[must_use]
+pub fn adapter(context: &GpuContext) -> &wgpu::Adapter {
+    &context.adapter
+}
+
+/// The device of a context.
+#[must_use]
+pub fn device(context: &GpuContext) -> &wgpu::Device {
+    &context.device
+}
+
+/// The queue of a context. Commands submitted to it run in order with those of the context.
+#[must_use]
+pub fn queue(context: &GpuContext) -> &wgpu::Queue {
+    &context.queue
+}
+
+/// The buffer behind a [`GpuBuffer`]: at least as large, with the usages `STORAGE`, `COPY_SRC` and `COPY_DST`. Its memory is
+/// reused when the `GpuBuffer` is dropped, whoever else still holds the handle.
+#[must_use]
+pub fn buffer<T: Pod>(buffer: &GpuBuffer<T>) -> &wgpu::Buffer {
+    buffer.raw().buffer()
+}
+
+/// The index of a submission, for `wgpu::Device::poll`.
+#[must_use]
+pub fn submission_index(submission: &Submission) -> &wgpu::SubmissionIndex {
+    &submission.index
+}

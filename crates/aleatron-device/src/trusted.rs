@@ -1,0 +1,48 @@
+//! The unsafe code of this crate, all of it: two calls in which wgpu trusts its caller.
+//!
+//! **Unchecked modules.** wgpu guards every index, every loop and every division of a shader unless the module is made with
+//! `create_shader_module_trusted`. With the guards, a local array that is indexed in a loop lives in memory instead of registers,
+//! and a matrix product can be slower by an order of magnitude. A kernel gets a module without them where it declares
+//! [`BoundsChecks::Removed`], which is a promise of its author, for every launch:
+//!
+//! - every index into a binding, into workgroup memory and into a local array is inside it;
+//! - every loop ends;
+//! - no integer is divided by zero, and no smallest integer by -1.
+//!
+//! The argument is written beside each kernel, from what its host code checks before each launch, and tests compare
+//! both kinds of module on the same inputs. [`Checks::Always`](crate::Checks::Always) keeps the guards for every kernel of a
+//! context.
+//!
+//! **Experimental features.** wgpu offers cooperative matrices to callers who accept that its support for them may still be
+//! unsound. Only a shader that begins with `enable wgpu_cooperative_matrix;` reaches that support, so enabling the feature on a
+//! device changes nothing for all other kernels.
+#![allow(unsafe_code)]
+
+use std::borrow::Cow;
+
+use crate::kernel::BoundsChecks;
+
+/// Compiles WGSL, with or without run-time checks.
+pub(crate) fn shader_module(
+    device: &wgpu::Device,
+    name: &str,
+    source: Cow<'_, str>,
+    checks: BoundsChecks,
+) -> wgpu::ShaderModule {
+    let descriptor =
+        wgpu::ShaderModuleDescriptor { label: Some(name), source: wgpu::ShaderSource::Wgsl(source) };
+    match checks {
+        BoundsChecks::Kept => device.create_shader_module(descriptor),
+        // SAFETY: the kernel has declared that it stays in bounds, ends its loops and divides by no zero; see the head of
+        // this file.
+        BoundsChecks::Removed => unsafe {
+            device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+        },
+    }
+}
+
+/// The token with which experimental features can be asked for.
+pub(crate) fn experimental_features() -> wgpu::ExperimentalFeatures {
+    // SAFETY: only kernels that enable an experimental extension in their own source reach it; see the head of this file.
+    unsafe { wgpu::ExperimentalFeatures::enabled() }
+}

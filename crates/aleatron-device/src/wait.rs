@@ -1,0 +1,292 @@
+//! Submissions, and the ways to wait for them.
+//!
+//! [`Recorder::submit`](crate::Recorder::submit) does not wait; it returns a [`Submission`], and reads come as a
+//! [`PendingRead`](crate::PendingRead). Both can be
+//!
+//! - **waited for**: [`Submission::wait`], [`PendingRead::wait`](crate::PendingRead::wait), or [`GpuContext::finish`] for all
+//!   submissions. Waiting spins for a moment ([`ContextOptions::spin`](crate::ContextOptions::spin)) and then sleeps;
+//! - **polled**: [`Submission::is_done`], [`PendingRead::is_ready`](crate::PendingRead::is_ready);
+//! - **awaited** in an application's own executor: [`Submission::done`], and a `PendingRead` is a future itself.
+//!
+//! wgpu runs callbacks only while some thread polls the device. So that a future is woken although nobody does, the first one
+//! that is pending starts a helper thread of the context, which blocks on the submissions of pending futures in the order they
+//! were first polled. The thread ends with the context. An event loop may call [`GpuContext::poll`] in addition.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use crate::context::{GpuContext, lock};
+use crate::error::{DriverError, Error, Result};
+use crate::health::Health;
+
+/// How long after a submission is done its callbacks may take to run.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// The result of polling a device.
+#[derive(Debug, PartialEq)]
+enum Polled {
+    /// The submission, or all of them, are done.
+    Done,
+    /// They are not.
+    NotYet,
+    /// The device was lost.
+    Lost,
+    /// The device cannot be polled.
+    Failed(DriverError),
+}
+
+fn poll_device(device: &wgpu::Device, health: &Health, poll: wgpu::PollType) -> Polled {
+    // wgpu panics where the device fails during a poll.
+    match catch_unwind(AssertUnwindSafe(|| device.poll(poll))) {
+        Ok(Ok(status)) if status.is_queue_empty() || status.wait_finished() => Polled::Done,
+        Ok(Ok(_) | Err(wgpu::PollError::Timeout)) => Polled::NotYet,
+        Ok(Err(error)) => Polled::Failed(DriverError::new(error)),
+        Err(_) => {
+            health.lose("failed while it was waited for".to_owned());
+            Polled::Lost
+        }
+    }
+}
+
+/// A status that a callback of the device sets, and the task to wake when it does.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    status: AtomicU8,
+    /// Whether the helper thread could not wait for it.
+    failed: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Signal {
+    pub(crate) fn get(&self) -> u8 {
+        self.status.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set(&self, status: u8) {
+        self.status.store(status, Ordering::Release);
+        self.wake();
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        let waker = lock(&self.waker).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn register(&self, waker: &Waker) {
+        *lock(&self.waker) = Some(waker.clone());
+    }
+}
+
+/// What the helper thread of a context waits for.
+#[derive(Debug)]
+pub(crate) enum Watch {
+    /// All submissions, so that wgpu frees the memory they held.
+    Everything,
+    /// A submission; then the signal is set to [`FINISHED`].
+    Submission(wgpu::SubmissionIndex, Arc<Signal>),
+    /// A submission; the signal is set by the callback of a mapping that follows it.
+    Mapping(wgpu::SubmissionIndex, Arc<Signal>),
+}
+
+/// The helper thread of a context: polls the device when no other thread does.
+#[derive(Debug, Default)]
+pub(crate) struct Watcher {
+    /// Empty before the first use; `None` where no thread could be started.
+    sender: OnceLock<Option<Sender<Watch>>>,
+}
+
+impl Watcher {
+    fn run(device: &wgpu::Device, health: &Health, watches: &Receiver<Watch>) {
+        while let Ok(watch) = watches.recv() {
+            let submission_index = match &watch {
+                Watch::Everything => None,
+                Watch::Submission(index, _) | Watch::Mapping(index, _) => Some(index.clone()),
+            };
+            let polled =
+                poll_device(device, health, wgpu::PollType::Wait { submission_index, timeout: None });
+            let failed = polled != Polled::Done || health.lost().is_some();
+            match watch {
+                Watch::Submission(_, signal) if !failed => signal.set(FINISHED),
+                Watch::Submission(_, signal) | Watch::Mapping(_, signal) if failed => signal.fail(),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl GpuContext {
+    /// Hands a wait to the helper thread; `false` where there is none.
+    pub(crate) fn watch(&self, watch: Watch) -> bool {
+        let start = || {
+            let (sender, watches) = channel();
+            let (device, health) = (self.device.clone(), Arc::clone(&self.health));
+            let thread = std::thread::Builder::new().name("aleatron-device".to_owned());
+            thread.spawn(move || Watcher::run(&device, &health, &watches)).ok().map(|_| sender)
+        };
+        let sender = self.watcher.sender.get_or_init(start).as_ref();
+        sender.is_some_and(|sender| sender.send(watch).is_ok())
+    }
+
+    /// Polls the device; `true` where the submission, or all of them, are done.
+    pub(crate) fn poll_as(&self, poll: wgpu::PollType) -> Result<bool> {
+        match poll_device(&self.device, &self.health, poll) {
+            Polled::Done => Ok(true),
+            Polled::NotYet => Ok(false),
+            Polled::Lost => self.check().map(|()| false),
+            Polled::Failed(source) => {
+                self.check()?;
+                Err(Error::Driver { source })
+            }
+        }
+    }
+
+    /// Processes what the device has finished, without waiting: reads become ready, futures are woken and freed memory is
+    /// given back. Returns `true` where all submissions are done. Optional: waiting and the helper thread poll by themselves.
+    ///
+    /// # Errors
+    /// What the device has reported.
+    pub fn poll(&self) -> Result<bool> {
+        let done = self.poll_as(wgpu::PollType::Poll)?;
+        self.check().map(|()| done)
+    }
+
+    /// Waits until everything that was written and submitted so far is done.
+    ///
+    /// # Errors
+    /// What the device has reported.
+    pub fn finish(&self) -> Result<()> {
+        self.flush();
+        self.poll_as(wgpu::PollType::wait_indefinitely())?;
+        self.check()
+    }
+
+    /// Submits pending writes, which wgpu otherwise holds back until the next submission.
+    pub(crate) fn flush(&self) {
+        if self.writes_pending.swap(false, Ordering::AcqRel) {
+            self.queue.submit([]);
+        }
+    }
+
+    /// Waits until `done`, which a callback sets once `submission` is done; without one, once all submissions are.
+    pub(crate) fn wait_until(
+        &self,
+        submission: Option<&wgpu::SubmissionIndex>,
+        done: impl Fn() -> bool,
+    ) -> Result<()> {
+        let start = Instant::now();
+        while !done() && start.elapsed() < self.spin {
+            self.poll_as(wgpu::PollType::Poll)?;
+            std::hint::spin_loop();
+        }
+        // The submission may be done before `done` is set: the thread whose poll saw it finish runs the callbacks of all
+        // threads, and may not have run ours yet.
+        let mut idle_since = None;
+        while !done() {
+            self.poll_as(wgpu::PollType::Wait { submission_index: submission.cloned(), timeout: None })?;
+            self.check()?;
+            if idle_since.get_or_insert_with(Instant::now).elapsed() > ANSWER_TIME {
+                return Err(Error::Unanswered { adapter: self.name().to_owned() });
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+/// Commands that were submitted to a device.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    pub(crate) context: Arc<GpuContext>,
+    pub(crate) index: wgpu::SubmissionIndex,
+}
+
+impl Submission {
+    /// Whether the device has finished it, without waiting.
+    ///
+    /// # Errors
+    /// What the device has reported.
+    pub fn is_done(&self) -> Result<bool> {
+        self.context.check()?;
+        let submission_index = Some(self.index.clone());
+        self.context.poll_as(wgpu::PollType::Wait { submission_index, timeout: Some(Duration::ZERO) })
+    }
+
+    /// Waits until the device has finished it.
+    ///
+    /// # Errors
+    /// What the device has reported.
+    pub fn wait(&self) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < self.context.spin {
+            if self.is_done()? {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let submission_index = Some(self.index.clone());
+        self.context.poll_as(wgpu::PollType::Wait { submission_index, timeout: None })?;
+        self.context.check()
+    }
+
+    /// A future that is ready when the device has finished it.
+    #[must_use]
+    pub fn done(&self) -> SubmissionDone {
+        SubmissionDone { submission: self.clone(), signal: None }
+    }
+}
+
+/// The status of a signal whose submission is done. The initial status is 0.
+const FINISHED: u8 = 1;
+
+/// The future of a [`Submission`].
+#[derive(Debug)]
+pub struct SubmissionDone {
+    submission: Submission,
+    signal: Option<Arc<Signal>>,
+}
+
+impl Future for SubmissionDone {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        let Submission { context, index } = self.submission.clone();
+        if let Err(error) = context.check() {
+            return Poll::Ready(Err(error));
+        }
+        if let Some(signal) = &self.signal {
+            // Registered before the status is read, so that no change in between is missed.
+            signal.register(task.waker());
+            return match signal.get() {
+                FINISHED => Poll::Ready(Ok(())),
+                // Waiting here gives the error the helper thread got.
+                _ if signal.has_failed() => Poll::Ready(self.submission.wait()),
+                _ => Poll::Pending,
+            };
+        }
+        let signal = Arc::new(Signal::default());
+        signal.register(task.waker());
+        if !context.watch(Watch::Submission(index, Arc::clone(&signal))) {
+            // No helper thread: block instead of hanging.
+            return Poll::Ready(self.submission.wait());
+        }
+        self.signal = Some(signal);
+        Poll::Pending
+    }
+}

@@ -1,0 +1,148 @@
+//! Thresholds to streams over the integers of shared sequences; see [`aleatron_core::generator`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aleatron_core::{Error as CoreError, Length, Quantity, StreamMatrix};
+use aleatron_device::{GpuContext, grid};
+
+use crate::encode::pack_by;
+use crate::error::{Error, Limit, Result, number};
+use crate::kernels::{SequenceParams, StreamKernel};
+use crate::partition::{Cut, StreamWords, cuts};
+
+/// Threads of a workgroup of `encode_sequence.wgsl`.
+const THREADS: u64 = 256;
+
+/// The threshold of the stream of ones, for sequences of 32 bits.
+const MOST: u64 = 1 << 32;
+
+/// The packed streams of thresholds over shared sequences, one stream after the other: bit k of stream r is 1 when integer k of
+/// sequence `r % period` is below threshold r. `values` holds the first `length` integers of each of the `period`
+/// sequences.
+///
+/// ```no_run
+/// use aleatron_core::Length;
+/// use aleatron_gpu::{AdapterChoice, GpuContext, sequence};
+///
+/// let context = GpuContext::get(&AdapterChoice::from_env())?;
+/// // Two streams over one sequence of four integers.
+/// let streams = sequence::encode_sequences(&context, &[0, 2, 1, 3], &[1, 3], 1, Length::new(4)?)?;
+/// assert_eq!(streams, [0b0001, 0b0111]);
+/// # Ok::<(), aleatron_gpu::Error>(())
+/// ```
+///
+/// # Errors
+/// [`CoreError::Zero`] without a sequence, [`CoreError::Mismatch`] where there are not `length` integers of each,
+/// [`CoreError::OutOfRange`] with the index of a threshold past 2^32, [`CoreError::Memory`] where the streams do not fit,
+/// [`Error::TooLarge`] where the device can bind next to nothing, or what it reports.
+pub fn encode_sequences(
+    context: &Arc<GpuContext>,
+    values: &[u32],
+    thresholds: &[u64],
+    period: usize,
+    length: Length,
+) -> Result<Vec<u64>> {
+    if period == 0 {
+        return Err(CoreError::Zero(Quantity::Sequence).into());
+    }
+    if period.checked_mul(length.bits()) != Some(values.len()) {
+        let expected = period.saturating_mul(length.bits());
+        return Err(CoreError::Mismatch { what: Quantity::Sequence, expected, actual: values.len() }.into());
+    }
+    if let Some(index) = thresholds.iter().position(|&threshold| threshold > MOST) {
+        let (what, value) = (Quantity::Value, thresholds[index] as f64);
+        return Err(CoreError::OutOfRange { what, index, value, low: 0.0, high: MOST as f64 }.into());
+    }
+    let mut words = StreamMatrix::zeros(thresholds.len(), length)?.into_words();
+    let limit = context.max_binding_bytes();
+    // The integers of a word take 32 times its memory.
+    let cuts = cuts(2 * length.words(), limit / 32).map_err(|_| Error::TooLarge {
+        what: Limit::StreamBytes,
+        actual: 512,
+        limit,
+    })?;
+    let n_rounds = thresholds.len().div_ceil(period);
+    for cut in cuts {
+        // As many sequences as a binding holds, and as many rounds of them as make rows that fit as well.
+        let sequence_bytes = 128 * cut.stride as u64;
+        let n_sequences = ((limit / sequence_bytes) as usize).clamp(1, period);
+        let round_bytes = (4 * cut.stride as u64).max(8) * n_sequences as u64;
+        let rounds_at_once = ((limit / round_bytes) as usize).max(1);
+        for first in (0..period).step_by(n_sequences) {
+            let sequences = first..(first + n_sequences).min(period);
+            for round in (0..n_rounds).step_by(rounds_at_once) {
+                let rounds = round..(round + rounds_at_once).min(n_rounds);
+                let part =
+                    Part { values, thresholds, period, length, cut, sequences: sequences.clone(), rounds };
+                part.encode(context, bytemuck::cast_slice_mut(&mut words))?;
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// A part of every stream of some sequences.
+struct Part<'a> {
+    values: &'a [u32],
+    thresholds: &'a [u64],
+    period: usize,
+    length: Length,
+    cut: Cut,
+    sequences: Range<usize>,
+    /// Which of the streams of each sequence.
+    rounds: Range<usize>,
+}
+
+impl Part<'_> {
+    /// The streams of this part, in the order of its rows; the last round may have fewer than there are sequences.
+    fn streams(&self) -> impl Iterator<Item = Option<usize>> {
+        let (n, period) = (self.thresholds.len(), self.period);
+        let sequences = self.sequences.clone();
+        self.rounds.clone().flat_map(move |round| {
+            sequences.clone().map(move |sequence| Some(round * period + sequence).filter(|&r| r < n))
+        })
+    }
+
+    fn encode(&self, context: &Arc<GpuContext>, words: &mut [u32]) -> Result<()> {
+        let (Cut { begin, words: n_words, stride }, stream) = (self.cut, StreamWords::of(self.length));
+        let bits = self.length.bits();
+        let mut values = Vec::new();
+        for sequence in self.sequences.clone() {
+            let all = &self.values[sequence * bits..(sequence + 1) * bits];
+            let next = values.len() + 32 * stride;
+            values.extend_from_slice(&all[(32 * begin).min(bits)..(32 * (begin + n_words)).min(bits)]);
+            values.resize(next, 0);
+        }
+        let thresholds: Vec<u64> =
+            self.streams().map(|row| row.map_or(0, |row| self.thresholds[row])).collect();
+        let mut packed = Vec::new();
+        pack_by(&thresholds, |&threshold| threshold, &mut packed);
+        let n_made = stride * thresholds.len();
+        let (values, packed) = (context.upload(&values)?, context.upload(&packed)?);
+        let made = context.buffer::<u32>(n_made)?;
+        let pipeline = context.pipeline(&StreamKernel::EncodeSequence, &[])?;
+        let bound = context.bind(&pipeline, &[values.view(), packed.view(), made.view()])?;
+        let params = SequenceParams {
+            n_words: number(n_made)?,
+            row_stride: number(stride)?,
+            row_begin: number(begin)?,
+            full_words: stream.full,
+            tail_mask: stream.tail_mask,
+            n_sequences: number(self.sequences.len())?,
+            n_thresholds: number(thresholds.len())?,
+        };
+        let workgroups = grid((n_made as u64).div_ceil(THREADS), context.info().max_workgroups)?;
+        let mut recorder = context.recorder(None)?;
+        recorder.dispatch(&bound, &params, workgroups, 132 * n_made as u64)?;
+        let read = recorder.read::<u32>(made.view())?;
+        recorder.submit()?;
+        let row_words = stream.stored as usize;
+        for (row, made) in self.streams().zip(read.wait()?.chunks_exact(stride)) {
+            if let Some(row) = row {
+                words[row * row_words + begin..][..n_words].copy_from_slice(&made[..n_words]);
+            }
+        }
+        Ok(())
+    }
+}
