@@ -49,8 +49,10 @@ impl WordBuffer {
         let layout = Layout::from_size_align(size, align_of::<u64>()).map_err(|_| refused())?;
         // SAFETY: the layout is not of size zero.
         let allocated = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?;
-        // SAFETY: the offset is below `align`, so that the words after it lie within the allocation.
-        let start = unsafe { allocated.add(allocated.align_offset(align)) }.cast::<u64>();
+        // What is missing to the next multiple of `align`, a power of two.
+        let offset = allocated.addr().get().wrapping_neg() % align;
+        // SAFETY: the offset is below `align`, so it and the `8 * len` bytes after it lie within the allocation.
+        let start = unsafe { allocated.add(offset) }.cast::<u64>();
         if align == HUGE_PAGE {
             advise_huge_pages(start, 8 * len);
         }
@@ -94,7 +96,7 @@ impl DerefMut for WordBuffer {
     }
 }
 
-/// Words that hold anything: those of an earlier user, where they are enough.
+/// Words that are initialised but hold anything: zeros, or what an earlier user of the same buffer left there.
 pub(crate) struct Scratch {
     words: Option<WordBuffer>,
     len: usize,
