@@ -4,7 +4,7 @@
 //! before, most products depend on the stream word alone or on the unit alone. Those are made once, as a [`WordPart`] for
 //! all units and a [`UnitPart`] for all words, and [`Philox::draw`] goes on from there with one product instead of six.
 
-use super::simd::Simd;
+use super::simd::Lanes;
 use aleatron_core::StreamAddress;
 use aleatron_core::philox::{KEY_INCREMENTS, MULTIPLIERS, ROUNDS};
 use std::hint::black_box;
@@ -30,7 +30,7 @@ pub(super) struct Philox<S> {
     keys: [[u32; 2]; ROUNDS],
 }
 
-impl<S: Simd> Philox<S> {
+impl<S: Lanes> Philox<S> {
     #[inline(always)]
     pub(super) fn new(simd: S, address: StreamAddress) -> Self {
         let mut keys = [address.key(); ROUNDS];
@@ -123,7 +123,7 @@ impl<S: Simd> Philox<S> {
 
 /// Makes `draws` draws and throws them away; some number that depends on all of them.
 #[inline(always)]
-pub(super) fn draw_many<S: Simd>(simd: S, draws: usize) -> u32 {
+pub(super) fn draw_many<S: Lanes>(simd: S, draws: usize) -> u32 {
     // The compiler must not see what the counters are.
     let philox = Philox::new(simd, black_box(StreamAddress::input(1, 2, 3)));
     let (words, mut units) = (simd.splat(black_box(4)), simd.splat(black_box(5)));

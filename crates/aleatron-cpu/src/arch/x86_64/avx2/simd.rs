@@ -5,12 +5,14 @@
 )]
 
 use crate::arch::x86_64::memory::{load256, store256};
-use crate::arch::x86_64::simd::Simd;
+use crate::arch::x86_64::simd::{CountOnes, Lanes, Simd};
 use std::arch::x86_64::{
-    __m256i, _mm_cvtsi32_si128, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_blend_epi32,
-    _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps, _mm256_mul_epu32, _mm256_or_si256,
-    _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_sll_epi32,
-    _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srai_epi32, _mm256_srli_epi64, _mm256_xor_si256,
+    __m256i, _mm_cvtsi32_si128, _mm256_add_epi8, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256,
+    _mm256_andnot_si256, _mm256_blend_epi32, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps,
+    _mm256_mul_epu32, _mm256_or_si256, _mm256_permutevar8x32_epi32, _mm256_sad_epu8, _mm256_set1_epi8,
+    _mm256_set1_epi32, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_sll_epi32,
+    _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srai_epi32, _mm256_srli_epi16, _mm256_srli_epi64,
+    _mm256_xor_si256,
 };
 
 /// Proof that the machine has AVX2 and POPCNT.
@@ -45,34 +47,51 @@ static COMPRESSED: [[u32; 8]; 256] = {
 
 impl Simd for Avx2 {
     type V = __m256i;
-    const LANES: usize = 8;
-
-    #[inline(always)]
-    fn load(self, lanes: &[u32]) -> __m256i {
-        match lanes.first_chunk::<8>() {
-            Some(block) => unsafe { load256(block) },
-            None => unsafe { _mm256_setzero_si256() },
-        }
-    }
-
-    #[inline(always)]
-    fn store(self, v: __m256i, lanes: &mut [u32]) {
-        if let Some(block) = lanes.first_chunk_mut::<8>() {
-            unsafe { store256(block, v) }
-        }
-    }
+    const WORDS: usize = 4;
 
     #[inline(always)]
     fn load_words(self, words: &[u64]) -> __m256i {
         match words.first_chunk::<4>() {
             Some(block) => unsafe { load256(block) },
-            None => unsafe { _mm256_setzero_si256() },
+            None => self.zero(),
         }
     }
 
     #[inline(always)]
     fn store_words(self, v: __m256i, words: &mut [u64]) {
         if let Some(block) = words.first_chunk_mut::<4>() {
+            unsafe { store256(block, v) }
+        }
+    }
+
+    #[inline(always)]
+    fn zero(self) -> __m256i {
+        unsafe { _mm256_setzero_si256() }
+    }
+
+    #[inline(always)]
+    fn and(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_and_si256(a, b) }
+    }
+
+    #[inline(always)]
+    fn xor(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_xor_si256(a, b) }
+    }
+}
+
+impl Lanes for Avx2 {
+    #[inline(always)]
+    fn load(self, lanes: &[u32]) -> __m256i {
+        match lanes.first_chunk::<8>() {
+            Some(block) => unsafe { load256(block) },
+            None => self.zero(),
+        }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m256i, lanes: &mut [u32]) {
+        if let Some(block) = lanes.first_chunk_mut::<8>() {
             unsafe { store256(block, v) }
         }
     }
@@ -95,16 +114,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn interleave(self, a: __m256i, b: __m256i) -> __m256i {
         unsafe { _mm256_blend_epi32::<0b1010_1010>(a, _mm256_slli_epi64::<32>(b)) }
-    }
-
-    #[inline(always)]
-    fn and(self, a: __m256i, b: __m256i) -> __m256i {
-        unsafe { _mm256_and_si256(a, b) }
-    }
-
-    #[inline(always)]
-    fn xor(self, a: __m256i, b: __m256i) -> __m256i {
-        unsafe { _mm256_xor_si256(a, b) }
     }
 
     #[inline(always)]
@@ -148,5 +157,43 @@ impl Simd for Avx2 {
     fn compress(self, mask: u32, v: __m256i) -> __m256i {
         let lanes = self.load(&COMPRESSED[mask as usize % 256]);
         unsafe { _mm256_permutevar8x32_epi32(v, lanes) }
+    }
+}
+
+impl CountOnes for Avx2 {
+    #[inline(always)]
+    fn carry_save(self, a: __m256i, b: __m256i, c: __m256i) -> (__m256i, __m256i) {
+        unsafe {
+            let differ = _mm256_xor_si256(a, b);
+            let carry = _mm256_or_si256(_mm256_and_si256(a, b), _mm256_and_si256(differ, c));
+            (_mm256_xor_si256(differ, c), carry)
+        }
+    }
+
+    /// By looking up the counts of nibbles.
+    #[inline(always)]
+    fn popcount(self, v: __m256i) -> __m256i {
+        unsafe {
+            let counts = _mm256_setr_epi8(
+                0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3,
+                4,
+            );
+            let nibble = _mm256_set1_epi8(0x0f);
+            let low = _mm256_shuffle_epi8(counts, _mm256_and_si256(v, nibble));
+            let high = _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble));
+            _mm256_sad_epu8(_mm256_add_epi8(low, high), _mm256_setzero_si256())
+        }
+    }
+
+    #[inline(always)]
+    fn add_words(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi64(a, b) }
+    }
+
+    #[inline(always)]
+    fn sum_words(self, v: __m256i) -> u64 {
+        let mut lanes = [0u64; 4];
+        self.store_words(v, &mut lanes);
+        lanes.iter().sum()
     }
 }

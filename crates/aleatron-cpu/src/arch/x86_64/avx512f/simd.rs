@@ -5,7 +5,7 @@
 )]
 
 use crate::arch::x86_64::memory::{load512, store512};
-use crate::arch::x86_64::simd::Simd;
+use crate::arch::x86_64::simd::{Lanes, Simd};
 use std::arch::x86_64::{
     __m512i, _mm_cvtsi32_si128, _mm512_add_epi32, _mm512_and_si512, _mm512_mask_shuffle_epi32,
     _mm512_maskz_compress_epi32, _mm512_mul_epu32, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_sll_epi32,
@@ -32,34 +32,51 @@ const A_AND_B_XNOR_C: i32 = 0x90;
 
 impl Simd for Avx512f {
     type V = __m512i;
-    const LANES: usize = 16;
-
-    #[inline(always)]
-    fn load(self, lanes: &[u32]) -> __m512i {
-        match lanes.first_chunk::<16>() {
-            Some(block) => unsafe { load512(block) },
-            None => unsafe { _mm512_setzero_si512() },
-        }
-    }
-
-    #[inline(always)]
-    fn store(self, v: __m512i, lanes: &mut [u32]) {
-        if let Some(block) = lanes.first_chunk_mut::<16>() {
-            unsafe { store512(block, v) }
-        }
-    }
+    const WORDS: usize = 8;
 
     #[inline(always)]
     fn load_words(self, words: &[u64]) -> __m512i {
         match words.first_chunk::<8>() {
             Some(block) => unsafe { load512(block) },
-            None => unsafe { _mm512_setzero_si512() },
+            None => self.zero(),
         }
     }
 
     #[inline(always)]
     fn store_words(self, v: __m512i, words: &mut [u64]) {
         if let Some(block) = words.first_chunk_mut::<8>() {
+            unsafe { store512(block, v) }
+        }
+    }
+
+    #[inline(always)]
+    fn zero(self) -> __m512i {
+        unsafe { _mm512_setzero_si512() }
+    }
+
+    #[inline(always)]
+    fn and(self, a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_and_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+}
+
+impl Lanes for Avx512f {
+    #[inline(always)]
+    fn load(self, lanes: &[u32]) -> __m512i {
+        match lanes.first_chunk::<16>() {
+            Some(block) => unsafe { load512(block) },
+            None => self.zero(),
+        }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m512i, lanes: &mut [u32]) {
+        if let Some(block) = lanes.first_chunk_mut::<16>() {
             unsafe { store512(block, v) }
         }
     }
@@ -82,16 +99,6 @@ impl Simd for Avx512f {
     #[inline(always)]
     fn interleave(self, a: __m512i, b: __m512i) -> __m512i {
         unsafe { _mm512_mask_shuffle_epi32::<0b10_10_00_00>(a, 0xaaaa, b) }
-    }
-
-    #[inline(always)]
-    fn and(self, a: __m512i, b: __m512i) -> __m512i {
-        unsafe { _mm512_and_si512(a, b) }
-    }
-
-    #[inline(always)]
-    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
-        unsafe { _mm512_xor_si512(a, b) }
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ macro_rules! encoder {
     ($simd:ident, $features:literal) => {
         use crate::arch::x86_64::encode::{self, Encoder, Grid, Job, Undecided};
         use crate::arch::x86_64::philox::{self, Philox};
-        use crate::arch::x86_64::simd::Simd;
+        use crate::arch::x86_64::simd::Lanes;
         use crate::draws::Draws;
         use aleatron_core::{Length, StreamAddress, Threshold};
 

@@ -14,7 +14,7 @@ pub(super) use grid::Grid;
 pub(super) use undecided::Undecided;
 
 use super::philox::{Philox, Planes, UnitPart, WordPart};
-use super::simd::Simd;
+use super::simd::Lanes;
 use crate::draws::Draws;
 use aleatron_core::address::PLANES_PER_DRAW;
 use aleatron_core::{Length, StreamAddress, Threshold};
@@ -37,7 +37,7 @@ const COLUMNS: usize = 4;
 const MAX_LANES: usize = 16;
 
 /// An instruction set, and the part of encoding that is not to be inlined.
-pub(super) trait Encoder: Simd {
+pub(super) trait Encoder: Lanes {
     /// [`Undecided::settle`], compiled for the instruction set.
     fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>, draw: usize);
 }
@@ -88,7 +88,7 @@ pub(super) fn encode<S: Encoder>(simd: S, job: Job<'_>, draws: Draws<'_>) {
 }
 
 /// Where the first draws of a register come from.
-trait Source<S: Simd, const N: usize> {
+trait Source<S: Lanes, const N: usize> {
     /// Whether draws are wanted even where no bit depends on them.
     const ALL: bool = false;
 
@@ -120,7 +120,7 @@ struct Make;
 struct Keep<'a>(&'a mut [u64]);
 struct Use<'a>(&'a [u64]);
 
-impl<S: Simd> Source<S, MADE_DRAWS> for Make {
+impl<S: Lanes> Source<S, MADE_DRAWS> for Make {
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
@@ -133,7 +133,7 @@ impl<S: Simd> Source<S, MADE_DRAWS> for Make {
     }
 }
 
-impl<S: Simd> Source<S, KEPT_DRAWS> for Keep<'_> {
+impl<S: Lanes> Source<S, KEPT_DRAWS> for Keep<'_> {
     const ALL: bool = true;
 
     #[inline(always)]
@@ -153,7 +153,7 @@ impl<S: Simd> Source<S, KEPT_DRAWS> for Keep<'_> {
     }
 }
 
-impl<S: Simd> Source<S, KEPT_DRAWS> for Use<'_> {
+impl<S: Lanes> Source<S, KEPT_DRAWS> for Use<'_> {
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
@@ -288,14 +288,14 @@ impl<'a, S: Encoder> Encoding<'a, S> {
 }
 
 /// The thresholds of the streams in a register.
-struct Compared<S: Simd> {
+struct Compared<S: Lanes> {
     thresholds: S::V,
     /// Up to the last digit that is not 0 in all of them.
     digits: u32,
     first_digits: [S::V; FIRST_DIGITS],
 }
 
-impl<S: Simd> Compared<S> {
+impl<S: Lanes> Compared<S> {
     #[inline(always)]
     fn new<const N: usize>(simd: S, thresholds: &[Threshold], grid: &Grid) -> Self {
         let n_digits = N * PLANES_PER_DRAW as usize;
@@ -339,7 +339,7 @@ static DIGITS: [[u32; 8]; 256] = {
 
 /// The numbers below others, and those equal to them, as far as `planes` go, the most significant first.
 #[inline(always)]
-fn compare<S: Simd, const N: usize>(simd: S, planes: &[Planes<S::V>], digits: [S::V; N]) -> (S::V, S::V) {
+fn compare<S: Lanes, const N: usize>(simd: S, planes: &[Planes<S::V>], digits: [S::V; N]) -> (S::V, S::V) {
     let (mut below, mut equal) = (simd.splat(0), simd.splat(u32::MAX));
     // From the last plane up: a number is below if this plane says so, or it is equal here and below further down.
     for (&plane, &digit) in planes.as_flattened().iter().zip(&digits).rev() {

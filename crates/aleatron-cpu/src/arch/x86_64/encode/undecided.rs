@@ -3,7 +3,7 @@
 use super::{Job, MAX_LANES, compare};
 use crate::arch::portable::encode::below;
 use crate::arch::x86_64::philox::Philox;
-use crate::arch::x86_64::simd::Simd;
+use crate::arch::x86_64::simd::Lanes;
 use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
 
 /// Slots collected before they are settled: enough that several registers of them are in flight at once.
@@ -22,7 +22,7 @@ impl Undecided {
 
     /// Appends the first `n` lanes; what the others hold is overwritten by the next, or is past the end.
     #[inline(always)]
-    pub(super) fn append<S: Simd>(&mut self, simd: S, slots: [S::V; 4], n: u32) {
+    pub(super) fn append<S: Lanes>(&mut self, simd: S, slots: [S::V; 4], n: u32) {
         let at = self.len.min(ROOM - S::LANES);
         for (column, v) in self.columns.iter_mut().zip(slots) {
             simd.store(v, &mut column[at..]);
@@ -32,7 +32,7 @@ impl Undecided {
 
     /// Decides all slots on the list, from `draw` on.
     #[inline(always)]
-    pub(in super::super) fn settle<S: Simd>(
+    pub(in super::super) fn settle<S: Lanes>(
         &mut self,
         simd: S,
         philox: &Philox<S>,
@@ -52,7 +52,7 @@ impl Undecided {
 
     /// Compares with the planes of `draw`, two registers at a time, and leaves what is undecided on the list.
     #[inline(always)]
-    fn draw_further<S: Simd>(&mut self, simd: S, philox: &Philox<S>, draw: u32, job: &mut Job<'_>) {
+    fn draw_further<S: Lanes>(&mut self, simd: S, philox: &Philox<S>, draw: u32, job: &mut Job<'_>) {
         // Lanes past the end of the list hold what was there before: nothing is open in them.
         let end = self.len.next_multiple_of(2 * S::LANES);
         self.columns[3][self.len..end].fill(0);
