@@ -38,6 +38,24 @@ fn the_fixed_suite() {
     }
 }
 
+/// Rows of ones, long enough to overflow any sum that is narrower than it must be.
+#[test]
+fn long_rows_of_ones() {
+    let (length, n) = (Length::new(640_000).unwrap(), 2);
+    let shape = DenseShape::new(n, 5, length, Polarity::Unipolar).unwrap();
+    let (weights, inputs) = (vec![u64::MAX; shape.weight_words()], vec![u64::MAX; 6 * shape.row_words()]);
+    let full = (n * length.bits()) as u64;
+    for cpu in backends() {
+        assert_eq!(cpu.popcount(&weights), 5 * full, "{}", cpu.tier());
+        assert_eq!(cpu.and_popcount(&weights, &weights).unwrap(), 5 * full, "{}", cpu.tier());
+        for samples in [1, 6] {
+            let inputs = &inputs[..samples * shape.row_words()];
+            let counts = cpu.dense_counts(&shape, &weights, &[full; 5], inputs).unwrap();
+            assert_eq!(counts, vec![full; 5 * samples], "{}", cpu.tier());
+        }
+    }
+}
+
 /// Any length up to 700 bits, with the boundaries of words and registers more often.
 fn length() -> impl Strategy<Value = Length> {
     let boundary = prop::sample::select(vec![1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 256, 511, 512, 513]);

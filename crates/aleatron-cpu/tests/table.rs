@@ -78,6 +78,29 @@ fn large_layers_equal_bits_on_every_thread() {
 }
 
 /// Sums of entries past 32 bits.
+/// Counts of one byte and of two, up to the longest streams whose counts are summed in 16 bits, and every 8-bit threshold.
+#[test]
+fn every_threshold_of_8_bits_is_looked_up() {
+    let (n, m, samples) = (9, 301, 3);
+    let w: Vec<u64> = (0..n * m).map(|k| k as u64 % 257).collect();
+    let x: Vec<u64> = (0..n * samples).map(|k| 256 - k as u64 * 23 % 257).collect();
+    for (bits, polarity) in
+        [(255, Polarity::Unipolar), (1023, Polarity::Bipolar), (16_383, Polarity::Bipolar)]
+    {
+        let length = Length::new(bits).unwrap();
+        let shape = DenseShape::new(n, m, length, polarity).unwrap();
+        let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
+        let weights = pairing.encode_weights(&w, n, length).unwrap();
+        let inputs = pairing.encode_inputs(&x, n, length).unwrap();
+        let tabled = TabledWeights::new(shape, &pairing, &w).unwrap();
+        for cpu in cpus() {
+            let ones = cpu.row_ones(weights.words(), shape.row_words());
+            let expected = cpu.dense_counts(&shape, weights.words(), &ones, inputs.words()).unwrap();
+            assert_eq!(cpu.table_counts(&tabled, &x).unwrap(), expected, "{}, {bits} bits", cpu.tier());
+        }
+    }
+}
+
 #[test]
 fn counts_pass_32_bits() {
     let (n, m, length) = (300, 20, Length::new(1 << 24).unwrap());

@@ -4,8 +4,23 @@
 //! sixteen registers into one of sixteens and four of remainders, so the costly popcount of a register, a lookup of
 //! its nibbles, is made once per sixteen (Muła, Kurz and Lemire, "Faster Population Counts Using AVX2 Instructions").
 
-use super::simd::CountOnes;
 use crate::arch::portable::count as portable;
+use crate::arch::vector::simd::Simd;
+
+/// What the adders need of an instruction set.
+pub(super) trait CountOnes: Simd {
+    /// The sums of three bits at each place, and their carries; `c` may be the one that is ready last.
+    fn carry_save(self, a: Self::V, b: Self::V, c: Self::V) -> (Self::V, Self::V);
+
+    /// The ones of each 64-bit lane.
+    fn popcount(self, v: Self::V) -> Self::V;
+
+    /// The sums of 64-bit lanes.
+    fn add_words(self, a: Self::V, b: Self::V) -> Self::V;
+
+    /// The sum of all 64-bit lanes.
+    fn sum_words(self, v: Self::V) -> u64;
+}
 
 /// Registers that are added to a [`Tree`] at a time.
 const GROUP: usize = 16;

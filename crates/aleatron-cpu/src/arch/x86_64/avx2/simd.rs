@@ -4,8 +4,9 @@
     reason = "one for all: whoever has an `Avx2` is on a machine with the instructions"
 )]
 
+use crate::arch::vector::simd::{Lanes, Simd};
+use crate::arch::x86_64::harley_seal::CountOnes;
 use crate::arch::x86_64::memory::{load256, store256};
-use crate::arch::x86_64::simd::{CountOnes, Lanes, Simd};
 use std::arch::x86_64::{
     __m256i, _mm_cvtsi32_si128, _mm256_add_epi8, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256,
     _mm256_andnot_si256, _mm256_blend_epi32, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps,
@@ -102,26 +103,6 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn multiply(self, a: __m256i, b: __m256i) -> __m256i {
-        unsafe { _mm256_mul_epu32(a, b) }
-    }
-
-    #[inline(always)]
-    fn high(self, v: __m256i) -> __m256i {
-        unsafe { _mm256_srli_epi64::<32>(v) }
-    }
-
-    #[inline(always)]
-    fn interleave(self, a: __m256i, b: __m256i) -> __m256i {
-        unsafe { _mm256_blend_epi32::<0b1010_1010>(a, _mm256_slli_epi64::<32>(b)) }
-    }
-
-    #[inline(always)]
-    fn xor3(self, a: __m256i, b: __m256i, c: __m256i) -> __m256i {
-        unsafe { _mm256_xor_si256(a, _mm256_xor_si256(b, c)) }
-    }
-
-    #[inline(always)]
     fn add(self, a: __m256i, b: __m256i) -> __m256i {
         unsafe { _mm256_add_epi32(a, b) }
     }
@@ -157,6 +138,55 @@ impl Lanes for Avx2 {
     fn compress(self, mask: u32, v: __m256i) -> __m256i {
         let lanes = self.load(&COMPRESSED[mask as usize % 256]);
         unsafe { _mm256_permutevar8x32_epi32(v, lanes) }
+    }
+
+    type Counters = [__m256i; 2];
+    type Products = [__m256i; 2];
+
+    /// Even lanes and odd ones, in the low halves of 64-bit lanes; nothing reads the high halves.
+    #[inline(always)]
+    fn lanes_to_counters(self, lanes: __m256i) -> [__m256i; 2] {
+        [lanes, unsafe { _mm256_srli_epi64::<32>(lanes) }]
+    }
+
+    #[inline(always)]
+    fn pairs_to_counters(self, lanes: __m256i) -> [__m256i; 2] {
+        [lanes, lanes]
+    }
+
+    #[inline(always)]
+    fn counters_to_lanes(self, [a, b]: [__m256i; 2]) -> __m256i {
+        unsafe { _mm256_blend_epi32::<0b1010_1010>(a, _mm256_slli_epi64::<32>(b)) }
+    }
+
+    #[inline(always)]
+    fn splat_counters(self, word: u32) -> [__m256i; 2] {
+        [self.splat(word); 2]
+    }
+
+    #[inline(always)]
+    fn multiply(self, counters: [__m256i; 2], factors: [__m256i; 2]) -> [__m256i; 2] {
+        unsafe { [_mm256_mul_epu32(counters[0], factors[0]), _mm256_mul_epu32(counters[1], factors[1])] }
+    }
+
+    #[inline(always)]
+    fn high(self, products: [__m256i; 2]) -> [__m256i; 2] {
+        unsafe { [_mm256_srli_epi64::<32>(products[0]), _mm256_srli_epi64::<32>(products[1])] }
+    }
+
+    #[inline(always)]
+    fn low(self, products: [__m256i; 2]) -> [__m256i; 2] {
+        products
+    }
+
+    #[inline(always)]
+    fn xor_counters(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [self.xor(a[0], b[0]), self.xor(a[1], b[1])]
+    }
+
+    #[inline(always)]
+    fn xor3_counters(self, a: [__m256i; 2], b: [__m256i; 2], c: [__m256i; 2]) -> [__m256i; 2] {
+        self.xor_counters(a, self.xor_counters(b, c))
     }
 }
 

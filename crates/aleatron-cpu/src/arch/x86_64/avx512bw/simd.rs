@@ -4,8 +4,9 @@
     reason = "one for all: whoever has an `Avx512bw` is on a machine with the instructions"
 )]
 
+use crate::arch::vector::simd::Simd;
+use crate::arch::x86_64::harley_seal::CountOnes;
 use crate::arch::x86_64::memory::{load512, store512};
-use crate::arch::x86_64::simd::{CountOnes, Simd};
 use std::arch::x86_64::{
     __m512i, _mm_setr_epi8, _mm512_add_epi8, _mm512_add_epi64, _mm512_and_si512, _mm512_broadcast_i32x4,
     _mm512_reduce_add_epi64, _mm512_sad_epu8, _mm512_set1_epi8, _mm512_setzero_si512, _mm512_shuffle_epi8,

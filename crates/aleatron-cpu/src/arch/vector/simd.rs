@@ -3,7 +3,7 @@
 //! Methods are inlined into kernels compiled for the instruction set; only there do they become single instructions.
 
 /// Proof that the machine has an instruction set, and what its registers can do.
-pub(super) trait Simd: Copy {
+pub(in crate::arch) trait Simd: Copy {
     /// A register.
     type V: Copy;
 
@@ -24,23 +24,8 @@ pub(super) trait Simd: Copy {
     fn xor(self, a: Self::V, b: Self::V) -> Self::V;
 }
 
-/// What counting ones needs.
-pub(super) trait CountOnes: Simd {
-    /// The sums of three bits at each place, and their carries; `c` may be the one that is ready last.
-    fn carry_save(self, a: Self::V, b: Self::V, c: Self::V) -> (Self::V, Self::V);
-
-    /// The ones of each 64-bit lane.
-    fn popcount(self, v: Self::V) -> Self::V;
-
-    /// The sums of 64-bit lanes.
-    fn add_words(self, a: Self::V, b: Self::V) -> Self::V;
-
-    /// The sum of all 64-bit lanes.
-    fn sum_words(self, v: Self::V) -> u64;
-}
-
-/// What encoding needs: operations on 32-bit lanes.
-pub(super) trait Lanes: Simd {
+/// What encoding needs: operations on 32-bit lanes, and on Philox counters.
+pub(in crate::arch) trait Lanes: Simd {
     /// 32-bit lanes of a register.
     const LANES: usize = 2 * Self::WORDS;
 
@@ -52,17 +37,6 @@ pub(super) trait Lanes: Simd {
 
     /// `word` in every 32-bit lane.
     fn splat(self, word: u32) -> Self::V;
-
-    /// The products of the low halves of 64-bit lanes.
-    fn multiply(self, a: Self::V, b: Self::V) -> Self::V;
-
-    /// The high halves of 64-bit lanes, moved down.
-    fn high(self, v: Self::V) -> Self::V;
-
-    /// The low halves of `a` below those of `b`.
-    fn interleave(self, a: Self::V, b: Self::V) -> Self::V;
-
-    fn xor3(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
 
     /// The sums of 32-bit lanes.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -85,4 +59,35 @@ pub(super) trait Lanes: Simd {
 
     /// The 32-bit lanes in `mask`, moved to the front.
     fn compress(self, mask: u32, v: Self::V) -> Self::V;
+
+    /// A word of the Philox counter of each lane, in whatever form it is multiplied in.
+    type Counters: Copy;
+
+    /// The 64-bit product of each lane.
+    type Products: Copy;
+
+    /// The lanes of a register as words of counters.
+    fn lanes_to_counters(self, lanes: Self::V) -> Self::Counters;
+
+    /// The same where lanes 2i and 2i + 1 are equal, which may save work.
+    fn pairs_to_counters(self, lanes: Self::V) -> Self::Counters;
+
+    /// The lanes of a register again.
+    fn counters_to_lanes(self, counters: Self::Counters) -> Self::V;
+
+    /// `word` in every lane.
+    fn splat_counters(self, word: u32) -> Self::Counters;
+
+    fn multiply(self, counters: Self::Counters, factors: Self::Counters) -> Self::Products;
+
+    /// The high halves of products.
+    fn high(self, products: Self::Products) -> Self::Counters;
+
+    /// The low halves of products.
+    fn low(self, products: Self::Products) -> Self::Counters;
+
+    fn xor_counters(self, a: Self::Counters, b: Self::Counters) -> Self::Counters;
+
+    /// The XOR of three.
+    fn xor3_counters(self, a: Self::Counters, b: Self::Counters, c: Self::Counters) -> Self::Counters;
 }

@@ -1,0 +1,10 @@
+//! 128-bit registers, which every AArch64 processor has.
+
+pub(crate) mod bits;
+pub(crate) mod ceiling;
+pub(crate) mod count;
+pub(crate) mod encode;
+pub(crate) mod lif;
+mod simd;
+pub(crate) mod table;
+mod transpose;
