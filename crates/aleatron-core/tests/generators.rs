@@ -162,6 +162,42 @@ fn independent_sequences() {
 }
 
 #[test]
+fn siblings_are_the_numbered_sequences() {
+    let lfsr = |bits, taps: &[u32], seed| Sequence::Lfsr(Lfsr::with_taps(width(bits), taps, seed).unwrap());
+    let firsts = [
+        lfsr(8, &[8, 6, 5, 4], 77),
+        // Not the longest cycle: (q mod C) sections are not q sections here.
+        lfsr(6, &[6, 2], 9),
+        lfsr(32, &[32, 22, 2, 1], u32::MAX),
+        Sequence::Sobol(Sobol::new(3, Width::EIGHT).unwrap()),
+        Sequence::Halton(Halton::new(9, Width::EIGHT).unwrap()),
+        Sequence::Ramp(Ramp::new(Width::EIGHT)),
+    ];
+    for first in firsts {
+        let siblings = first.siblings();
+        for q in (0..700).chain([3269, 3270, 1 << 40, usize::MAX]) {
+            assert_eq!(siblings.nth(q), first.nth(q), "{first}, {q}");
+        }
+    }
+}
+
+#[test]
+fn values_are_filled_in_pieces() {
+    for first in [
+        Sequence::Lfsr(Lfsr::new(Width::EIGHT, 5).unwrap()),
+        Sequence::Sobol(Sobol::new(7, Width::EIGHT).unwrap()),
+        Sequence::Halton(Halton::new(3, Width::EIGHT).unwrap()),
+        Sequence::Ramp(Ramp::new(width(3))),
+    ] {
+        let (mut values, mut filled) = (first.values(), vec![0; 100]);
+        for piece in filled.chunks_mut(33) {
+            values.fill(piece);
+        }
+        assert!(first.values().take(100).eq(filled), "{first}");
+    }
+}
+
+#[test]
 fn bad_parameters_are_errors() {
     assert_eq!(Width::new(0), Err(Error::Zero(Quantity::Width)));
     assert!(matches!(Width::new(33), Err(Error::TooLarge { actual: 33, limit: 32, .. })));

@@ -21,6 +21,8 @@ pub use table::{CountTable, PrefixCounts};
 
 use std::fmt;
 
+use lfsr::LfsrPowers;
+
 use crate::dense::Polarity;
 use crate::error::{Error, Quantity, Result};
 use crate::stream::{BitStream, Length, WORD_BITS};
@@ -144,6 +146,16 @@ impl Sequence {
         }
     }
 
+    /// The sequences that [`Self::nth`] gives, for those who ask for many.
+    #[must_use]
+    pub fn siblings(&self) -> Siblings {
+        let powers = match self {
+            Self::Lfsr(lfsr) => Some(LfsrPowers::new(*lfsr)),
+            Self::Sobol(_) | Self::Halton(_) | Self::Ramp(_) => None,
+        };
+        Siblings { first: *self, powers }
+    }
+
     /// The stream of a threshold: bit k is 1 when `U_k < threshold`.
     #[must_use]
     pub fn encode(&self, threshold: u64, length: Length) -> BitStream {
@@ -169,6 +181,33 @@ impl fmt::Display for Sequence {
     }
 }
 
+/// The sequences that can stand beside one: what finding them takes is made once.
+///
+/// ```
+/// use aleatron_core::generator::{Lfsr, Sequence, Width};
+/// let first = Sequence::Lfsr(Lfsr::new(Width::EIGHT, 1)?);
+/// assert_eq!(first.siblings().nth(1000), first.nth(1000));
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Siblings {
+    first: Sequence,
+    powers: Option<LfsrPowers>,
+}
+
+impl Siblings {
+    /// The same as [`Sequence::nth`] of the first.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where the generator has no more sequences.
+    pub fn nth(&self, index: usize) -> Result<Sequence> {
+        match &self.powers {
+            Some(powers) => Ok(Sequence::Lfsr(powers.nth(index))),
+            None => self.first.nth(index),
+        }
+    }
+}
+
 /// The integers of a [`Sequence`], without end.
 #[derive(Debug, Clone)]
 pub enum Values {
@@ -180,6 +219,21 @@ pub enum Values {
     Halton(HaltonValues),
     /// Of a ramp.
     Ramp(RampValues),
+}
+
+impl Values {
+    /// Writes the next integers: as taking them one by one, but without asking for each what kind it is.
+    pub fn fill(&mut self, out: &mut [u32]) {
+        fn fill(values: &mut impl Iterator<Item = u32>, out: &mut [u32]) {
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = value);
+        }
+        match self {
+            Self::Lfsr(values) => fill(values, out),
+            Self::Sobol(values) => fill(&mut **values, out),
+            Self::Halton(values) => fill(values, out),
+            Self::Ramp(values) => fill(values, out),
+        }
+    }
 }
 
 impl Iterator for Values {

@@ -61,12 +61,7 @@ impl Pairing {
     /// [`Error::Zero`], [`Error::Ragged`] for the inputs, [`Error::TooLarge`] where the generator has no sequence left,
     /// [`Error::Memory`] where the streams do not fit.
     pub fn encode_inputs(&self, thresholds: &[u64], n_inputs: usize, length: Length) -> Result<StreamMatrix> {
-        check_whole(thresholds, n_inputs, Quantity::Inputs)?;
-        let period = match self.sharing {
-            Sharing::OneForAll => 1,
-            Sharing::OnePerInput | Sharing::OnePerStream => n_inputs,
-        };
-        encode(&self.inputs, thresholds, period, length)
+        encode(&self.inputs, thresholds, self.input_period(thresholds.len(), n_inputs)?, length)
     }
 
     /// The streams of weights with the given thresholds, neurons of `n_inputs` one after the other.
@@ -79,13 +74,35 @@ impl Pairing {
         n_inputs: usize,
         length: Length,
     ) -> Result<StreamMatrix> {
-        check_whole(thresholds, n_inputs, Quantity::Weights)?;
-        let period = match self.sharing {
+        encode(&self.weights, thresholds, self.weight_period(thresholds.len(), n_inputs)?, length)
+    }
+
+    /// The number of different sequences that `n_streams` streams of inputs have, samples of `n_inputs` one after the other:
+    /// stream r has number `r % period`.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the streams are not whole samples.
+    pub fn input_period(&self, n_streams: usize, n_inputs: usize) -> Result<usize> {
+        check_whole(n_streams, n_inputs, Quantity::Inputs)?;
+        Ok(match self.sharing {
+            Sharing::OneForAll => 1,
+            Sharing::OnePerInput | Sharing::OnePerStream => n_inputs,
+        })
+    }
+
+    /// The number of different sequences that `n_streams` streams of weights have, neurons of `n_inputs` one after the other:
+    /// stream r has number `r % period`.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the streams are not whole neurons.
+    pub fn weight_period(&self, n_streams: usize, n_inputs: usize) -> Result<usize> {
+        check_whole(n_streams, n_inputs, Quantity::Weights)?;
+        Ok(match self.sharing {
             Sharing::OneForAll => 1,
             Sharing::OnePerInput => n_inputs,
-            Sharing::OnePerStream => thresholds.len(),
-        };
-        encode(&self.weights, thresholds, period, length)
+            // A period is never 0.
+            Sharing::OnePerStream => n_streams.max(1),
+        })
     }
 
     /// What is wrong with this pairing in a layer of `n_inputs` inputs and `n_neurons` neurons. A product is right on
@@ -99,10 +116,12 @@ impl Pairing {
             Sharing::OneForAll | Sharing::OnePerInput => [1, 1],
             Sharing::OnePerStream => [n_inputs, n_neurons],
         };
+        let (inputs, weights) = (self.inputs.siblings(), self.weights.siblings());
         for input in 0..pairs[0] {
-            let x = self.input(input)?;
+            let x = inputs.nth(input)?;
             for neuron in 0..pairs[1] {
-                if let Some(warning) = Warning::of(&x, &self.weight(neuron, input, n_inputs)?) {
+                let w = weights.nth(neuron.saturating_mul(n_inputs).saturating_add(input))?;
+                if let Some(warning) = Warning::of(&x, &w) {
                     return Ok(vec![warning]);
                 }
             }
@@ -129,12 +148,12 @@ fn encode(first: &Sequence, thresholds: &[u64], period: usize, length: Length) -
     StreamMatrix::from_words(words, thresholds.len(), length)
 }
 
-fn check_whole(thresholds: &[u64], n_inputs: usize, what: Quantity) -> Result<()> {
+fn check_whole(n_streams: usize, n_inputs: usize, what: Quantity) -> Result<()> {
     if n_inputs == 0 {
         return Err(Error::Zero(Quantity::Inputs));
     }
-    if !thresholds.len().is_multiple_of(n_inputs) {
-        return Err(Error::Ragged { what, actual: thresholds.len(), divisor: n_inputs });
+    if !n_streams.is_multiple_of(n_inputs) {
+        return Err(Error::Ragged { what, actual: n_streams, divisor: n_inputs });
     }
     Ok(())
 }
