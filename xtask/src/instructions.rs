@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The operations of the example `instructions`, and what their work is counted in.
-const OPERATIONS: [(&str, &str); 9] = [
+const OPERATIONS: [(&str, &str); 10] = [
     ("ones", "word"),
     ("and_ones", "pair of words"),
     ("dense", "pair of words"),
@@ -16,6 +16,7 @@ const OPERATIONS: [(&str, &str); 9] = [
     ("encode", "word"),
     ("pack", "word"),
     ("unpack", "word"),
+    ("sequences", "word"),
     ("look_up", "look-up"),
     ("lif", "step of a neuron"),
 ];

@@ -78,6 +78,15 @@ fn run(cpu: &Cpu, operation: &str, repeats: usize) -> Result<usize, Box<dyn Erro
             }
             Ok(WORDS)
         }
+        "sequences" => {
+            let sobol = Sequence::Sobol(Sobol::new(1, Width::EIGHT)?);
+            let thresholds: Vec<u64> = (0..256).collect();
+            let mut out = vec![0; 256 * 16];
+            for _ in 0..repeats {
+                cpu.encode_sequences(&sobol, &thresholds, 1, Length::new(1024)?, black_box(&mut out))?;
+            }
+            Ok(out.len())
+        }
         "look_up" => {
             let (n, m) = (64, 512);
             let shape = DenseShape::new(n, m, Length::new(1024)?, Polarity::Bipolar)?;
@@ -101,7 +110,8 @@ fn run(cpu: &Cpu, operation: &str, repeats: usize) -> Result<usize, Box<dyn Erro
             Ok(64 * 256)
         }
         _ => Err(
-            "the operations are ones, and_ones, dense, dense_batch, encode, pack, unpack, look_up and lif"
+            "the operations are ones, and_ones, dense, dense_batch, encode, pack, unpack, sequences, look_up and \
+                  lif"
                 .into(),
         ),
     }

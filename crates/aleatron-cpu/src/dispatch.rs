@@ -175,6 +175,19 @@ pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], su
         _ => portable::table::look_up)
 }
 
+/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds `values.len().div_ceil(64)` words.
+pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64]) {
+    dispatch!(tier, (values, threshold, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::sequence::compare,
+            Avx2 => avx2::sequence::compare,
+        }
+        aarch64 {
+            Neon => neon::sequence::compare,
+        }
+        _ => portable::sequence::compare)
+}
+
 /// Some number that depends on all words, read as fast as can be.
 pub(crate) fn read(tier: Tier, words: &[u64]) -> u64 {
     dispatch!(tier, (words),

@@ -193,7 +193,7 @@ impl Cpu {
     }
 }
 
-fn check_words(actual: usize, expected: Option<usize>) -> Result<()> {
+pub(crate) fn check_words(actual: usize, expected: Option<usize>) -> Result<()> {
     if expected == Some(actual) {
         return Ok(());
     }

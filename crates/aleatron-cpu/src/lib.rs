@@ -2,7 +2,7 @@
 //!
 //! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever changes a result.
 //! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::pack`],
-//! [`Cpu::lif_run`], [`Cpu::table_counts`] and their relatives.
+//! [`Cpu::lif_run`], [`Cpu::encode_sequences`], [`Cpu::table_counts`] and their relatives.
 //!
 //! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
 //! it, and `dense.rs`, `encode.rs`, `lif.rs` and `bits.rs` are the loops and threads around the kernels. The only unsafe
@@ -31,6 +31,7 @@ mod encode;
 mod error;
 mod lif;
 mod memory;
+mod sequence;
 mod sparse;
 mod table;
 pub mod threads;

@@ -5,5 +5,6 @@ pub(crate) mod ceiling;
 pub(crate) mod count;
 pub(crate) mod encode;
 pub(crate) mod lif;
+pub(crate) mod sequence;
 pub(crate) mod table;
 pub(crate) mod transpose;

@@ -5,4 +5,5 @@ pub(crate) mod ceiling;
 pub(crate) mod count;
 pub(crate) mod encode;
 pub(crate) mod lif;
+pub(crate) mod sequence;
 mod simd;

@@ -3,4 +3,5 @@
 pub(crate) mod ceiling;
 pub(crate) mod encode;
 pub(crate) mod lif;
+pub(crate) mod sequence;
 mod simd;
