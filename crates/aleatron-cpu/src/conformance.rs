@@ -3,7 +3,7 @@
 use crate::Cpu;
 use aleatron_core::conformance::{Backend, Case, DenseCase, SparseCase, trace_words};
 use aleatron_core::lif::LifDrive;
-use aleatron_core::{Error, Result, StreamAddress, gates};
+use aleatron_core::{Error, Result, StreamAddress};
 
 impl Backend for Cpu {
     type Error = Error;
@@ -24,12 +24,12 @@ impl Cpu {
                 let bits = self.unpack(stream.words(), stream.length().bits())?;
                 bits.into_iter().map(u64::from).collect()
             }
-            Case::Gate { gate, a, b } => gates::gate(*gate, a, b)?.into_words(),
-            Case::Not { a } => gates::not(a).into_words(),
-            Case::Mux { select, a, b } => gates::mux(select, a, b)?.into_words(),
+            Case::Gate { gate, a, b } => self.gate(*gate, a.words(), b.words(), a.length())?,
+            Case::Not { a } => self.not(a.words(), a.length())?,
+            Case::Mux { select, a, b } => self.mux(select.words(), a.words(), b.words(), a.length())?,
             Case::Popcount { a } => vec![self.popcount(a.words())],
             Case::AndPopcount { a, b } => vec![self.and_popcount(a.words(), b.words())?],
-            Case::Hamming { a, b } => vec![gates::hamming_distance(a, b)?],
+            Case::Hamming { a, b } => self.hamming_distances(a.words(), b.words(), a.length())?,
             Case::Dense(case) => self.dense(case)?,
             Case::Sparse(case) => self.sparse(case)?,
             Case::LifRun { params, drives } => {

@@ -7,6 +7,7 @@ use crate::arch::portable;
 use crate::arch::x86_64::{avx2, avx512bw, avx512f, popcnt, vpopcntdq};
 use crate::draws::Draws;
 use crate::tier::{Isa, Tier};
+use aleatron_core::gates::Gate;
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{Length, StreamAddress, Threshold};
 
@@ -140,6 +141,39 @@ pub(crate) fn unpack(tier: Tier, words: &[u64], out: &mut [u8]) {
             Neon => neon::bits::unpack,
         }
         _ => portable::bits::unpack)
+}
+
+/// A gate of two buffers of one size.
+pub(crate) fn gate(tier: Tier, gate: Gate, a: &[u64], b: &[u64], out: &mut [u64]) {
+    dispatch!(tier, (gate, a, b, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::gates::gate,
+            Avx2 => avx2::gates::gate,
+        }
+        aarch64 {}
+        _ => portable::gates::gate)
+}
+
+/// The complement.
+pub(crate) fn not(tier: Tier, a: &[u64], out: &mut [u64]) {
+    dispatch!(tier, (a, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::gates::not,
+            Avx2 => avx2::gates::not,
+        }
+        aarch64 {}
+        _ => portable::gates::not)
+}
+
+/// `a` where `select` is 1, `b` where it is 0.
+pub(crate) fn mux(tier: Tier, select: &[u64], a: &[u64], b: &[u64], out: &mut [u64]) {
+    dispatch!(tier, (select, a, b, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::gates::mux,
+            Avx2 => avx2::gates::mux,
+        }
+        aarch64 {}
+        _ => portable::gates::mux)
 }
 
 /// Up to [`LIF_LANES`] neurons side by side; see [`portable::lif::run_lanes`].

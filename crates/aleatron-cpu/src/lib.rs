@@ -1,7 +1,7 @@
 //! Aleatron's operations at the speed of the CPU, bit for bit those of [`aleatron_core::reference`].
 //!
 //! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever changes a result.
-//! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::pack`],
+//! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`],
 //! [`Cpu::lif_run`], [`Cpu::encode_sequences`], [`Cpu::table_counts`] and their relatives.
 //!
 //! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
@@ -29,6 +29,7 @@ mod dispatch;
 mod draws;
 mod encode;
 mod error;
+mod gates;
 mod lif;
 mod memory;
 mod sequence;
