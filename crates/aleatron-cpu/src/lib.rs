@@ -41,7 +41,7 @@ pub mod tier;
 pub use aleatron_core::memory::available as available_memory;
 pub use draws::{get_draw_memory, set_draw_memory};
 pub use error::Error;
-pub use memory::WordBuffer;
+pub use memory::{AlignedBuffer, WordBuffer};
 pub use table::TabledWeights;
 pub use threads::{Pool, get_num_threads, set_num_threads};
 pub use tier::Tier;

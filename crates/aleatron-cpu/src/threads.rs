@@ -79,9 +79,26 @@ impl Pool {
         self.threads
     }
 
-    /// Runs `task` on every item. `cost` is what all of them would take on one thread; where that does not pay for
-    /// handing some over, the caller does them all.
-    pub(crate) fn for_each<I>(&self, items: I, cost: Duration, task: impl Fn(I::Item) + Sync)
+    /// Runs `task` on every item, on the calling thread and as many others as pay, and returns when all are done. Any thread
+    /// may take any item, in the order in which the iterator gives them; a few large ones for each thread are best.
+    ///
+    /// `cost` is about what all items would take on one thread. Where that does not pay for handing some over, the caller
+    /// does them all; below some ten microseconds it always does.
+    ///
+    /// ```
+    /// use aleatron_cpu::Pool;
+    /// use std::time::Duration;
+    ///
+    /// let (pool, mut values) = (Pool::new(2)?, vec![0.0_f32; 100_000]);
+    /// let cost = Duration::from_nanos(values.len() as u64);
+    /// pool.for_each(values.chunks_mut(10_000).enumerate(), cost, |(chunk, values)| values.fill(chunk as f32));
+    /// assert_eq!(values[99_999], 9.0);
+    /// # Ok::<(), aleatron_cpu::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Where `task` does: on another thread, the panic is passed on to the caller once the others are done.
+    pub fn for_each<I>(&self, items: I, cost: Duration, task: impl Fn(I::Item) + Sync)
     where
         I: ExactSizeIterator + Send,
         I::Item: Send,

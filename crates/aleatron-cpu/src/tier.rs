@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// The environment variable that forces a tier by name.
 pub const TIER_VARIABLE: &str = "ALEATRON_TIER";
 
-/// The instruction sets, fastest first.
+/// The instruction sets, fastest first. Those of x86-64 each have what those after them have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Isa {
     Avx512Vpopcntdq,
@@ -143,6 +143,92 @@ impl Tier {
         self.0.name()
     }
 
+    /// Whether kernels may use POPCNT.
+    #[must_use]
+    pub fn has_popcnt(self) -> bool {
+        self.0 <= Isa::Popcnt
+    }
+
+    /// Whether kernels may use AVX2, and AVX with it.
+    ///
+    /// These predicates let other crates dispatch to kernels of their own: one that is true proves that the machine has the
+    /// instructions, and a tier below them, chosen by name, makes it false.
+    ///
+    /// ```
+    /// use aleatron_cpu::Tier;
+    ///
+    /// #[cfg(target_arch = "x86_64")]
+    /// #[target_feature(enable = "avx2,fma")]
+    /// fn dot_fma(a: &[f32], b: &[f32]) -> f32 {
+    ///     a.iter().zip(b).fold(0.0, |sum, (a, b)| a.mul_add(*b, sum))
+    /// }
+    ///
+    /// fn dot(tier: Tier, a: &[f32], b: &[f32]) -> f32 {
+    ///     #[cfg(target_arch = "x86_64")]
+    ///     if tier.has_avx2() && tier.has_fma() {
+    ///         // SAFETY: the tier says that the machine has both.
+    ///         return unsafe { dot_fma(a, b) };
+    ///     }
+    ///     a.iter().zip(b).map(|(a, b)| a * b).sum()
+    /// }
+    ///
+    /// for tier in Tier::available() {
+    ///     assert_eq!(dot(tier, &[1.0, 2.0], &[3.0, 4.0]), 11.0);
+    /// }
+    /// ```
+    #[must_use]
+    pub fn has_avx2(self) -> bool {
+        self.0 <= Isa::Avx2
+    }
+
+    /// Whether kernels may use the fused multiply-add of 128 and 256 bits. Nearly every machine with AVX2 has it, but no tier
+    /// promises it.
+    #[must_use]
+    pub fn has_fma(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.has_avx2() && is_x86_feature_detected!("fma")
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Whether kernels may convert half-precision floats with F16C. Nearly every machine with AVX2 has it, but no tier
+    /// promises it.
+    #[must_use]
+    pub fn has_f16c(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.has_avx2() && is_x86_feature_detected!("f16c")
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Whether kernels may use AVX-512F, which has fused multiply-adds and half-precision conversions of 512 bits.
+    #[must_use]
+    pub fn has_avx512f(self) -> bool {
+        self.0 <= Isa::Avx512f
+    }
+
+    /// Whether kernels may use AVX-512BW.
+    #[must_use]
+    pub fn has_avx512bw(self) -> bool {
+        self.0 <= Isa::Avx512bw
+    }
+
+    /// Whether kernels may use AVX-512VPOPCNTDQ.
+    #[must_use]
+    pub fn has_avx512vpopcntdq(self) -> bool {
+        self.0 == Isa::Avx512Vpopcntdq
+    }
+
+    /// Whether kernels may use NEON, which has fused multiply-adds and conversions of half-precision floats.
+    #[must_use]
+    pub fn has_neon(self) -> bool {
+        self.0 == Isa::Neon
+    }
+
     pub(crate) const fn isa(self) -> Isa {
         self.0
     }
@@ -157,5 +243,50 @@ impl fmt::Debug for Tier {
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_has_what_its_name_says_and_nothing_that_the_machine_lacks() {
+        let all = |tier: Tier| {
+            [
+                tier.has_popcnt(),
+                tier.has_avx2(),
+                tier.has_fma(),
+                tier.has_f16c(),
+                tier.has_avx512f(),
+                tier.has_avx512bw(),
+                tier.has_avx512vpopcntdq(),
+                tier.has_neon(),
+            ]
+        };
+        #[cfg(target_arch = "x86_64")]
+        let machine = [
+            is_x86_feature_detected!("popcnt"),
+            is_x86_feature_detected!("avx2"),
+            is_x86_feature_detected!("fma"),
+            is_x86_feature_detected!("f16c"),
+            is_x86_feature_detected!("avx512f"),
+            is_x86_feature_detected!("avx512bw"),
+            is_x86_feature_detected!("avx512vpopcntdq"),
+            false,
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let machine = [false, false, false, false, false, false, false, cfg!(target_arch = "aarch64")];
+        for tier in Tier::available() {
+            let has = all(tier);
+            assert!(has.iter().zip(machine).all(|(has, machine)| !has || machine), "{tier}");
+            let lowest = |name: &str, n: usize| tier.name() != name || has[n];
+            assert!(lowest("popcnt", 0) && lowest("avx2", 1) && lowest("avx512f", 4) && lowest("neon", 7));
+            assert!(lowest("avx512bw", 5) && lowest("avx512-vpopcntdq", 6));
+            // Each includes the ones below it.
+            assert!((!has[1] || has[0]) && (!has[4] || has[1]) && (!has[5] || has[4]) && (!has[6] || has[5]));
+            assert!((!has[2] && !has[3]) || has[1]);
+            assert_eq!(tier.name() == "portable", has == [false; 8], "{tier}");
+        }
     }
 }
