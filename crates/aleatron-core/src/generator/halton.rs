@@ -1,22 +1,27 @@
 //! The radical inverse: the digits of k in some base, mirrored behind the point.
 
-use std::sync::LazyLock;
-
 use super::Width;
 use crate::error::{Error, Quantity, Result};
 
-/// The primes up to the largest base.
-static PRIMES: LazyLock<Vec<u32>> = LazyLock::new(|| {
-    let mut primes = Vec::new();
-    let mut composite = vec![false; Halton::MAX_BASE as usize + 1];
-    for n in 2..composite.len() {
+/// The primes up to the largest base, of which there are 6542.
+static PRIMES: [u16; 6542] = {
+    let mut primes = [0; 6542];
+    let mut composite = [false; Halton::MAX_BASE as usize];
+    let (mut n, mut found) = (2, 0);
+    while n < composite.len() {
         if !composite[n] {
-            primes.push(n as u32);
-            composite[n..].iter_mut().step_by(n).for_each(|multiple| *multiple = true);
+            primes[found] = n as u16;
+            found += 1;
+            let mut multiple = n * n;
+            while multiple < composite.len() {
+                composite[multiple] = true;
+                multiple += n;
+            }
         }
+        n += 1;
     }
     primes
-});
+};
 
 /// `U_k = floor(2^W * r)` with r the radical inverse of k in `base`, in exact integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -90,10 +95,10 @@ impl Halton {
         if index == 0 {
             return Ok(*self);
         }
-        let first_greater = PRIMES.partition_point(|&prime| prime <= self.base);
+        let first_greater = PRIMES.partition_point(|&prime| u32::from(prime) <= self.base);
         let place = index.checked_mul(2).and_then(|steps| first_greater.checked_add(steps - 1));
         match place.and_then(|place| PRIMES.get(place)) {
-            Some(&base) => Ok(Self { base, ..*self }),
+            Some(&base) => Ok(Self { base: base.into(), ..*self }),
             None => Err(Error::TooLarge {
                 what: Quantity::HaltonBase,
                 actual: u128::from(Self::MAX_BASE) + 1,
@@ -183,6 +188,6 @@ mod tests {
     #[test]
     fn the_primes_are_those_of_trial_division() {
         let is_prime = |n: &u32| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-        assert!(PRIMES.iter().copied().eq((2..=Halton::MAX_BASE).filter(is_prime)));
+        assert!(PRIMES.iter().map(|&prime| u32::from(prime)).eq((2..=Halton::MAX_BASE).filter(is_prime)));
     }
 }
