@@ -60,7 +60,7 @@ impl Cpu {
         let inputs = self.encode_rows(&case.inputs, n, length, input)?;
         let ones = self.row_ones(weights.words(), case.shape.row_words());
         let encoded = self.dense_counts(&case.shape, weights.words(), &ones, inputs.words())?;
-        // Inputs yet to be encoded must give the same, with draws made, kept and used; else the answer is the wrong one.
+        // Inputs yet to be encoded must give the same, with draws recorded, stored and cached; else the answer is the wrong one.
         for _ in 0..3 {
             let counts = self.dense_counts_of(&case.shape, weights.words(), &ones, &case.inputs, input)?;
             if counts != encoded {

@@ -102,7 +102,7 @@ pub(crate) fn encode(
         _ => portable::encode::encode)
 }
 
-/// The words that the first draws of `n_streams` streams take where they are kept; 0 where the tier cannot keep them.
+/// The words that the first draws of `n_streams` streams take in the cache; 0 where the tier caches none.
 pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize {
     match tier.isa() {
         #[cfg(target_arch = "x86_64")]

@@ -32,6 +32,7 @@ mod error;
 mod gates;
 mod lif;
 mod memory;
+mod process;
 mod sequence;
 mod sparse;
 mod table;

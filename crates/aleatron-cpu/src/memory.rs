@@ -4,13 +4,13 @@
 //! A layer of 64 MB is 16,000 small pages; walking their tables costs a third of the bandwidth, so buffers past a few
 //! megabytes are aligned to 2 MiB and advised to be huge before they are first touched.
 
+use crate::process::shared;
 use aleatron_core::{Error, Quantity, Result, memory};
 use bytemuck::Pod;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Mutex;
 
 const CACHE_LINE: usize = 64;
 const HUGE_PAGE: usize = 2 << 20;
@@ -126,14 +126,11 @@ pub(crate) struct Scratch {
     len: usize,
 }
 
-/// The words of the last user.
-static SPARE: Mutex<Option<WordBuffer>> = Mutex::new(None);
-
 impl Scratch {
     /// `len` words for `what`.
     pub(crate) fn new(len: usize, what: Quantity) -> Result<Self> {
-        // Whoever finds others at it does without.
-        let spare = SPARE.try_lock().ok().and_then(|mut spare| spare.take());
+        // Nobody waits for the lock: a new buffer takes less time.
+        let spare = shared().scratch.try_lock().ok().and_then(|mut spare| spare.take());
         let words = match spare.filter(|words| words.len() >= len) {
             Some(words) => words,
             None => WordBuffer::zeroed(len, what)?,
@@ -159,7 +156,7 @@ impl DerefMut for Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let words = self.words.take().filter(|words| words.len() <= MAX_SPARE);
-        if let (Some(words), Ok(mut spare)) = (words, SPARE.try_lock()) {
+        if let (Some(words), Ok(mut spare)) = (words, shared().scratch.try_lock()) {
             *spare = Some(words);
         }
     }

@@ -12,7 +12,7 @@
 
 use crate::error::Error;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The environment variable that forces a tier by name.
 pub const TIER_VARIABLE: &str = "ALEATRON_TIER";
@@ -100,18 +100,23 @@ impl Tier {
         Isa::ALL.into_iter().find(|isa| isa.detected()).map_or(Self(Isa::Portable), Self)
     }
 
-    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once.
+    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once, or again after an error.
     ///
     /// # Errors
     /// As [`Self::from_name`].
     pub fn current() -> Result<Self, Error> {
-        static CURRENT: OnceLock<Result<Tier, Error>> = OnceLock::new();
-        CURRENT
-            .get_or_init(|| match std::env::var_os(TIER_VARIABLE) {
-                Some(name) if !name.is_empty() => Self::from_name(&name.to_string_lossy()),
-                _ => Ok(Self::best()),
-            })
-            .clone()
+        // One more than the place of the tier; no lock, which a child of a fork could find held.
+        static CURRENT: AtomicUsize = AtomicUsize::new(0);
+        let known = CURRENT.load(Ordering::Relaxed).checked_sub(1).and_then(|index| Isa::ALL.get(index));
+        if let Some(&isa) = known {
+            return Ok(Self(isa));
+        }
+        let tier = match std::env::var_os(TIER_VARIABLE) {
+            Some(name) if !name.is_empty() => Self::from_name(&name.to_string_lossy())?,
+            _ => Self::best(),
+        };
+        CURRENT.store(tier.index() + 1, Ordering::Relaxed);
+        Ok(tier)
     }
 
     /// The tier with this name.
@@ -227,6 +232,14 @@ impl Tier {
     #[must_use]
     pub fn has_neon(self) -> bool {
         self.0 == Isa::Neon
+    }
+
+    /// The number of tiers there are.
+    pub(crate) const COUNT: usize = Isa::ALL.len();
+
+    /// Its place among all tiers.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
     }
 
     pub(crate) const fn isa(self) -> Isa {

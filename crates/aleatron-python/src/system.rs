@@ -5,10 +5,7 @@ use crate::compute::compute;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// The threads the user has asked for; 0 for one per core.
-static THREADS: AtomicUsize = AtomicUsize::new(0);
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name of the SIMD tier in use: the best of this machine, or the one the environment variable ALEATRON_TIER names.
 ///
@@ -22,7 +19,7 @@ pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
     compute(py, &[], aleatron::simd_tier)
 }
 
-/// Sets the number of threads; 0 means one per core.
+/// Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on small machines.
 ///
 /// May be called at any time, from any thread: calls under way finish on the threads they have. Results do not depend on
 /// it.
@@ -37,9 +34,7 @@ pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
 #[pyfunction]
 #[pyo3(signature = (n))]
 pub(crate) fn set_num_threads(py: Python<'_>, #[pyo3(from_py_with = n_threads)] n: usize) -> PyResult<()> {
-    compute(py, &[], || Ok(aleatron::set_num_threads(n)?))?;
-    THREADS.store(n, Ordering::Relaxed);
-    Ok(())
+    compute(py, &[], || Ok(aleatron::set_num_threads(n)?))
 }
 
 /// The number of threads in use, the calling one included.
@@ -87,12 +82,12 @@ pub(crate) fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// A forked child has none of its parent's threads: it starts its own, or it would wait for ever for theirs.
+/// A forked child has none of its parent's threads: it starts its own when it needs them, or it would wait for ever for theirs.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]
-pub(crate) fn after_fork(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);
-    compute(py, &[], || Ok(aleatron::set_num_threads(THREADS.load(Ordering::Relaxed))?))
+    aleatron::forget_after_fork();
 }
 
 /// Name, kind, interface and driver of each GPU that `device="gpu"` can use, the one it does use first.

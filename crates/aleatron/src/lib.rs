@@ -37,6 +37,7 @@ pub use aleatron_core::{
     BitStream, Connections, DenseShape, LayerIndex, Length, Polarity, StreamAddress, StreamMatrix, Threshold,
     gates,
 };
+pub use aleatron_cpu::threads::forget_after_fork;
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;

@@ -2,7 +2,7 @@
 //!
 //! A register holds 32-bit stream words ("slots"), two to a word of output: the [`Grid`] says of how many streams, so that
 //! short streams fill it as well as long ones. Eight planes (two draws) decide all but one slot in eight; those are put on
-//! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are kept cost little,
+//! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are cached cost little,
 //! so there are three of them, which leave one slot in a hundred and thirty.
 
 mod entry;
@@ -21,14 +21,14 @@ use aleatron_core::{Length, StreamAddress, Threshold};
 use std::ops::Range;
 use undecided::ROOM;
 
-/// Draws that every slot gets before the undecided ones are set aside, where they are made.
-const MADE_DRAWS: usize = 2;
+/// Draws that every slot gets before the undecided ones are set aside, where they are generated.
+const GENERATED_DRAWS: usize = 2;
 
-/// And where they are kept.
-const KEPT_DRAWS: usize = 3;
+/// And where they are cached.
+const CACHED_DRAWS: usize = 3;
 
 /// Digits of a threshold that these draws compare with at most.
-const FIRST_DIGITS: usize = KEPT_DRAWS * PLANES_PER_DRAW as usize;
+const FIRST_DIGITS: usize = CACHED_DRAWS * PLANES_PER_DRAW as usize;
 
 /// Columns of the grid whose word parts are kept at a time: few enough for the first-level cache.
 const COLUMNS: usize = 4;
@@ -81,9 +81,9 @@ impl Job<'_> {
 #[inline(always)]
 pub(in crate::arch) fn encode<S: Encoder>(simd: S, job: Job<'_>, draws: Draws<'_>) {
     match draws {
-        Draws::Made => Encoding::new(simd, job).run::<MADE_DRAWS, _>(Make),
-        Draws::ToKeep(words) => Encoding::new(simd, job).run::<KEPT_DRAWS, _>(Keep(words)),
-        Draws::Kept(words) => Encoding::new(simd, job).run::<KEPT_DRAWS, _>(Use(words)),
+        Draws::Generate => Encoding::new(simd, job).run::<GENERATED_DRAWS, _>(Generate),
+        Draws::Store(words) => Encoding::new(simd, job).run::<CACHED_DRAWS, _>(Store(words)),
+        Draws::Cached(words) => Encoding::new(simd, job).run::<CACHED_DRAWS, _>(Cached(words)),
     }
 }
 
@@ -108,24 +108,24 @@ struct Register<'a, C, const N: usize> {
 }
 
 impl<C, const N: usize> Register<'_, C, N> {
-    /// Where its draws lie among kept ones, for registers of `lanes` 32-bit lanes.
+    /// Where its draws lie among cached ones, for registers of `lanes` 32-bit lanes.
     #[inline(always)]
-    fn kept(&self, lanes: usize) -> Range<usize> {
+    fn cached(&self, lanes: usize) -> Range<usize> {
         let words = FIRST_DIGITS * lanes / 2;
         self.number * words..(self.number + 1) * words
     }
 }
 
-struct Make;
-struct Keep<'a>(&'a mut [u64]);
-struct Use<'a>(&'a [u64]);
+struct Generate;
+struct Store<'a>(&'a mut [u64]);
+struct Cached<'a>(&'a [u64]);
 
-impl<S: Lanes> Source<S, MADE_DRAWS> for Make {
+impl<S: Lanes> Source<S, GENERATED_DRAWS> for Generate {
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::Counters, MADE_DRAWS>,
+        register: &Register<'_, S::Counters, GENERATED_DRAWS>,
     ) -> [Planes<S::V>; M] {
         let mut words = [register.words[0]; M];
         words.copy_from_slice(&register.words[..M]);
@@ -133,17 +133,17 @@ impl<S: Lanes> Source<S, MADE_DRAWS> for Make {
     }
 }
 
-impl<S: Lanes> Source<S, KEPT_DRAWS> for Keep<'_> {
+impl<S: Lanes> Source<S, CACHED_DRAWS> for Store<'_> {
     const ALL: bool = true;
 
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::Counters, KEPT_DRAWS>,
+        register: &Register<'_, S::Counters, CACHED_DRAWS>,
     ) -> [Planes<S::V>; M] {
-        let draws = philox.draw(register.words, &[register.units; KEPT_DRAWS]);
-        let places = self.0[register.kept(S::LANES)].chunks_mut(S::LANES / 2);
+        let draws = philox.draw(register.words, &[register.units; CACHED_DRAWS]);
+        let places = self.0[register.cached(S::LANES)].chunks_mut(S::LANES / 2);
         for (&plane, words) in draws.as_flattened().iter().zip(places) {
             philox.simd().store_words(plane, words);
         }
@@ -153,15 +153,15 @@ impl<S: Lanes> Source<S, KEPT_DRAWS> for Keep<'_> {
     }
 }
 
-impl<S: Lanes> Source<S, KEPT_DRAWS> for Use<'_> {
+impl<S: Lanes> Source<S, CACHED_DRAWS> for Cached<'_> {
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::Counters, KEPT_DRAWS>,
+        register: &Register<'_, S::Counters, CACHED_DRAWS>,
     ) -> [Planes<S::V>; M] {
         let mut draws = [[philox.simd().zero(); 4]; M];
-        let places = self.0[register.kept(S::LANES)].chunks(S::LANES / 2);
+        let places = self.0[register.cached(S::LANES)].chunks(S::LANES / 2);
         for (plane, words) in draws.as_flattened_mut().iter_mut().zip(places) {
             *plane = philox.simd().load_words(words);
         }
@@ -271,7 +271,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
                 grid.filled(row, column)
             };
             let open = simd.nonzero(equal) & filled;
-            if (N == KEPT_DRAWS && open == 0) || compared.digits <= PLANES_PER_DRAW * M as u32 {
+            if (N == CACHED_DRAWS && open == 0) || compared.digits <= PLANES_PER_DRAW * M as u32 {
                 continue;
             }
             // What is the same in all lanes needs no picking.
