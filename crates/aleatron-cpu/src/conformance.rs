@@ -40,7 +40,7 @@ impl Cpu {
             }
             Case::LifMulti { params, drive, currents, n_steps } => {
                 let together = self.lif_run_multi(*params, *drive, currents, *n_steps)?;
-                // The constant run of one neuron must give the same; where it does not, the answer is the wrong one.
+                // The constant run of one neuron must give the same; where it does not, its answer fails the comparison.
                 for (&current, row) in currents.iter().zip(together.voltages.chunks(*n_steps)) {
                     let alone = self.lif_run(*params, LifDrive { current, ..*drive }, *n_steps)?;
                     if alone.voltages != row {
@@ -60,7 +60,7 @@ impl Cpu {
         let inputs = self.encode_rows(&case.inputs, n, length, input)?;
         let ones = self.row_ones(weights.words(), case.shape.row_words());
         let encoded = self.dense_counts(&case.shape, weights.words(), &ones, inputs.words())?;
-        // Inputs yet to be encoded must give the same, with draws recorded, stored and cached; else the answer is the wrong one.
+        // Inputs yet to be encoded must give the same, with draws recorded, stored and cached; another answer fails the comparison.
         for _ in 0..3 {
             let counts = self.dense_counts_of(&case.shape, weights.words(), &ones, &case.inputs, input)?;
             if counts != encoded {

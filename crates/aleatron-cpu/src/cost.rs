@@ -1,4 +1,5 @@
-//! What work costs on one thread of this machine, measured once per tier, so that small work stays where it is.
+//! What work costs on one thread of this machine, measured once per tier, so that small work stays on the calling
+//! thread.
 
 use crate::dispatch;
 use crate::draws::{DrawSource, Draws};
@@ -22,8 +23,8 @@ pub(crate) struct Costs {
 const TRIAL_WORDS: usize = 1024;
 
 impl Costs {
-    /// The costs of a tier. Where two threads measure at once, the later one counts; there is no lock that a child of a fork
-    /// could find held.
+    /// The costs of a tier. Where two threads measure at once, the last one to finish wins. Atomics instead of a lock, which a
+    /// child of a fork could find held.
     pub(crate) fn of(tier: Tier) -> Self {
         static MEASURED: [Measured; Tier::COUNT] = [const { Measured::new() }; Tier::COUNT];
         let measured = &MEASURED[tier.index()];
@@ -68,7 +69,7 @@ impl Costs {
     pub(crate) fn encode(self, words: usize, source: &DrawSource) -> Duration {
         let share = match source {
             DrawSource::Generate | DrawSource::Store(_) => 1.0,
-            // About: what is left depends on the caches.
+            // Roughly: the rest depends on the caches of the processor.
             DrawSource::Cached(_) => 0.4,
         };
         nanoseconds(self.encode * words as f64 * share)
@@ -116,7 +117,7 @@ fn nanoseconds(n: f64) -> Duration {
     Duration::from_nanos(n.min(6e10) as u64)
 }
 
-/// Nanoseconds per trial word: the best of a few, since anything that disturbs only adds.
+/// Nanoseconds per trial word: the best of a few, since disturbances only add.
 fn per_word(mut work: impl FnMut()) -> f64 {
     let mut once = || {
         let start = Instant::now();

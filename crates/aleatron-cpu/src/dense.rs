@@ -215,8 +215,8 @@ fn shape_matches(shape: &DenseShape, weights: &[u64], weight_ones: &[u64]) -> Re
     Ok(())
 }
 
-/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`; nonsense, but no panic,
-/// for counts that no streams have.
+/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`. Wraps, rather than
+/// panics, for counts that no streams have.
 #[inline]
 pub(crate) fn matches(shared: u64, w: u64, x: u64, bits: u64) -> u64 {
     (bits + 2 * shared).wrapping_sub(w + x)

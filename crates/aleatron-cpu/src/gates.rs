@@ -9,11 +9,11 @@ use aleatron_core::{Error, Length, Quantity, Result, memory};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words a thread takes at a time. Less is as soon done as moved to another core's caches.
+/// Words in a work item. Smaller items would cost more to move to another core's cache than to compute.
 const GRAIN: usize = 1 << 14;
 
-/// Words whose difference is made before it is counted: few enough for the first-level cache.
-const DIFFERENCE: usize = 512;
+/// Words whose XOR is made before it is counted: few enough for the first-level cache.
+const XOR_WORDS: usize = 512;
 
 impl Cpu {
     /// The gate over two buffers of streams of `length`.
@@ -125,7 +125,7 @@ impl Cpu {
             });
             return Ok(distances);
         }
-        // Each stream is worth all threads.
+        // Streams this long are split among the threads.
         for (distance, (a, b)) in distances.iter_mut().zip(a.chunks_exact(words).zip(b.chunks_exact(words))) {
             let (total, cost) = (AtomicU64::new(0), Costs::of(self.tier).count(words));
             self.pool.for_each(a.chunks(GRAIN).zip(b.chunks(GRAIN)), cost, |(a, b)| {
@@ -138,8 +138,8 @@ impl Cpu {
 
     /// The ones of the XOR of two buffers of one size.
     fn difference(&self, a: &[u64], b: &[u64]) -> u64 {
-        let mut buffer = [0; DIFFERENCE];
-        let pieces = a.chunks(DIFFERENCE).zip(b.chunks(DIFFERENCE));
+        let mut buffer = [0; XOR_WORDS];
+        let pieces = a.chunks(XOR_WORDS).zip(b.chunks(XOR_WORDS));
         pieces
             .map(|(a, b)| {
                 let difference = &mut buffer[..a.len()];

@@ -5,9 +5,13 @@
 //! [`Cpu::lif_run`], [`Cpu::encode_sequences`], [`Cpu::table_counts`] and their relatives.
 //!
 //! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
-//! it, and `dense.rs`, `encode.rs`, `lif.rs` and `bits.rs` are the loops and threads around the kernels. The only unsafe
-//! code of the workspace is here: memory in `memory.rs`, loads and stores in `arch/x86_64/memory.rs`, the instructions
-//! of `arch/x86_64/<who>/simd.rs`, the calls of `dispatch.rs`.
+//! it, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`, `gates.rs` and `bits.rs` are the loops and threads around the kernels.
+//! Unsafe code: buffers in `memory.rs`, the state of a process in `process.rs`, kernel calls in `dispatch.rs`; below `arch/`, loads
+//! and stores in `<processor>/memory.rs`, single instructions in `simd.rs` and `transpose.rs`, a call in `vector/encode/entry.rs`,
+//! empty assembly in `ceiling.rs`.
+//!
+//! Other crates may use the threads ([`Pool::for_each`]), the memory ([`AlignedBuffer`]) and the detected instruction sets
+//! ([`Tier::has_avx2`] and its like).
 //!
 //! ```
 //! use aleatron_core::{Length, StreamAddress, Threshold};
@@ -49,7 +53,7 @@ pub use tier::Tier;
 
 use std::sync::Arc;
 
-/// A tier and a pool of threads: everything that decides how, and nothing that decides what.
+/// A tier and a pool of threads: they decide how operations run, never what they give.
 #[derive(Debug, Clone)]
 pub struct Cpu {
     tier: Tier,

@@ -1,4 +1,4 @@
-//! What belongs to the process as a whole, and how a forked child comes by its own.
+//! State of the process as a whole, and how a forked child gets its own.
 //!
 //! A child has one thread, the one that forked. The threads of a pool are not there, and a lock that another thread held at that
 //! moment is never released. So a child gets new locks and, when it first needs them, new threads; the old ones are left
@@ -30,7 +30,7 @@ static FIRST: Shared = Shared::new();
 
 static CURRENT: AtomicPtr<Shared> = AtomicPtr::new((&raw const FIRST).cast_mut());
 
-/// How often this process was forked from one that had this crate loaded: threads of an earlier generation are gone.
+/// The number of forks, from the first process on: threads of an earlier generation are gone.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 
 /// The state of this process.
@@ -39,7 +39,7 @@ pub(crate) fn shared() -> &'static Shared {
     unsafe { &*CURRENT.load(Ordering::Acquire) }
 }
 
-/// The forks that lie behind this process.
+/// The number of forks, from the first process on.
 pub(crate) fn generation() -> usize {
     GENERATION.load(Ordering::Relaxed)
 }
@@ -47,7 +47,7 @@ pub(crate) fn generation() -> usize {
 /// To be called in the child of a fork, before anything else of this crate: see [`crate::threads::forget_after_fork`].
 pub(crate) fn forget_after_fork() {
     let (old, mut new) = (shared(), Shared::new());
-    // What no thread was working on is whole, and as good as before.
+    // Nobody was modifying a cache whose lock is free, so it can be used further.
     if let (Ok(mut old), Ok(new)) = (old.draws.try_lock(), new.draws.get_mut()) {
         std::mem::swap(&mut *old, new);
     }

@@ -146,7 +146,7 @@ impl Cpu {
         self.pool.for_each(items.into_iter(), cost, |(first, mut pieces)| {
             let mut block = vec![0; BLOCK.min(job.length.bits())];
             for i in 0..per_item.min(n_sequences - first) {
-                // All sequences are known to be there.
+                // Never an error: it was checked before any work.
                 let Ok(sequence) = siblings.nth(first + i) else { return };
                 let mut values = sequence.values();
                 for range in blocks(job.length) {

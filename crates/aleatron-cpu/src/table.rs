@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Samples that share the rows they have in common, at most.
+/// Samples in a tile at most: those with equal thresholds share a row.
 const GROUP: usize = 64;
 
 /// The weights of a dense layer with shared sequences, ready to be counted by [`Cpu::table_counts`].

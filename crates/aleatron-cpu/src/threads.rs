@@ -1,6 +1,6 @@
 //! Threads: a pool that the calling thread works in too, and that can be replaced at any time.
 //!
-//! Work is cut into items that any thread may take; which one takes which decides nothing but time. Work that costs
+//! Work is cut into items that any thread may take; which thread takes which affects nothing but time. Work that costs
 //! less than handing some of it over stays on the calling thread; what it costs is measured, see `cost.rs`. Handing over is
 //! cheap only while the workers do not sleep, so they spin-wait for a moment after each operation.
 
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long workers spin-wait for more work after an operation: most programs call again sooner, and waking a worker takes
-/// longer than many an operation.
+/// longer than many operations.
 const WORKER_SPIN: Duration = Duration::from_micros(200);
 
 /// How long a caller that has run out of work spin-waits for the workers to finish before it sleeps.

@@ -1,4 +1,4 @@
-//! Loads, stores and gathers: where intrinsics meet pointers. Each takes a reference to exactly what it touches, so each
+//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it touches, so each
 //! is safe to call wherever its instructions exist.
 
 use std::arch::x86_64::{
