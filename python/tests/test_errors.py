@@ -55,6 +55,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: al.unpack(1, 5), ValueError, "words must have at least one axis"),
     (lambda: al.pack(1), ValueError, "bits must have at least one axis"),
     (lambda: al.set_num_threads(-1), ValueError, "n is -1, not in [0, 2**63)"),
+    (lambda: al.set_num_threads(2**40), ValueError, "number of threads is 1099511627776, the most is "),
     (lambda: al.FixedPointLif(data_width=0), ValueError, "data width is 0, the least is 1"),
     (lambda: al.FixedPointLif(data_width=17), ValueError, "data width is 17, the most is 16"),
     (lambda: al.FixedPointLif(v_rest=2**15), ValueError, "is 32768, not in [-32768, 32767]"),

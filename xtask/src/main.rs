@@ -1,6 +1,8 @@
 //! The project's chores: `cargo xtask test` is the one command that says whether a tree is good.
 #![forbid(unsafe_code)]
 
+mod aarch64;
+mod instructions;
 mod python;
 mod readme;
 mod step;
@@ -15,6 +17,9 @@ usage: cargo xtask TASK
 tasks:
   test    everything continuous integration checks: format, lints, documentation, all tests; installs what it needs
   python  the part of it about the Python package alone
+  aarch64 the part of it about AArch64 alone, in an emulator on other processors
+  instructions
+          the instructions of the neon tier beside those of portable code, counted in the emulator
   fuzz    every fuzz target for a minute each (needs a nightly toolchain and cargo-fuzz)
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
 
@@ -23,6 +28,8 @@ fn main() -> ExitCode {
     let result = match task.as_str() {
         "test" => test(),
         "python" => python::steps().and_then(|steps| step::run_all(&steps)),
+        "aarch64" => aarch64::steps().and_then(|steps| step::run_all(&steps)),
+        "instructions" => instructions::count(),
         "fuzz" => fuzz(),
         "deny" => deny(),
         _ => {
@@ -59,6 +66,10 @@ fn test() -> Result<(), String> {
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
+    // An AArch64 machine has just run these tests.
+    if !cfg!(target_arch = "aarch64") {
+        steps.extend(aarch64::steps()?);
+    }
     steps.extend(readme::steps()?);
     steps.extend(python::steps()?);
     step::run_all(&steps)

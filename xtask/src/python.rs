@@ -1,14 +1,13 @@
 //! The Python package: built as users get it, installed into an environment of its own, and tested there.
 
 use crate::step::{Step, command};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The steps that build and test the package, under `target`.
 ///
 /// The wheel is made of the same release build as the program, in the same folder, so nothing is compiled twice.
 pub(crate) fn steps() -> Result<Vec<Step>, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = crate::system::target_folder()?;
     let (environment, wheels) = (target.join("python"), target.join("wheels"));
     // An older wheel beside the new one could be the one that is installed.
     if wheels.exists() {

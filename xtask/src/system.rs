@@ -1,8 +1,15 @@
 //! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU, a Python that
-//! can make environments, MPI, and a C++ compiler that runs CUDA kernels on the CPU.
+//! can make environments, MPI, and a C++ compiler that runs CUDA kernels on the CPU. Also how Debian's packages are installed and
+//! asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Where cargo puts what it compiles.
+pub(crate) fn target_folder() -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from))
+}
 
 /// Whether a program is on the path.
 pub(crate) fn has_program(name: &str) -> bool {
@@ -56,8 +63,23 @@ pub(crate) fn install_accelerator_tools() -> Result<(), String> {
     install(&missing)
 }
 
+/// The file of an installed Debian package whose path ends like this.
+pub(crate) fn packaged(package: &str, end: &str) -> Option<String> {
+    let output = Command::new("dpkg").args(["-L", package]).output().ok()?;
+    let files = String::from_utf8_lossy(&output.stdout).into_owned();
+    files.lines().find(|file| file.ends_with(end) && Path::new(file).is_file()).map(str::to_owned)
+}
+
+/// Lets packages of another architecture be installed.
+pub(crate) fn add_architecture(name: &str) -> Result<(), String> {
+    let known = Command::new("dpkg").arg("--print-foreign-architectures").output();
+    let is_known =
+        known.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|line| line == name));
+    if is_known { Ok(()) } else { run("dpkg", &["--add-architecture", name]) }
+}
+
 /// Installs Debian packages.
-fn install(packages: &[&str]) -> Result<(), String> {
+pub(crate) fn install(packages: &[&str]) -> Result<(), String> {
     println!("=== installing {}", packages.join(", "));
     run("apt-get", &["update", "-qq"])?;
     let options = ["install", "-y", "-qq", "--no-install-recommends"];

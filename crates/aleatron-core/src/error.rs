@@ -65,6 +65,8 @@ pub enum Quantity {
     LfsrSeed,
     /// The index among the independent sequences that one generator offers.
     Sequence,
+    /// The number of threads of a pool.
+    Threads,
     /// The counts of all products of two sequences.
     CountTable,
     /// The name of a polarity.
@@ -122,6 +124,7 @@ impl fmt::Display for Quantity {
             Self::LfsrTap => "LFSR tap",
             Self::LfsrSeed => "LFSR seed",
             Self::Sequence => "index of an independent sequence",
+            Self::Threads => "number of threads",
             Self::CountTable => "count table",
             Self::Polarity => "polarity",
             Self::Sharing => "sharing",

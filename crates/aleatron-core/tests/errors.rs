@@ -265,12 +265,10 @@ fn float_neurons() {
 fn shared_sequences() {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerInput };
-    let bits = length(16);
-    assert_eq!(pairing.encode_inputs(&[1], 0, bits), Err(Error::Zero(Quantity::Inputs)));
-    let ragged = |what| Err(Error::Ragged { what, actual: 3, divisor: 2 });
-    assert_eq!(pairing.encode_inputs(&[0; 3], 2, bits), ragged(Quantity::Inputs));
-    assert_eq!(pairing.encode_weights(&[0; 3], 2, bits), ragged(Quantity::Weights));
-    assert_eq!(pairing.encode_inputs(&[], 2, bits).unwrap().rows(), 0);
+    assert_eq!(pairing.input_period(1, 0), Err(Error::Zero(Quantity::Inputs)));
+    let ragged = Error::Ragged { what: Quantity::Inputs, actual: 3, divisor: 2 };
+    assert_eq!(pairing.input_period(3, 2), Err(ragged));
+    assert_eq!(pairing.input_period(0, 2), Ok(2));
     for index in [556, 1 << 40, usize::MAX] {
         let error = sobol(1).nth(index).unwrap_err();
         assert!(matches!(error, Error::TooLarge { what: Quantity::SobolDimension, limit: 1111, .. }));

@@ -6,8 +6,8 @@ use aleatron_core::generator::{
     Width, WidthChoice,
 };
 use aleatron_core::{
-    BitStream, Encoding, Error, LayerSpec, Length, Overlap, Polarity, Quantity, StreamMatrix, gates,
-    reference,
+    BitStream, Encoding, Error, LayerSpec, Length, Overlap, Polarity, Quantity, SampleSeed, StreamMatrix,
+    gates, reference,
 };
 use proptest::prelude::*;
 
@@ -164,6 +164,42 @@ fn independent_sequences() {
 }
 
 #[test]
+fn siblings_are_the_numbered_sequences() {
+    let lfsr = |bits, taps: &[u32], seed| Sequence::Lfsr(Lfsr::with_taps(width(bits), taps, seed).unwrap());
+    let firsts = [
+        lfsr(8, &[8, 6, 5, 4], 77),
+        // Not the longest cycle: (q mod C) sections are not q sections here.
+        lfsr(6, &[6, 2], 9),
+        lfsr(32, &[32, 22, 2, 1], u32::MAX),
+        Sequence::Sobol(Sobol::new(3, Width::EIGHT).unwrap()),
+        Sequence::Halton(Halton::new(9, Width::EIGHT).unwrap()),
+        Sequence::Ramp(Ramp::new(Width::EIGHT)),
+    ];
+    for first in firsts {
+        let siblings = first.siblings();
+        for q in (0..700).chain([3269, 3270, 1 << 40, usize::MAX]) {
+            assert_eq!(siblings.nth(q), first.nth(q), "{first}, {q}");
+        }
+    }
+}
+
+#[test]
+fn values_are_filled_in_pieces() {
+    for first in [
+        Sequence::Lfsr(Lfsr::new(Width::EIGHT, 5).unwrap()),
+        Sequence::Sobol(Sobol::new(7, Width::EIGHT).unwrap()),
+        Sequence::Halton(Halton::new(3, Width::EIGHT).unwrap()),
+        Sequence::Ramp(Ramp::new(width(3))),
+    ] {
+        let (mut values, mut filled) = (first.values(), vec![0; 100]);
+        for piece in filled.chunks_mut(33) {
+            values.fill(piece);
+        }
+        assert!(first.values().take(100).eq(filled), "{first}");
+    }
+}
+
+#[test]
 fn bad_parameters_are_errors() {
     assert_eq!(Width::new(0), Err(Error::Zero(Quantity::Width)));
     assert!(matches!(Width::new(33), Err(Error::TooLarge { actual: 33, limit: 32, .. })));
@@ -310,8 +346,9 @@ proptest! {
         let threshold = |k: usize| seed.rotate_left(7 * k as u32) % 257;
         let weights: Vec<u64> = (0..n * m).map(threshold).collect();
         let inputs: Vec<u64> = (0..2 * n).map(|k| threshold(k + 100)).collect();
-        let weight_streams = pairing.encode_weights(&weights, n, length).unwrap();
-        let input_streams = pairing.encode_inputs(&inputs, n, length).unwrap();
+        let spec = LayerSpec::dense(n, m, length, Polarity::Unipolar, Encoding::Sequences(pairing)).unwrap();
+        let weight_streams = reference::weight_streams(&spec, &weights);
+        let input_streams = reference::input_streams(&spec, &inputs, SampleSeed::new(0));
         for (row, &threshold) in weights.iter().enumerate() {
             let sequence = pairing.weight(row / n, row % n, n).unwrap();
             prop_assert_eq!(weight_streams.stream(row).unwrap(), sequence.encode(threshold, length));
@@ -411,16 +448,14 @@ fn a_layer_counts_what_its_table_says() {
     let weights: Vec<u64> = (0..(n * m) as u64).map(|k| k * 53 % 257).collect();
     let inputs: Vec<u64> = (0..n as u64).map(|k| k * 101 % 257).collect();
     let streams: [StreamMatrix; 2] = [
-        pairing.encode_weights(&weights, n, length).unwrap(),
-        pairing.encode_inputs(&inputs, n, length).unwrap(),
+        reference::weight_streams(&spec, &weights),
+        reference::input_streams(&spec, &inputs, SampleSeed::new(0)),
     ];
     let counts = reference::counts(&spec, &streams[0], &streams[1]);
     let table = CountTable::new(&sobol(1), &sobol(2), length, Polarity::Bipolar).unwrap();
     let from_table: Vec<u64> =
         (0..m).map(|j| (0..n).map(|i| table.get(inputs[i], weights[j * n + i])).sum()).collect();
     assert_eq!(counts, from_table);
-    assert!(pairing.encode_inputs(&inputs[1..], n, length).is_err());
-    assert!(pairing.encode_inputs(&inputs, 0, length).is_err());
 }
 
 #[test]

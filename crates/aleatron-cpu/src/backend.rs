@@ -4,7 +4,7 @@ use crate::{Cpu, TabledWeights, WordBuffer};
 use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
 use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
-    Backend, Cancel, DenseShape, Encoding, Error, LayerSpec, Length, Pairing, Quantity, Result, StreamMatrix,
+    Backend, Cancel, DenseShape, Encoding, Error, LayerSpec, Pairing, Quantity, Result, StreamMatrix,
     Threshold, Topology, Weights, memory,
 };
 use std::fmt;
@@ -62,7 +62,7 @@ impl Backend for CpuBackend {
                         let thresholds = spec.weight_thresholds(weights)?;
                         Prepared::Tables(TabledWeights::new(shape, pairing, &thresholds)?)
                     }
-                    _ => dense_sequences(&cpu, spec, weights)?,
+                    _ => dense_sequences(&cpu, spec, pairing, weights)?,
                 }
             }
             (Topology::Sparse(connections), Encoding::Bernoulli { seed }) => {
@@ -72,8 +72,8 @@ impl Backend for CpuBackend {
                 cpu.encode_connections(connections, &thresholds, spec.length(), address, &mut streams)?;
                 Prepared::Sparse(streams)
             }
-            (Topology::Sparse(_), Encoding::Sequences(_)) => {
-                Prepared::Sparse(sequence_weights(spec, weights)?)
+            (Topology::Sparse(_), Encoding::Sequences(pairing)) => {
+                Prepared::Sparse(sequence_weights(&cpu, spec, pairing, weights)?)
             }
             _ => return Err(Error::unsupported(self.name(), "layers of this kind")),
         };
@@ -107,41 +107,19 @@ fn dense_bernoulli(
     Ok(Prepared::Dense { streams, ones })
 }
 
-fn dense_sequences(cpu: &Cpu, spec: &LayerSpec, weights: &Weights) -> Result<Prepared> {
-    let streams = sequence_weights(spec, weights)?;
+fn dense_sequences(cpu: &Cpu, spec: &LayerSpec, pairing: &Pairing, weights: &Weights) -> Result<Prepared> {
+    let streams = sequence_weights(cpu, spec, pairing, weights)?;
     let ones = cpu.row_ones(&streams, spec.sample_words());
     Ok(Prepared::Dense { streams, ones })
 }
 
-fn sequence_weights(spec: &LayerSpec, weights: &Weights) -> Result<WordBuffer> {
+fn sequence_weights(cpu: &Cpu, spec: &LayerSpec, pairing: &Pairing, weights: &Weights) -> Result<WordBuffer> {
     let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
-    let thresholds = spec.weight_thresholds(weights)?;
-    let made = match (spec.topology(), spec.encoding()) {
-        (Topology::Dense { n_inputs, .. }, Encoding::Sequences(pairing)) if spec.first_neuron() == 0 => {
-            pairing.encode_weights(&thresholds, *n_inputs, spec.length())?
-        }
-        _ => aleatron_core::reference::weight_streams(spec, &thresholds),
-    };
-    streams.copy_from_slice(made.words());
+    cpu.encode_shared_weights(spec, pairing, &spec.weight_thresholds(weights)?, &mut streams)?;
     Ok(streams)
 }
 
 impl Cpu {
-    /// The streams of inputs with shared sequences and the given thresholds, samples of `n_inputs` one after the other.
-    ///
-    /// # Errors
-    /// [`Error::Zero`], [`Error::Ragged`] for the inputs, [`Error::TooLarge`] where the generator has no sequence left,
-    /// [`Error::Memory`] where the streams do not fit.
-    pub fn encode_sequence_inputs(
-        &self,
-        pairing: &Pairing,
-        thresholds: &[u64],
-        n_inputs: usize,
-        length: Length,
-    ) -> Result<StreamMatrix> {
-        pairing.encode_inputs(thresholds, n_inputs, length)
-    }
-
     /// The packed weight streams of a layer, one per weight in their order.
     ///
     /// # Errors
@@ -165,7 +143,11 @@ impl Cpu {
                     streams.words_mut(),
                 )?;
             }
-            _ => streams.words_mut().copy_from_slice(&sequence_weights(spec, weights)?),
+            (_, Encoding::Sequences(pairing)) => {
+                let thresholds = spec.weight_thresholds(weights)?;
+                self.encode_shared_weights(spec, pairing, &thresholds, streams.words_mut())?;
+            }
+            _ => return Err(Error::unsupported("cpu", "layers of this kind")),
         }
         Ok(streams)
     }
@@ -289,7 +271,7 @@ impl CpuLayer {
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let mut counts = Vec::new();
         for piece in inputs.chunks(samples * n) {
-            let streams = cpu.encode_sequence_inputs(pairing, piece, n, self.spec.length())?;
+            let streams = cpu.encode_shared_inputs(pairing, piece, n, self.spec.length())?;
             counts.append(&mut self.count_streams(cpu, streams.words())?);
         }
         Ok(counts)

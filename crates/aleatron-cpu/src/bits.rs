@@ -5,7 +5,7 @@ use crate::{Cpu, dispatch};
 use aleatron_core::{Error, Quantity, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words a thread counts, packs or unpacks at a time. Less is as soon done as moved to another core's caches.
+/// Words in a work item. Smaller items would cost more to move to another core's cache than to compute.
 const GRAIN: usize = 1 << 15;
 
 impl Cpu {

@@ -1,9 +1,9 @@
 //! The CPU in the suite that every backend must pass.
 
 use crate::{Cpu, CpuBackend};
+use aleatron_core::Result;
 use aleatron_core::conformance::{Case, Subject, run_layers, trace_words};
 use aleatron_core::lif::LifDrive;
-use aleatron_core::{Result, gates};
 
 impl Subject for Cpu {
     fn run(&self, case: &Case) -> Option<Result<Vec<u64>>> {
@@ -25,14 +25,14 @@ impl Cpu {
                 let bits = self.unpack(stream.words(), stream.length().bits())?;
                 bits.into_iter().map(u64::from).collect()
             }
-            Case::Gate { gate, a, b } => gates::gate(*gate, a, b)?.into_words(),
-            Case::Not { a } => gates::not(a).into_words(),
-            Case::Mux { select, a, b } => gates::mux(select, a, b)?.into_words(),
+            Case::Gate { gate, a, b } => self.gate(*gate, a.words(), b.words(), a.length())?,
+            Case::Not { a } => self.not(a.words(), a.length())?,
+            Case::Mux { select, a, b } => self.mux(select.words(), a.words(), b.words(), a.length())?,
             Case::Popcount { a } => vec![self.popcount(a.words())],
             Case::AndPopcount { a, b } => vec![self.and_popcount(a.words(), b.words())?],
-            Case::Hamming { a, b } => vec![gates::hamming_distance(a, b)?],
+            Case::Hamming { a, b } => self.hamming_distances(a.words(), b.words(), a.length())?,
             Case::EncodeSequence { sequence, thresholds, length } => {
-                thresholds.iter().flat_map(|&t| sequence.encode(t, *length).into_words()).collect()
+                self.encode_sequence(sequence, thresholds, *length)?.into_words()
             }
             Case::Layer(_) | Case::Network(_) => Vec::new(),
             Case::LifRun { params, drives } => {
@@ -43,7 +43,7 @@ impl Cpu {
             }
             Case::LifMulti { params, drive, currents, n_steps } => {
                 let together = self.lif_run_multi(*params, *drive, currents, *n_steps)?;
-                // The constant run of one neuron must give the same; where it does not, the answer is the wrong one.
+                // The constant run of one neuron must give the same; where it does not, its answer fails the comparison.
                 for (&current, row) in currents.iter().zip(together.voltages.chunks(*n_steps)) {
                     let alone = self.lif_run(*params, LifDrive { current, ..*drive }, *n_steps)?;
                     if alone.voltages != row {

@@ -1,11 +1,11 @@
-//! What work costs on one thread of this machine, measured once per tier, so that small work stays where it is.
+//! What work costs on one thread of this machine, measured once per tier, so that small work stays on the calling
+//! thread.
 
 use crate::dispatch;
-use crate::draws::{Draws, Plan};
+use crate::draws::{DrawSource, Draws};
 use crate::tier::Tier;
 use aleatron_core::{Length, StreamAddress, Threshold};
-use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Nanoseconds of one thread.
@@ -23,15 +23,16 @@ pub(crate) struct Costs {
 const TRIAL_WORDS: usize = 1024;
 
 impl Costs {
-    /// The costs of a tier.
+    /// The costs of a tier. Where two threads measure at once, the last one to finish wins. Atomics instead of a lock, which a
+    /// child of a fork could find held.
     pub(crate) fn of(tier: Tier) -> Self {
-        static MEASURED: RwLock<BTreeMap<Tier, Costs>> = RwLock::new(BTreeMap::new());
-        if let Some(costs) = MEASURED.read().unwrap_or_else(PoisonError::into_inner).get(&tier) {
-            return *costs;
-        }
-        let costs = Self::measure(tier);
-        MEASURED.write().unwrap_or_else(PoisonError::into_inner).insert(tier, costs);
-        costs
+        static MEASURED: [Measured; Tier::COUNT] = [const { Measured::new() }; Tier::COUNT];
+        let measured = &MEASURED[tier.index()];
+        measured.load().unwrap_or_else(|| {
+            let costs = Self::measure(tier);
+            measured.store(costs);
+            costs
+        })
     }
 
     fn measure(tier: Tier) -> Self {
@@ -44,7 +45,7 @@ impl Costs {
                     &thresholds,
                     length,
                     StreamAddress::input(0, 0, 0),
-                    Draws::Made,
+                    Draws::Generate,
                     &mut words,
                 );
             }),
@@ -65,11 +66,11 @@ impl Costs {
     }
 
     /// Of encoding `words` words.
-    pub(crate) fn encode(self, words: usize, plan: &Plan) -> Duration {
-        let share = match plan {
-            Plan::Make | Plan::Keep(_) => 1.0,
-            // About: what is left depends on the caches.
-            Plan::Use(_) => 0.4,
+    pub(crate) fn encode(self, words: usize, source: &DrawSource) -> Duration {
+        let share = match source {
+            DrawSource::Generate | DrawSource::Store(_) => 1.0,
+            // Roughly: the rest depends on the caches of the processor.
+            DrawSource::Cached(_) => 0.4,
         };
         nanoseconds(self.encode * words as f64 * share)
     }
@@ -80,12 +81,43 @@ impl Costs {
     }
 }
 
+/// The costs of a tier, once they are known; each is the bits of an `f64`.
+struct Measured {
+    count: AtomicU64,
+    encode: AtomicU64,
+    pack: AtomicU64,
+    is_known: AtomicBool,
+}
+
+impl Measured {
+    const fn new() -> Self {
+        let [count, encode, pack] = [const { AtomicU64::new(0) }; 3];
+        Self { count, encode, pack, is_known: AtomicBool::new(false) }
+    }
+
+    fn load(&self) -> Option<Costs> {
+        let load = |cost: &AtomicU64| f64::from_bits(cost.load(Ordering::Relaxed));
+        self.is_known.load(Ordering::Acquire).then(|| Costs {
+            count: load(&self.count),
+            encode: load(&self.encode),
+            pack: load(&self.pack),
+        })
+    }
+
+    fn store(&self, costs: Costs) {
+        self.count.store(costs.count.to_bits(), Ordering::Relaxed);
+        self.encode.store(costs.encode.to_bits(), Ordering::Relaxed);
+        self.pack.store(costs.pack.to_bits(), Ordering::Relaxed);
+        self.is_known.store(true, Ordering::Release);
+    }
+}
+
 fn nanoseconds(n: f64) -> Duration {
     // A minute is "worth threads" however long it really takes, and cannot overflow.
     Duration::from_nanos(n.min(6e10) as u64)
 }
 
-/// Nanoseconds per trial word: the best of a few, since anything that disturbs only adds.
+/// Nanoseconds per trial word: the best of a few, since disturbances only add.
 fn per_word(mut work: impl FnMut()) -> f64 {
     let mut once = || {
         let start = Instant::now();

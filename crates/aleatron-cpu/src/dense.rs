@@ -5,7 +5,7 @@
 //! cross the memory bus once per batch and not once per sample.
 
 use crate::cost::Costs;
-use crate::draws::Call;
+use crate::draws::DrawKey;
 use crate::encode::check_counter;
 use crate::{Cpu, dispatch};
 use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, StreamAddress, Threshold, memory};
@@ -80,13 +80,13 @@ impl Cpu {
         check_counter(Quantity::Inputs, address.unit, per_row)?;
         // The weights stay in each thread's cache: a thread encodes a few samples and counts them at once.
         let mut counts = memory::zeros(n_samples as u128 * shape.n_neurons() as u128, Quantity::Counts)?;
-        let call = Call { tier: self.tier, address, rows: n_samples, per_row, per_item: per_row, length };
-        let mut plan = call.plan();
+        let key = DrawKey { tier: self.tier, address, rows: n_samples, per_row, per_item: per_row, length };
+        let mut source = key.source();
         let costs = Costs::of(self.tier);
-        let cost = costs.encode(n_samples.saturating_mul(row_words), &plan)
+        let cost = costs.encode(n_samples.saturating_mul(row_words), &source)
             + costs.count(counts.len().saturating_mul(row_words));
         let samples = n_samples.div_ceil(self.threads()).clamp(1, GRAIN);
-        let mut draws = plan.items(&call);
+        let mut draws = source.items(&key);
         let mut items = Vec::with_capacity(n_samples.div_ceil(samples));
         let outs = counts.chunks_mut(samples * shape.n_neurons());
         let rows = (address.row..=u32::MAX).step_by(samples);
@@ -104,7 +104,7 @@ impl Cpu {
             self.count_block(row_words, &words, weights, counts);
             self.match_block(shape, weight_ones, &words, counts);
         });
-        call.done(plan);
+        key.store(source);
         Ok(counts)
     }
 
@@ -162,7 +162,7 @@ impl Cpu {
     /// Adds to `counts`, rows by others, the ones each row shares with each other.
     fn count_block(&self, row_words: usize, rows: &[u64], others: &[u64], counts: &mut [u64]) {
         let n_others = others.len() / row_words;
-        // A single other row is streamed against once: nothing to keep in a cache, and long runs prefetch best.
+        // A single other row is read once: nothing is gained from a cache, and long runs prefetch best.
         let block_words = if n_others == 1 { row_words } else { BLOCK_WORDS };
         for start in (0..row_words).step_by(block_words) {
             let words = start..row_words.min(start + block_words);
@@ -215,8 +215,8 @@ fn shape_matches(shape: &DenseShape, weights: &[u64], weight_ones: &[u64]) -> Re
     Ok(())
 }
 
-/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`; nonsense, but no panic,
-/// for counts that no streams have.
+/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`. Wraps, rather than
+/// panics, for counts that no streams have.
 #[inline]
 pub(crate) fn matches(shared: u64, w: u64, x: u64, bits: u64) -> u64 {
     (bits + 2 * shared).wrapping_sub(w + x)

@@ -1,22 +1,33 @@
 //! From a tier to its kernels: the only place that calls code compiled for instructions the machine may lack.
 
+#[cfg(target_arch = "aarch64")]
+use crate::arch::aarch64::neon;
 use crate::arch::portable;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{avx2, avx512bw, avx512f, popcnt, vpopcntdq};
 use crate::draws::Draws;
 use crate::tier::{Isa, Tier};
+use aleatron_core::gates::Gate;
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{Length, StreamAddress, Threshold};
 
-/// Calls the kernel of the first arm that names the tier's instruction set, else the portable one.
+/// Calls the kernel of the arm that names the tier's instruction set, else the portable one. Arms are in blocks by processor.
 macro_rules! dispatch {
-    ($tier:expr, $portable:path, $($($isa:ident)|+ => $kernel:path,)+ => $args:tt) => {
+    ($tier:expr, $args:tt,
+        x86_64 { $($($x86_64:ident)|+ => $x86_64_kernel:path,)* }
+        aarch64 { $($($aarch64:ident)|+ => $aarch64_kernel:path,)* }
+        _ => $portable:path) => {
         match $tier.isa() {
             $(
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: a tier is made by detection alone, so the machine has every instruction of its kernels.
-                $(Isa::$isa)|+ => unsafe { $kernel $args },
-            )+
+                $(Isa::$x86_64)|+ => unsafe { $x86_64_kernel $args },
+            )*
+            $(
+                #[cfg(target_arch = "aarch64")]
+                // SAFETY: as above.
+                $(Isa::$aarch64)|+ => unsafe { $aarch64_kernel $args },
+            )*
             _ => $portable $args,
         }
     };
@@ -24,22 +35,32 @@ macro_rules! dispatch {
 
 /// The ones of `words`.
 pub(crate) fn ones(tier: Tier, words: &[u64]) -> u64 {
-    dispatch!(tier, portable::count::ones,
-        Avx512Vpopcntdq => vpopcntdq::count::ones,
-        Avx512bw => avx512bw::count::ones,
-        Avx512f | Avx2 => avx2::count::ones,
-        Popcnt => popcnt::count::ones,
-        => (words))
+    dispatch!(tier, (words),
+        x86_64 {
+            Avx512Vpopcntdq => vpopcntdq::count::ones,
+            Avx512bw => avx512bw::count::ones,
+            Avx512f | Avx2 => avx2::count::ones,
+            Popcnt => popcnt::count::ones,
+        }
+        aarch64 {
+            Neon => neon::count::ones,
+        }
+        _ => portable::count::ones)
 }
 
 /// The ones `a` and `b`, of one length, share.
 pub(crate) fn and_ones(tier: Tier, a: &[u64], b: &[u64]) -> u64 {
-    dispatch!(tier, portable::count::and_ones,
-        Avx512Vpopcntdq => vpopcntdq::count::and_ones,
-        Avx512bw => avx512bw::count::and_ones,
-        Avx512f | Avx2 => avx2::count::and_ones,
-        Popcnt => popcnt::count::and_ones,
-        => (a, b))
+    dispatch!(tier, (a, b),
+        x86_64 {
+            Avx512Vpopcntdq => vpopcntdq::count::and_ones,
+            Avx512bw => avx512bw::count::and_ones,
+            Avx512f | Avx2 => avx2::count::and_ones,
+            Popcnt => popcnt::count::and_ones,
+        }
+        aarch64 {
+            Neon => neon::count::and_ones,
+        }
+        _ => portable::count::and_ones)
 }
 
 /// The ones each of `N` rows shares with each of `S` others, all of one length.
@@ -53,6 +74,9 @@ pub(crate) fn tile<const N: usize, const S: usize>(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a tier is made by detection alone, so the machine has every instruction of its kernels.
         Isa::Avx512Vpopcntdq => unsafe { vpopcntdq::count::tile(rows, others) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Isa::Neon => unsafe { neon::count::tile(rows, others) },
         // Elsewhere counting keeps all registers busy with one pair; the tile's rows at least share the cache.
         _ => rows.map(|row| others.map(|other| and_ones(tier, row, other))),
     }
@@ -67,13 +91,18 @@ pub(crate) fn encode(
     draws: Draws<'_>,
     out: &mut [u64],
 ) {
-    dispatch!(tier, portable::encode::encode,
-        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::encode::encode,
-        Avx2 => avx2::encode::encode,
-        => (thresholds, length, address, draws, out))
+    dispatch!(tier, (thresholds, length, address, draws, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::encode::encode,
+            Avx2 => avx2::encode::encode,
+        }
+        aarch64 {
+            Neon => neon::encode::encode,
+        }
+        _ => portable::encode::encode)
 }
 
-/// The words that the first draws of `n_streams` streams take where they are kept; 0 where the tier cannot keep them.
+/// The words that the first draws of `n_streams` streams take in the cache; 0 where the tier caches none.
 pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize {
     match tier.isa() {
         #[cfg(target_arch = "x86_64")]
@@ -82,24 +111,69 @@ pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize
         }
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::encode::first_draws(n_streams, length),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => neon::encode::first_draws(n_streams, length),
         _ => 0,
     }
 }
 
 /// Packs bytes, any but 0 being a 1; `out` holds `bits.len().div_ceil(64)` words.
 pub(crate) fn pack(tier: Tier, bits: &[u8], out: &mut [u64]) {
-    dispatch!(tier, portable::bits::pack,
-        Avx512Vpopcntdq | Avx512bw => avx512bw::bits::pack,
-        Avx512f | Avx2 => avx2::bits::pack,
-        => (bits, out))
+    dispatch!(tier, (bits, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw => avx512bw::bits::pack,
+            Avx512f | Avx2 => avx2::bits::pack,
+        }
+        aarch64 {
+            Neon => neon::bits::pack,
+        }
+        _ => portable::bits::pack)
 }
 
 /// Unpacks bits to bytes; `words` holds at least `out.len().div_ceil(64)` words.
 pub(crate) fn unpack(tier: Tier, words: &[u64], out: &mut [u8]) {
-    dispatch!(tier, portable::bits::unpack,
-        Avx512Vpopcntdq | Avx512bw => avx512bw::bits::unpack,
-        Avx512f | Avx2 => avx2::bits::unpack,
-        => (words, out))
+    dispatch!(tier, (words, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw => avx512bw::bits::unpack,
+            Avx512f | Avx2 => avx2::bits::unpack,
+        }
+        aarch64 {
+            Neon => neon::bits::unpack,
+        }
+        _ => portable::bits::unpack)
+}
+
+/// A gate of two buffers of one size.
+pub(crate) fn gate(tier: Tier, gate: Gate, a: &[u64], b: &[u64], out: &mut [u64]) {
+    dispatch!(tier, (gate, a, b, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::gates::gate,
+            Avx2 => avx2::gates::gate,
+        }
+        aarch64 {}
+        _ => portable::gates::gate)
+}
+
+/// The complement.
+pub(crate) fn not(tier: Tier, a: &[u64], out: &mut [u64]) {
+    dispatch!(tier, (a, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::gates::not,
+            Avx2 => avx2::gates::not,
+        }
+        aarch64 {}
+        _ => portable::gates::not)
+}
+
+/// `a` where `select` is 1, `b` where it is 0.
+pub(crate) fn mux(tier: Tier, select: &[u64], a: &[u64], b: &[u64], out: &mut [u64]) {
+    dispatch!(tier, (select, a, b, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::gates::mux,
+            Avx2 => avx2::gates::mux,
+        }
+        aarch64 {}
+        _ => portable::gates::mux)
 }
 
 /// Up to [`LIF_LANES`] neurons side by side; see [`portable::lif::run_lanes`].
@@ -112,43 +186,81 @@ pub(crate) fn lif_lanes(
     spikes: &mut [u8],
     voltages: &mut [i16],
 ) {
-    dispatch!(tier, portable::lif::run_lanes::<portable::transpose::Elements>,
-        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::lif::run_lanes,
-        Avx2 => avx2::lif::run_lanes,
-        => (params, drive, currents, n_steps, spikes, voltages))
+    dispatch!(tier, (params, drive, currents, n_steps, spikes, voltages),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::lif::run_lanes,
+            Avx2 => avx2::lif::run_lanes,
+        }
+        aarch64 {
+            Neon => neon::lif::run_lanes,
+        }
+        _ => portable::lif::run_lanes::<portable::transpose::Elements>)
 }
 
-/// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
+/// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`. Four entries of any row add up in 16 bits.
 pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
-    dispatch!(tier, portable::table::look_up,
-        Avx512Vpopcntdq | Avx512bw => avx512bw::table::look_up,
-        => (rows, thresholds, sums))
+    dispatch!(tier, (rows, thresholds, sums),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw => avx512bw::table::look_up,
+        }
+        aarch64 {
+            Neon => neon::table::look_up,
+        }
+        _ => portable::table::look_up)
+}
+
+/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds `values.len().div_ceil(64)` words.
+pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64]) {
+    dispatch!(tier, (values, threshold, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::sequence::compare,
+            Avx2 => avx2::sequence::compare,
+        }
+        aarch64 {
+            Neon => neon::sequence::compare,
+        }
+        _ => portable::sequence::compare)
 }
 
 /// Some number that depends on all words, read as fast as can be.
 pub(crate) fn read(tier: Tier, words: &[u64]) -> u64 {
-    dispatch!(tier, portable::ceiling::read,
-        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::ceiling::read,
-        Avx2 => avx2::ceiling::read,
-        => (words))
+    dispatch!(tier, (words),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::ceiling::read,
+            Avx2 => avx2::ceiling::read,
+        }
+        aarch64 {
+            Neon => neon::ceiling::read,
+        }
+        _ => portable::ceiling::read)
 }
 
 /// ANDs and counts `words` pairs of words that cost nothing to load.
 pub(crate) fn count_nothing(tier: Tier, words: usize) -> u64 {
-    dispatch!(tier, portable::ceiling::count,
-        Avx512Vpopcntdq => vpopcntdq::ceiling::count,
-        Avx512bw => avx512bw::ceiling::count,
-        Avx512f | Avx2 => avx2::ceiling::count,
-        Popcnt => popcnt::ceiling::count,
-        => (words))
+    dispatch!(tier, (words),
+        x86_64 {
+            Avx512Vpopcntdq => vpopcntdq::ceiling::count,
+            Avx512bw => avx512bw::ceiling::count,
+            Avx512f | Avx2 => avx2::ceiling::count,
+            Popcnt => popcnt::ceiling::count,
+        }
+        aarch64 {
+            Neon => neon::ceiling::count,
+        }
+        _ => portable::ceiling::count)
 }
 
 /// Makes `draws` Philox draws and throws them away.
 pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
-    dispatch!(tier, portable::ceiling::philox,
-        Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::encode::draw,
-        Avx2 => avx2::encode::draw,
-        => (draws))
+    dispatch!(tier, (draws),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::encode::draw,
+            Avx2 => avx2::encode::draw,
+        }
+        aarch64 {
+            Neon => neon::encode::draw,
+        }
+        _ => portable::ceiling::philox)
 }
 
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};

@@ -1,41 +1,30 @@
-//! Draws that are used again.
+//! A cache of random draws, for calls that repeat a seed.
 //!
 //! The random numbers a stream is compared with depend on its address, not on its probability: a layer called again with the
-//! same seed needs the same numbers, whatever its inputs. Making them is most of the work of encoding, so the first planes,
-//! which decide nearly all bits, are kept from the second such call on. Calls that never repeat a seed keep nothing.
+//! same seed needs the same numbers, whatever its inputs. Generating them is most of the work of encoding, so the first planes,
+//! which decide nearly all bits, are cached. The first call with a key only records it and the second one stores its draws,
+//! so that calls that never repeat a seed store nothing.
 
 use crate::dispatch;
 use crate::memory::WordBuffer;
+use crate::process::shared;
 use crate::tier::Tier;
 use aleatron_core::address::Domain;
 use aleatron_core::{Length, Quantity, StreamAddress};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-/// Where the first draws of an encoding come from.
-pub(crate) enum Draws<'a> {
-    /// They are made and forgotten.
-    Made,
-    /// They are made and written here.
-    ToKeep(&'a mut [u64]),
-    /// They were made and written here before.
-    Kept(&'a [u64]),
-}
+/// Keys that are recorded: a few layers' worth.
+const MAX_ENTRIES: usize = 32;
 
-/// Calls that are remembered: a few layers' worth.
-const CALLS: usize = 32;
-
-/// The bytes of kept draws at most, until [`set_draw_memory`] says otherwise.
+/// The bytes of cached draws at most, until [`set_draw_memory`] says otherwise.
 const DEFAULT_MEMORY: usize = 64 << 20;
 
 static MEMORY: AtomicUsize = AtomicUsize::new(DEFAULT_MEMORY);
 
-/// The last calls, the latest last.
-static CALLED: Mutex<Vec<Called>> = Mutex::new(Vec::new());
-
-/// Keeps at most `bytes` of draws in this process, and none for 0; 64 MiB until this is called.
+/// Caches at most `bytes` of draws in this process, and none for 0; 64 MiB until this is called.
 ///
-/// Encoding again with a seed that was used before takes a third of the time while its draws are kept, in 1.5 bytes for
+/// Encoding again with a seed that was used before takes a third of the time while its draws are cached, in 1.5 bytes for
 /// each stream bit of the call. Results do not depend on it.
 ///
 /// ```
@@ -44,66 +33,31 @@ static CALLED: Mutex<Vec<Called>> = Mutex::new(Vec::new());
 /// ```
 pub fn set_draw_memory(bytes: usize) {
     MEMORY.store(bytes, Ordering::Relaxed);
-    // Nobody is at them for longer than a moment.
-    let mut called = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    let all = called.len();
-    make_room(&mut called, all, 0, 1);
+    // The lock is never held for long.
+    let mut cache = shared().draws.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = cache.entries.len();
+    cache.evict(all, 0, 1);
 }
 
-/// The bytes of draws kept at most.
+/// The bytes of draws cached at most.
 #[must_use]
 pub fn get_draw_memory() -> usize {
     MEMORY.load(Ordering::Relaxed)
 }
 
-/// All that decides the draws of a call.
+/// All that decides the draws of an encoding, and how they lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct DrawKey {
     pub(crate) tier: Tier,
     pub(crate) address: StreamAddress,
     pub(crate) rows: usize,
     pub(crate) per_row: usize,
-    /// Streams that a thread encodes at a time: they decide how draws lie in memory.
+    /// Streams in a work item: their draws lie together.
     pub(crate) per_item: usize,
     pub(crate) length: Length,
 }
 
-/// A call that was made, and its draws if they are kept.
-struct Called {
-    call: Call,
-    draws: Option<Arc<WordBuffer>>,
-}
-
-/// What is to be done about the draws of a call.
-pub(crate) enum Plan {
-    /// Make them.
-    Make,
-    /// Make and keep them.
-    Keep(WordBuffer),
-    /// Use these.
-    Use(Arc<WordBuffer>),
-}
-
-impl Plan {
-    /// The draws of one item of the call after another, without end: those of rows past the kept ones are made.
-    pub(crate) fn items(&mut self, call: &Call) -> Box<dyn Iterator<Item = Draws<'_>> + '_> {
-        let (row_words, item_words) = (call.row_words(), call.words(call.per_item));
-        let made = std::iter::repeat_with(|| Draws::Made);
-        match self {
-            Self::Make => Box::new(made),
-            Self::Keep(words) => {
-                let items = words.chunks_mut(row_words).flat_map(move |row| row.chunks_mut(item_words));
-                Box::new(items.map(Draws::ToKeep).chain(made))
-            }
-            Self::Use(words) => {
-                let items = words.chunks(row_words).flat_map(move |row| row.chunks(item_words));
-                Box::new(items.map(Draws::Kept).chain(made))
-            }
-        }
-    }
-}
-
-impl Call {
+impl DrawKey {
     /// The words that the draws of `streams` streams take.
     fn words(&self, streams: usize) -> usize {
         dispatch::first_draws(self.tier, streams, self.length)
@@ -115,72 +69,145 @@ impl Call {
         items.saturating_mul(self.words(self.per_item)).saturating_add(self.words(rest))
     }
 
-    /// What to do about the draws of this call.
-    pub(crate) fn plan(self) -> Plan {
+    /// Where the draws of an encoding come from: the cache, if it has them.
+    pub(crate) fn source(self) -> DrawSource {
         let row_words = self.row_words();
         // Weights are encoded once.
         if self.address.domain != Domain::Input || row_words == 0 {
-            return Plan::Make;
+            return DrawSource::Generate;
         }
-        let Some(mut called) = called() else { return Plan::Make };
-        let Some(at) = called.iter().rposition(|called| called.call == self) else {
-            if called.len() >= CALLS {
-                called.remove(0);
+        // Nobody waits for the lock: the cache is only a matter of speed.
+        let Ok(mut cache) = shared().draws.try_lock() else { return DrawSource::Generate };
+        match cache.look_up(self) {
+            LookUp::Cached(draws) => DrawSource::Cached(draws),
+            LookUp::Room { rows: 0 } => DrawSource::Generate,
+            LookUp::Room { rows } => {
+                drop(cache);
+                // Where the system has no memory to spare, nothing is stored.
+                let buffer = WordBuffer::zeroed(rows * row_words, Quantity::Words);
+                buffer.map_or(DrawSource::Generate, DrawSource::Store)
             }
-            called.push(Called { call: self, draws: None });
-            return Plan::Make;
-        };
-        let again = called.remove(at);
-        let kept = again.draws.clone();
-        // Draws that were used since this call was last made are not forgotten for it: where calls take turns that do not
-        // all fit, some are kept for good rather than each until the next.
-        let rows = match kept {
-            Some(_) => 0,
-            None => make_room(&mut called, at, self.rows, row_words.saturating_mul(8)),
-        };
-        called.push(again);
-        drop(called);
-        match kept {
-            Some(draws) => Plan::Use(draws),
-            None if rows == 0 => Plan::Make,
-            // Where the system has no memory to spare, nothing is kept.
-            None => WordBuffer::zeroed(rows * row_words, Quantity::Words).map_or(Plan::Make, Plan::Keep),
         }
     }
 
-    /// Keeps the draws that were made, if that was the plan.
-    pub(crate) fn done(self, plan: Plan) {
-        let Plan::Keep(draws) = plan else { return };
-        let Some(mut called) = called() else { return };
-        let all = called.len();
-        if make_room(&mut called, all, 1, 8 * draws.len()) == 1
-            && let Some(same) = called.iter_mut().find(|called| called.call == self)
+    /// Puts draws that were generated for the cache into it.
+    pub(crate) fn store(self, source: DrawSource) {
+        let DrawSource::Store(draws) = source else { return };
+        if let Ok(mut cache) = shared().draws.try_lock() {
+            cache.store(self, draws);
+        }
+    }
+}
+
+/// Where the first draws of an encoding come from.
+pub(crate) enum DrawSource {
+    /// They are generated and not cached.
+    Generate,
+    /// They are generated into this buffer, for the cache.
+    Store(WordBuffer),
+    /// They are cached.
+    Cached(Arc<WordBuffer>),
+}
+
+/// Where the first draws of a work item come from.
+pub(crate) enum Draws<'a> {
+    /// They are generated and not cached.
+    Generate,
+    /// They are generated and written here.
+    Store(&'a mut [u64]),
+    /// They are read from here.
+    Cached(&'a [u64]),
+}
+
+impl DrawSource {
+    /// The draws of one work item after another, without end: those of rows past the cached ones are generated.
+    pub(crate) fn items(&mut self, key: &DrawKey) -> Box<dyn Iterator<Item = Draws<'_>> + '_> {
+        let (row_words, item_words) = (key.row_words(), key.words(key.per_item));
+        let generated = std::iter::repeat_with(|| Draws::Generate);
+        match self {
+            Self::Generate => Box::new(generated),
+            Self::Store(words) => {
+                let items = words.chunks_mut(row_words).flat_map(move |row| row.chunks_mut(item_words));
+                Box::new(items.map(Draws::Store).chain(generated))
+            }
+            Self::Cached(words) => {
+                let items = words.chunks(row_words).flat_map(move |row| row.chunks(item_words));
+                Box::new(items.map(Draws::Cached).chain(generated))
+            }
+        }
+    }
+}
+
+/// The cache of a process: recorded keys in the order of their last use, the latest last.
+pub(crate) struct DrawCache {
+    entries: Vec<Entry>,
+}
+
+/// A key, and its draws where they are cached.
+struct Entry {
+    key: DrawKey,
+    draws: Option<Arc<WordBuffer>>,
+}
+
+/// What the cache says to a key.
+enum LookUp {
+    Cached(Arc<WordBuffer>),
+    /// There is room to store the draws of the first `rows` rows.
+    Room {
+        rows: usize,
+    },
+}
+
+impl DrawCache {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new() }
+    }
+
+    /// Looks a key up and makes it the latest. Evicts draws where its own are to be stored and need the room.
+    fn look_up(&mut self, key: DrawKey) -> LookUp {
+        let Some(at) = self.entries.iter().rposition(|entry| entry.key == key) else {
+            if self.entries.len() >= MAX_ENTRIES {
+                self.entries.remove(0);
+            }
+            self.entries.push(Entry { key, draws: None });
+            return LookUp::Room { rows: 0 };
+        };
+        let entry = self.entries.remove(at);
+        let found = match &entry.draws {
+            Some(draws) => LookUp::Cached(Arc::clone(draws)),
+            // Only draws that were last used before this key was are evicted for it. A plain LRU cache would miss every time
+            // where keys that do not all fit take turns; here some of them stay.
+            None => LookUp::Room { rows: self.evict(at, key.rows, key.row_words().saturating_mul(8)) },
+        };
+        self.entries.push(entry);
+        found
+    }
+
+    fn store(&mut self, key: DrawKey, draws: WordBuffer) {
+        let all = self.entries.len();
+        if self.evict(all, 1, 8 * draws.len()) == 1
+            && let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key)
         {
-            same.draws = Some(Arc::new(draws));
+            entry.draws = Some(Arc::new(draws));
         }
     }
-}
 
-/// The calls, unless another thread is at them: nobody waits for what is only a matter of speed, least of all the child of a
-/// process that was forked just then.
-fn called() -> Option<MutexGuard<'static, Vec<Called>>> {
-    CALLED.try_lock().ok()
-}
-
-/// Forgets draws, the oldest first and those of the first `n` calls at most, for `rows` of `row_bytes` to fit; how many do.
-fn make_room(called: &mut [Called], n: usize, rows: usize, row_bytes: usize) -> usize {
-    let kept = |called: &[Called]| -> usize {
-        called.iter().filter_map(|called| called.draws.as_ref()).map(|draws| 8 * draws.len()).sum()
-    };
-    let memory = get_draw_memory();
-    let fitting = rows.min(memory.saturating_sub(kept(&called[n..])) / row_bytes);
-    for i in 0..n {
-        if kept(called) + fitting * row_bytes <= memory {
-            break;
+    /// Evicts draws of the first `n` entries, the least recently used first, until up to `rows` of `row_bytes` fit; how many
+    /// do.
+    fn evict(&mut self, n: usize, rows: usize, row_bytes: usize) -> usize {
+        let cached = |entries: &[Entry]| -> usize {
+            entries.iter().filter_map(|entry| entry.draws.as_ref()).map(|draws| 8 * draws.len()).sum()
+        };
+        let memory = get_draw_memory();
+        let fitting = rows.min(memory.saturating_sub(cached(&self.entries[n..])) / row_bytes);
+        for i in 0..n {
+            if cached(&self.entries) + fitting * row_bytes <= memory {
+                break;
+            }
+            self.entries[i].draws = None;
         }
-        called[i].draws = None;
+        fitting
     }
-    fitting
 }
 
 #[cfg(test)]
@@ -189,9 +216,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_take_turns_keep_as_many_draws_as_fit() {
+    fn keys_that_take_turns_stay_as_far_as_they_fit() {
         let length = Length::new(1024).unwrap();
-        let call = |seed| Call {
+        let key = |seed| DrawKey {
             tier: Tier::best(),
             address: StreamAddress::input(seed, 0, 0),
             rows: 1,
@@ -199,30 +226,30 @@ mod tests {
             per_item: 64,
             length,
         };
-        set_draw_memory(8 * call(0).row_words() * 5 / 2);
-        let kept = usize::from(call(0).row_words() > 0);
-        let mut used = [0; 6];
-        for round in &mut used {
+        set_draw_memory(8 * key(0).row_words() * 5 / 2);
+        let caches = usize::from(key(0).row_words() > 0);
+        let mut hits = [0; 6];
+        for round in &mut hits {
             for seed in 0..3 {
-                let plan = call(seed).plan();
-                *round += usize::from(matches!(plan, Plan::Use(_)));
-                call(seed).done(plan);
+                let source = key(seed).source();
+                *round += usize::from(matches!(source, DrawSource::Cached(_)));
+                key(seed).store(source);
             }
         }
-        // Seen, kept, and then two of three are used every time (by a tier that keeps any).
-        assert_eq!(used, [0, 0, 2, 2, 2, 2].map(|n| n * kept));
-        // They give way to calls that are made instead.
-        let other = Call { rows: 2, ..call(9) };
-        let used = [(); 3].map(|()| {
-            let plan = other.plan();
-            let used = matches!(plan, Plan::Use(_));
-            other.done(plan);
-            used
+        // Recorded, stored, and then two of three are found every time (by a tier that caches any).
+        assert_eq!(hits, [0, 0, 2, 2, 2, 2].map(|n| n * caches));
+        // They are evicted for keys that are used instead.
+        let other = DrawKey { rows: 2, ..key(9) };
+        let hits = [(); 3].map(|()| {
+            let source = other.source();
+            let hit = matches!(source, DrawSource::Cached(_));
+            other.store(source);
+            hit
         });
-        assert_eq!(used, [false, false, kept > 0]);
-        // Without memory nothing is used that was kept before.
+        assert_eq!(hits, [false, false, caches > 0]);
+        // Without memory nothing is found that was stored before.
         set_draw_memory(0);
-        assert!(matches!(other.plan(), Plan::Make));
+        assert!(matches!(other.source(), DrawSource::Generate));
         set_draw_memory(DEFAULT_MEMORY);
     }
 }

@@ -1,7 +1,7 @@
 //! Encoding many streams, on as many threads as pay.
 
 use crate::cost::Costs;
-use crate::draws::{Call, Draws, Plan};
+use crate::draws::{DrawKey, DrawSource, Draws};
 use crate::memory::Scratch;
 use crate::{Cpu, dispatch};
 use aleatron_core::{
@@ -79,10 +79,10 @@ impl Cpu {
         let rows = thresholds.len() / per_row;
         let grain = (out.len() / self.threads()).clamp(MIN_GRAIN, MAX_GRAIN);
         let per_item = (grain / length.words()).clamp(1, per_row);
-        let call = Call { tier: self.tier, address, rows, per_row, per_item, length };
-        let mut plan = call.plan();
-        let cost = Costs::of(self.tier).encode(out.len(), &plan);
-        let mut draws = plan.items(&call);
+        let key = DrawKey { tier: self.tier, address, rows, per_row, per_item, length };
+        let mut source = key.source();
+        let cost = Costs::of(self.tier).encode(out.len(), &source);
+        let mut draws = source.items(&key);
         let mut items = Vec::with_capacity(rows * per_row.div_ceil(per_item));
         let outs = out.chunks_mut(per_row * length.words());
         for ((thresholds, out), row) in thresholds.chunks(per_row).zip(outs).zip(address.row..=u32::MAX) {
@@ -97,7 +97,7 @@ impl Cpu {
         self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| {
             dispatch::encode(self.tier, thresholds, length, address, draws, out);
         });
-        call.done(plan);
+        key.store(source);
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl Cpu {
         check_words(out.len(), expected.checked_mul(length.words()))?;
         check_counter(Quantity::Inputs, address.unit, connections.n_inputs())?;
         check_counter(Quantity::Row, address.row, connections.n_neurons())?;
-        let cost = Costs::of(self.tier).encode(out.len(), &Plan::Make);
+        let cost = Costs::of(self.tier).encode(out.len(), &DrawSource::Generate);
         let mut rest = out;
         let mut items = Vec::with_capacity(connections.n_neurons());
         for (neuron, ends) in connections.offsets().windows(2).enumerate() {
@@ -185,14 +185,14 @@ impl Cpu {
                 let out = &mut out[range.start * length.words()..range.end * length.words()];
                 let first = address.at_unit(address.unit + run[0]);
                 start = range.end;
-                dispatch::encode(self.tier, &thresholds[range], length, first, Draws::Made, out);
+                dispatch::encode(self.tier, &thresholds[range], length, first, Draws::Generate, out);
             }
         });
         Ok(())
     }
 }
 
-fn check_words(actual: usize, expected: Option<usize>) -> Result<()> {
+pub(crate) fn check_words(actual: usize, expected: Option<usize>) -> Result<()> {
     if expected == Some(actual) {
         return Ok(());
     }

@@ -1,13 +1,17 @@
 //! Aleatron's operations at the speed of the CPU, bit for bit those of [`aleatron_core::reference`].
 //!
 //! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever changes a result.
-//! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::pack`],
-//! [`Cpu::lif_run`], [`Cpu::table_counts`] and their relatives.
+//! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`],
+//! [`Cpu::lif_run`], [`Cpu::encode_sequences`], [`Cpu::table_counts`] and their relatives.
 //!
 //! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
-//! it, and `dense.rs`, `encode.rs`, `lif.rs` and `bits.rs` are the loops and threads around the kernels. The only unsafe
-//! code of the workspace is here: memory in `memory.rs`, loads and stores in `arch/x86_64/memory.rs`, the instructions
-//! of `arch/x86_64/<who>/simd.rs`, the calls of `dispatch.rs`.
+//! it, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`, `gates.rs` and `bits.rs` are the loops and threads around the kernels.
+//! Unsafe code: buffers in `memory.rs`, the state of a process in `process.rs`, kernel calls in `dispatch.rs`; below `arch/`, loads
+//! and stores in `<processor>/memory.rs`, single instructions in `simd.rs` and `transpose.rs`, a call in `vector/encode/entry.rs`,
+//! empty assembly in `ceiling.rs`.
+//!
+//! Other crates may use the threads ([`Pool::for_each`]), the memory ([`AlignedBuffer`]) and the detected instruction sets
+//! ([`Tier::has_avx2`] and its like).
 //!
 //! ```
 //! use aleatron_core::{Length, StreamAddress, Threshold};
@@ -30,8 +34,11 @@ mod dispatch;
 mod draws;
 mod encode;
 mod error;
+mod gates;
 mod lif;
 mod memory;
+mod process;
+mod sequence;
 mod sparse;
 mod table;
 pub mod threads;
@@ -41,14 +48,14 @@ pub use aleatron_core::memory::available as available_memory;
 pub use backend::CpuBackend;
 pub use draws::{get_draw_memory, set_draw_memory};
 pub use error::Error;
-pub use memory::WordBuffer;
+pub use memory::{AlignedBuffer, WordBuffer};
 pub use table::TabledWeights;
 pub use threads::{Pool, get_num_threads, set_num_threads};
 pub use tier::Tier;
 
 use std::sync::Arc;
 
-/// A tier and a pool of threads: everything that decides how, and nothing that decides what.
+/// A tier and a pool of threads: they decide how operations run, never what they give.
 #[derive(Debug, Clone)]
 pub struct Cpu {
     tier: Tier,

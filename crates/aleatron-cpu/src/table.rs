@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Samples that share the rows they have in common, at most.
+/// Samples in a tile at most: those with equal thresholds share a row.
 const GROUP: usize = 64;
 
 /// The weights of a dense layer with shared sequences, ready to be counted by [`Cpu::table_counts`].
@@ -50,9 +50,9 @@ impl TabledWeights {
                 Rows::OneForAll(CountTable::new(&pairing.inputs, &pairing.weights, length, polarity)?)
             }
             Sharing::OnePerInput => {
+                let (inputs, weights) = (pairing.inputs.siblings(), pairing.weights.siblings());
                 let prefixes = |input| -> Result<PrefixCounts, CoreError> {
-                    let (x, w) = (pairing.input(input)?, pairing.weight(0, input, n)?);
-                    PrefixCounts::new(&x, &w, length, polarity)
+                    PrefixCounts::new(&inputs.nth(input)?, &weights.nth(input)?, length, polarity)
                 };
                 Rows::OnePerInput((0..n).map(prefixes).collect::<Result<_, _>>()?)
             }

@@ -1,21 +1,23 @@
 //! Threads: a pool that the calling thread works in too, and that can be replaced at any time.
 //!
-//! Work is cut into items that any thread may take; which one takes which decides nothing but time. Work that costs
+//! Work is cut into items that any thread may take; which thread takes which affects nothing but time. Work that costs
 //! less than handing some of it over stays on the calling thread; what it costs is measured, see `cost.rs`. Handing over is
-//! cheap only while the threads are awake, so they stay so for a moment after each operation, waiting for the next.
+//! cheap only while the workers do not sleep, so they spin-wait for a moment after each operation.
 
 use crate::error::Error;
+use crate::process;
+use aleatron_core::{Error as CoreError, Quantity};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long threads stay awake after an operation: most programs call again sooner, and waking them takes longer than
-/// many an operation.
-const AWAKE: Duration = Duration::from_micros(200);
+/// How long workers spin-wait for more work after an operation: most programs call again sooner, and waking a worker takes
+/// longer than many operations.
+const WORKER_SPIN: Duration = Duration::from_micros(200);
 
-/// How long a caller that has run out of work looks for the others to finish before it goes to sleep.
-const PATIENCE: Duration = Duration::from_micros(100);
+/// How long a caller that has run out of work spin-waits for the workers to finish before it sleeps.
+const SPIN_BEFORE_SLEEP: Duration = Duration::from_micros(100);
 
 /// A pool of threads. The caller of an operation is one of them, so a pool of one has no thread of its own.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Pool {
     threads: usize,
     workers: Option<Workers>,
     hand_over: HandOver,
+    /// The [`process::generation`] it was made in: a child of a fork has none of its workers.
+    generation: usize,
 }
 
 /// What work must cost for handing some of it over to pay.
@@ -30,31 +34,30 @@ pub struct Pool {
 /// Not measured: what a machine does in the first microseconds of a process says little about later.
 #[derive(Debug, Clone, Copy)]
 struct HandOver {
-    awake: Duration,
-    asleep: Duration,
+    /// To workers that spin.
+    spinning: Duration,
+    /// To workers that sleep.
+    sleeping: Duration,
 }
 
 impl HandOver {
-    /// Some times 1 to 3 us, and 15 to 30 us where a thread must be woken.
-    const USUAL: Self = Self { awake: Duration::from_micros(10), asleep: Duration::from_micros(50) };
+    /// A few times what handing over takes: 1 to 3 us, and 15 to 30 us where a worker must be woken.
+    const USUAL: Self = Self { spinning: Duration::from_micros(10), sleeping: Duration::from_micros(50) };
 
-    /// Whatever work costs.
-    const NOTHING: Self = Self { awake: Duration::ZERO, asleep: Duration::ZERO };
+    /// Any work is handed over.
+    const NOTHING: Self = Self { spinning: Duration::ZERO, sleeping: Duration::ZERO };
 }
 
 impl Pool {
     /// A pool of `threads`, or of one per core for 0.
     ///
     /// # Errors
-    /// [`Error::Threads`] where the system would not start them.
+    /// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system would not start them.
     pub fn new(threads: usize) -> Result<Self, Error> {
-        let threads = match threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        };
-        let most = rayon::max_num_threads();
-        if threads - 1 > most {
-            return Err(Error::Threads { threads, reason: format!("a pool has at most {most}") });
+        let (threads, limit) = (if threads == 0 { cores() } else { threads }, max_threads());
+        if threads > limit {
+            let (actual, limit) = (threads as u128, limit as u128);
+            return Err(CoreError::TooLarge { what: Quantity::Threads, actual, limit }.into());
         }
         let workers = match threads {
             1 => None,
@@ -62,7 +65,7 @@ impl Pool {
                 Workers::new(threads - 1).map_err(|e| Error::Threads { threads, reason: e.to_string() })?,
             ),
         };
-        Ok(Self { threads, workers, hand_over: HandOver::USUAL })
+        Ok(Self { threads, workers, hand_over: HandOver::USUAL, generation: process::generation() })
     }
 
     /// A pool that shares out all work, however small, as if that cost nothing: for tests of its results.
@@ -70,7 +73,9 @@ impl Pool {
     /// # Errors
     /// As [`Self::new`].
     pub fn eager(threads: usize) -> Result<Self, Error> {
-        Ok(Self { hand_over: HandOver::NOTHING, ..Self::new(threads)? })
+        let mut pool = Self::new(threads)?;
+        pool.hand_over = HandOver::NOTHING;
+        Ok(pool)
     }
 
     /// The threads, the calling one included.
@@ -79,41 +84,72 @@ impl Pool {
         self.threads
     }
 
-    /// Runs `task` on every item. `cost` is what all of them would take on one thread; where that does not pay for
-    /// handing some over, the caller does them all.
-    pub(crate) fn for_each<I>(&self, items: I, cost: Duration, task: impl Fn(I::Item) + Sync)
+    /// Runs `task` on every item, on the calling thread and as many others as pay, and returns when all are done. Any thread
+    /// may take any item, in the order in which the iterator gives them; a few large ones for each thread are best.
+    ///
+    /// `cost` is about what all items would take on one thread. Where that does not pay for handing some over, the caller
+    /// does them all; below some ten microseconds it always does.
+    ///
+    /// ```
+    /// use aleatron_cpu::Pool;
+    /// use std::time::Duration;
+    ///
+    /// let (pool, mut values) = (Pool::new(2)?, vec![0.0_f32; 100_000]);
+    /// let cost = Duration::from_nanos(values.len() as u64);
+    /// pool.for_each(values.chunks_mut(10_000).enumerate(), cost, |(chunk, values)| values.fill(chunk as f32));
+    /// assert_eq!(values[99_999], 9.0);
+    /// # Ok::<(), aleatron_cpu::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Where `task` does: on another thread, the panic is passed on to the caller once the others are done.
+    pub fn for_each<I>(&self, items: I, cost: Duration, task: impl Fn(I::Item) + Sync)
     where
         I: ExactSizeIterator + Send,
         I::Item: Send,
     {
         // Each thread is to have something to do.
-        let most = cost.as_nanos() / self.hand_over.awake.as_nanos().max(1);
+        let most = cost.as_nanos() / self.hand_over.spinning.as_nanos().max(1);
         let helpers = (self.threads - 1).min(items.len().saturating_sub(1)).min(most as usize);
         match &self.workers {
-            Some(workers) if helpers > 0 && self.pays(workers, cost) => {
+            Some(workers) if helpers > 0 && self.has_workers() && self.pays(workers, cost) => {
                 let queue = Mutex::new(items);
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                 workers.run(helpers, || std::iter::from_fn(next).for_each(&task));
-                workers.stay_awake();
+                workers.spin();
             }
             _ => items.for_each(task),
         }
     }
 
+    /// Whether the workers are threads of this process, and not of one that it was forked from.
+    fn has_workers(&self) -> bool {
+        self.generation == process::generation()
+    }
+
     /// Whether work of this cost is worth handing over now.
     fn pays(&self, workers: &Workers, cost: Duration) -> bool {
-        let HandOver { awake, asleep } = self.hand_over;
-        if cost <= awake {
+        let HandOver { spinning, sleeping } = self.hand_over;
+        if cost <= spinning {
             return false;
         }
-        if workers.are_awake() || cost > asleep {
+        if workers.are_spinning() || cost > sleeping {
             return true;
         }
-        // Not this time; but where one such call follows another, it is for the next.
-        if workers.was_wanted() {
-            workers.stay_awake();
+        // Not this time; but where one such call follows another, the workers spin for the next.
+        if workers.missed_before() {
+            workers.spin();
         }
         false
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Workers that are not there cannot be told to end, and a lock of theirs may be held for ever.
+        if !self.has_workers() {
+            std::mem::forget(self.workers.take());
+        }
     }
 }
 
@@ -121,31 +157,31 @@ impl Pool {
 #[derive(Debug)]
 struct Workers {
     pool: rayon::ThreadPool,
-    wakefulness: Arc<Wakefulness>,
+    spin_wait: Arc<SpinWait>,
 }
 
-/// Until when the workers stay awake.
+/// Whether workers spin-wait, and until when.
 #[derive(Debug)]
-struct Wakefulness {
+struct SpinWait {
     start: Instant,
     /// Nanoseconds from the start.
     until: AtomicU64,
-    awake: AtomicBool,
-    /// When they would last have been of use had they been awake, in nanoseconds from the start.
-    wanted: AtomicU64,
+    is_active: AtomicBool,
+    /// When work was last kept from the workers because they slept, in nanoseconds from the start; 0 for never.
+    missed: AtomicU64,
 }
 
 impl Workers {
     fn new(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
         let builder = rayon::ThreadPoolBuilder::new();
         let pool = builder.num_threads(threads).thread_name(|i| format!("aleatron-{i}")).build()?;
-        let wakefulness = Wakefulness {
+        let spin_wait = SpinWait {
             start: Instant::now(),
             until: AtomicU64::new(0),
-            awake: AtomicBool::new(false),
-            wanted: AtomicU64::new(0),
+            is_active: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
         };
-        Ok(Self { pool, wakefulness: Arc::new(wakefulness) })
+        Ok(Self { pool, spin_wait: Arc::new(spin_wait) })
     }
 
     /// Runs `work` on the calling thread and on `helpers` others, until all are done.
@@ -162,7 +198,7 @@ impl Workers {
             // The scope would put this thread to sleep at once, though the others have seldom much left to do.
             let start = Instant::now();
             for i in 0.. {
-                if busy.load(Ordering::Acquire) == 0 || start.elapsed() > PATIENCE {
+                if busy.load(Ordering::Acquire) == 0 || start.elapsed() > SPIN_BEFORE_SLEEP {
                     break;
                 }
                 pause(i);
@@ -172,41 +208,41 @@ impl Workers {
         });
     }
 
-    fn are_awake(&self) -> bool {
-        self.wakefulness.awake.load(Ordering::Acquire)
+    fn are_spinning(&self) -> bool {
+        self.spin_wait.is_active.load(Ordering::Acquire)
     }
 
-    /// Whether they would have been of use a moment ago; they would be now.
-    fn was_wanted(&self) -> bool {
-        let now = self.wakefulness.now();
-        let before = self.wakefulness.wanted.swap(now, Ordering::Relaxed);
-        before > 0 && now - before.min(now) < AWAKE.as_nanos() as u64
+    /// Notes that work is kept from sleeping workers; whether that happened a moment ago as well.
+    fn missed_before(&self) -> bool {
+        let now = self.spin_wait.now();
+        let before = self.spin_wait.missed.swap(now, Ordering::Relaxed);
+        before > 0 && now - before.min(now) < WORKER_SPIN.as_nanos() as u64
     }
 
-    /// Keeps the workers looking for work for a while. A worker that sleeps takes tens of microseconds to wake.
-    fn stay_awake(&self) {
-        let wakefulness = &self.wakefulness;
-        wakefulness.until.store(wakefulness.now() + AWAKE.as_nanos() as u64, Ordering::Relaxed);
-        if !wakefulness.awake.swap(true, Ordering::AcqRel) {
-            let wakefulness = Arc::clone(wakefulness);
-            self.pool.spawn_broadcast(move |_| wakefulness.keep());
+    /// Makes the workers spin-wait for a while from now on. One that sleeps takes tens of microseconds to wake.
+    fn spin(&self) {
+        let spin_wait = &self.spin_wait;
+        spin_wait.until.store(spin_wait.now() + WORKER_SPIN.as_nanos() as u64, Ordering::Relaxed);
+        if !spin_wait.is_active.swap(true, Ordering::AcqRel) {
+            let spin_wait = Arc::clone(spin_wait);
+            self.pool.spawn_broadcast(move |_| spin_wait.run());
         }
     }
 }
 
-impl Wakefulness {
+impl SpinWait {
     /// Nanoseconds from the start.
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Does whatever the pool is given to do until the time is over.
-    fn keep(&self) {
+    /// Does whatever work the pool is given, and spins in between, until the time is over.
+    fn run(&self) {
         thread_local! {
-            static KEEPING: Cell<bool> = const { Cell::new(false) };
+            static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
         }
-        // What the pool is given may be this again; once at a time is enough, and any number would fill the stack.
-        if KEEPING.replace(true) {
+        // The work may be this function again: without the test it would call itself until the stack is full.
+        if IS_RUNNING.replace(true) {
             return;
         }
         for i in 0.. {
@@ -218,12 +254,12 @@ impl Wakefulness {
                 break;
             }
         }
-        KEEPING.set(false);
-        self.awake.store(false, Ordering::Release);
+        IS_RUNNING.set(false);
+        self.is_active.store(false, Ordering::Release);
     }
 }
 
-/// Lets some hundred nanoseconds pass for the `i`th time, and now and then whoever else wants this core have it.
+/// Spins for some hundred nanoseconds, for the `i`th time; every eighth time another thread may have the core.
 fn pause(i: u64) {
     (0..16).for_each(|_| std::hint::spin_loop());
     if i % 8 == 7 {
@@ -231,20 +267,33 @@ fn pause(i: u64) {
     }
 }
 
-static CURRENT: RwLock<Option<Arc<Pool>>> = RwLock::new(None);
+/// One for each core that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The most threads a pool may have: eight for each core, and 64 on small machines. More could only wait for each other.
+#[must_use]
+pub fn max_threads() -> usize {
+    cores().saturating_mul(8).max(64).min(rayon::max_num_threads())
+}
+
+/// The threads asked for last; 0 for one per core.
+static REQUESTED: AtomicUsize = AtomicUsize::new(0);
 
 /// The pool in use in this process: one thread per core until [`set_num_threads`] says otherwise.
 ///
 /// # Errors
 /// [`Error::Threads`] where the system would not start them.
 pub fn current() -> Result<Arc<Pool>, Error> {
-    if let Some(pool) = &*CURRENT.read().unwrap_or_else(PoisonError::into_inner) {
+    let shared = &process::shared().pool;
+    if let Some(pool) = &*shared.read().unwrap_or_else(PoisonError::into_inner) {
         return Ok(Arc::clone(pool));
     }
-    let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
+    let mut current = shared.write().unwrap_or_else(PoisonError::into_inner);
     match &*current {
         Some(pool) => Ok(Arc::clone(pool)),
-        None => Ok(Arc::clone(current.insert(Arc::new(Pool::new(0)?)))),
+        None => Ok(Arc::clone(current.insert(Arc::new(Pool::new(REQUESTED.load(Ordering::Relaxed))?)))),
     }
 }
 
@@ -252,10 +301,16 @@ pub fn current() -> Result<Arc<Pool>, Error> {
 /// depend on it.
 ///
 /// # Errors
-/// [`Error::Threads`] where the system would not start them; the old ones stay in use.
+/// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system would not start them; the
+/// old ones stay in use.
 pub fn set_num_threads(threads: usize) -> Result<(), Error> {
     let pool = Arc::new(Pool::new(threads)?);
-    *CURRENT.write().unwrap_or_else(PoisonError::into_inner) = Some(pool);
+    let mut current = process::shared().pool.write().unwrap_or_else(PoisonError::into_inner);
+    REQUESTED.store(threads, Ordering::Relaxed);
+    let old = current.replace(pool);
+    // Ending the old threads is not for others to wait for.
+    drop(current);
+    drop(old);
     Ok(())
 }
 
@@ -265,4 +320,12 @@ pub fn set_num_threads(threads: usize) -> Result<(), Error> {
 /// [`Error::Threads`] where the system would not start them.
 pub fn get_num_threads() -> Result<usize, Error> {
     Ok(current()?.threads())
+}
+
+/// Makes this crate usable in the child of a `fork`, in which the threads of the parent do not exist: to be called there before
+/// anything else of this crate. The child starts threads of its own when it first needs some, as many as were last asked
+/// for; pools that it still holds from before do their work on the calling thread. It never waits for a lock that a thread of
+/// the parent held.
+pub fn forget_after_fork() {
+    process::forget_after_fork();
 }

@@ -7,20 +7,17 @@
 //! | `avx512f` | as `avx2` | 512-bit | as `avx2` |
 //! | `avx2` | 256-bit Harley-Seal over a byte lookup | 256-bit | 256-bit |
 //! | `popcnt` | one `popcnt` per word | portable | portable |
-//! | `neon` | portable code, vectorised by the compiler | portable | portable |
+//! | `neon` | 128-bit popcount of bytes, 4x4 register tiles | 128-bit | 128-bit |
 //! | `portable` | `u64::count_ones` | portable | portable |
-//!
-//! `neon` is what the portable code is called on AArch64, where that instruction set is always there; it has not been
-//! run on such a machine.
 
 use crate::error::Error;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The environment variable that forces a tier by name.
 pub const TIER_VARIABLE: &str = "ALEATRON_TIER";
 
-/// The instruction sets, fastest first.
+/// The instruction sets, fastest first. Those of x86-64 each have what those after them have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Isa {
     Avx512Vpopcntdq,
@@ -73,11 +70,15 @@ impl Isa {
                 Self::Portable => true,
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
         match self {
-            Self::Neon => cfg!(target_arch = "aarch64"),
+            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
             Self::Portable => true,
             _ => false,
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        {
+            self == Self::Portable
         }
     }
 }
@@ -99,18 +100,23 @@ impl Tier {
         Isa::ALL.into_iter().find(|isa| isa.detected()).map_or(Self(Isa::Portable), Self)
     }
 
-    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once.
+    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once, or again after an error.
     ///
     /// # Errors
     /// As [`Self::from_name`].
     pub fn current() -> Result<Self, Error> {
-        static CURRENT: OnceLock<Result<Tier, Error>> = OnceLock::new();
-        CURRENT
-            .get_or_init(|| match std::env::var_os(TIER_VARIABLE) {
-                Some(name) if !name.is_empty() => Self::from_name(&name.to_string_lossy()),
-                _ => Ok(Self::best()),
-            })
-            .clone()
+        // One more than the place of the tier; no lock, which a child of a fork could find held.
+        static CURRENT: AtomicUsize = AtomicUsize::new(0);
+        let known = CURRENT.load(Ordering::Relaxed).checked_sub(1).and_then(|index| Isa::ALL.get(index));
+        if let Some(&isa) = known {
+            return Ok(Self(isa));
+        }
+        let tier = match std::env::var_os(TIER_VARIABLE) {
+            Some(name) if !name.is_empty() => Self::from_name(&name.to_string_lossy())?,
+            _ => Self::best(),
+        };
+        CURRENT.store(tier.index() + 1, Ordering::Relaxed);
+        Ok(tier)
     }
 
     /// The tier with this name.
@@ -142,6 +148,100 @@ impl Tier {
         self.0.name()
     }
 
+    /// Whether kernels may use POPCNT.
+    #[must_use]
+    pub fn has_popcnt(self) -> bool {
+        self.0 <= Isa::Popcnt
+    }
+
+    /// Whether kernels may use AVX2, and AVX with it.
+    ///
+    /// These predicates let other crates dispatch to kernels of their own: one that is true proves that the machine has the
+    /// instructions, and a tier below them, chosen by name, makes it false.
+    ///
+    /// ```
+    /// use aleatron_cpu::Tier;
+    ///
+    /// #[cfg(target_arch = "x86_64")]
+    /// #[target_feature(enable = "avx2,fma")]
+    /// fn dot_fma(a: &[f32], b: &[f32]) -> f32 {
+    ///     a.iter().zip(b).fold(0.0, |sum, (a, b)| a.mul_add(*b, sum))
+    /// }
+    ///
+    /// fn dot(tier: Tier, a: &[f32], b: &[f32]) -> f32 {
+    ///     #[cfg(target_arch = "x86_64")]
+    ///     if tier.has_avx2() && tier.has_fma() {
+    ///         // SAFETY: the tier says that the machine has both.
+    ///         return unsafe { dot_fma(a, b) };
+    ///     }
+    ///     a.iter().zip(b).map(|(a, b)| a * b).sum()
+    /// }
+    ///
+    /// for tier in Tier::available() {
+    ///     assert_eq!(dot(tier, &[1.0, 2.0], &[3.0, 4.0]), 11.0);
+    /// }
+    /// ```
+    #[must_use]
+    pub fn has_avx2(self) -> bool {
+        self.0 <= Isa::Avx2
+    }
+
+    /// Whether kernels may use the fused multiply-add of 128 and 256 bits. Nearly every machine with AVX2 has it, but no tier
+    /// promises it.
+    #[must_use]
+    pub fn has_fma(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.has_avx2() && is_x86_feature_detected!("fma")
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Whether kernels may convert half-precision floats with F16C. Nearly every machine with AVX2 has it, but no tier
+    /// promises it.
+    #[must_use]
+    pub fn has_f16c(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.has_avx2() && is_x86_feature_detected!("f16c")
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Whether kernels may use AVX-512F, which has fused multiply-adds and half-precision conversions of 512 bits.
+    #[must_use]
+    pub fn has_avx512f(self) -> bool {
+        self.0 <= Isa::Avx512f
+    }
+
+    /// Whether kernels may use AVX-512BW.
+    #[must_use]
+    pub fn has_avx512bw(self) -> bool {
+        self.0 <= Isa::Avx512bw
+    }
+
+    /// Whether kernels may use AVX-512VPOPCNTDQ.
+    #[must_use]
+    pub fn has_avx512vpopcntdq(self) -> bool {
+        self.0 == Isa::Avx512Vpopcntdq
+    }
+
+    /// Whether kernels may use NEON, which has fused multiply-adds and conversions of half-precision floats.
+    #[must_use]
+    pub fn has_neon(self) -> bool {
+        self.0 == Isa::Neon
+    }
+
+    /// The number of tiers there are.
+    pub(crate) const COUNT: usize = Isa::ALL.len();
+
+    /// Its place among all tiers.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
     pub(crate) const fn isa(self) -> Isa {
         self.0
     }
@@ -156,5 +256,50 @@ impl fmt::Debug for Tier {
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_has_what_its_name_says_and_nothing_that_the_machine_lacks() {
+        let all = |tier: Tier| {
+            [
+                tier.has_popcnt(),
+                tier.has_avx2(),
+                tier.has_fma(),
+                tier.has_f16c(),
+                tier.has_avx512f(),
+                tier.has_avx512bw(),
+                tier.has_avx512vpopcntdq(),
+                tier.has_neon(),
+            ]
+        };
+        #[cfg(target_arch = "x86_64")]
+        let machine = [
+            is_x86_feature_detected!("popcnt"),
+            is_x86_feature_detected!("avx2"),
+            is_x86_feature_detected!("fma"),
+            is_x86_feature_detected!("f16c"),
+            is_x86_feature_detected!("avx512f"),
+            is_x86_feature_detected!("avx512bw"),
+            is_x86_feature_detected!("avx512vpopcntdq"),
+            false,
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let machine = [false, false, false, false, false, false, false, cfg!(target_arch = "aarch64")];
+        for tier in Tier::available() {
+            let has = all(tier);
+            assert!(has.iter().zip(machine).all(|(has, machine)| !has || machine), "{tier}");
+            let lowest = |name: &str, n: usize| tier.name() != name || has[n];
+            assert!(lowest("popcnt", 0) && lowest("avx2", 1) && lowest("avx512f", 4) && lowest("neon", 7));
+            assert!(lowest("avx512bw", 5) && lowest("avx512-vpopcntdq", 6));
+            // Each includes the ones below it.
+            assert!((!has[1] || has[0]) && (!has[4] || has[1]) && (!has[5] || has[4]) && (!has[6] || has[5]));
+            assert!((!has[2] && !has[3]) || has[1]);
+            assert_eq!(tier.name() == "portable", has == [false; 8], "{tier}");
+        }
     }
 }

@@ -7,8 +7,8 @@ use aleatron_core::gates::Gate;
 use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{
-    BitStream, Cancel, Connections, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed,
-    StreamAddress, Threshold, Topology, Weights, Width,
+    BitStream, Cancel, Connections, DenseShape, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity,
+    SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
 };
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
 use proptest::collection::vec;
@@ -38,6 +38,24 @@ fn check(case: &Case) {
 fn the_fixed_suite() {
     for case in suite::fixed().unwrap() {
         check(&case);
+    }
+}
+
+/// Rows of ones, long enough to overflow any sum that is narrower than it must be.
+#[test]
+fn long_rows_of_ones() {
+    let (length, n) = (Length::new(640_000).unwrap(), 2);
+    let shape = DenseShape::new(n, 5, length, Polarity::Unipolar).unwrap();
+    let (weights, inputs) = (vec![u64::MAX; shape.weight_words()], vec![u64::MAX; 6 * shape.row_words()]);
+    let full = (n * length.bits()) as u64;
+    for cpu in backends() {
+        assert_eq!(cpu.popcount(&weights), 5 * full, "{}", cpu.tier());
+        assert_eq!(cpu.and_popcount(&weights, &weights).unwrap(), 5 * full, "{}", cpu.tier());
+        for samples in [1, 6] {
+            let inputs = &inputs[..samples * shape.row_words()];
+            let counts = cpu.dense_counts(&shape, &weights, &[full; 5], inputs).unwrap();
+            assert_eq!(counts, vec![full; 5 * samples], "{}", cpu.tier());
+        }
     }
 }
 

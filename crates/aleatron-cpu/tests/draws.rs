@@ -1,11 +1,11 @@
-//! Draws that are kept and used again: the same bits as draws that are made.
+//! Draws that are cached: the same bits as draws that are generated.
 #![allow(clippy::unwrap_used)]
 
 use aleatron_core::{Length, StreamAddress, Threshold, reference};
 use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, set_draw_memory};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How much is kept belongs to the process, so tests take turns.
+/// The size of the cache belongs to the process, so tests take turns.
 static PROCESS: Mutex<()> = Mutex::new(());
 
 /// Probabilities of every kind: ends, few digits, many digits.
@@ -32,7 +32,7 @@ fn expected(thresholds: &[Threshold], per_row: usize, length: Length, address: S
 #[test]
 fn every_call_with_a_seed_gives_the_same_bits() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Seen, kept, used; fewer rows of it; used again; more rows: seen, kept, used.
+    // Recorded, stored, found; fewer rows, another key; found again; more rows: recorded, stored, found.
     let calls = [2, 2, 2, 1, 2, 5, 5, 5];
     for (seed, bits) in [1, 64, 100, 128, 250, 300, 600, 1024, 1100, 3000].into_iter().enumerate() {
         let (length, address) = (Length::new(bits).unwrap(), StreamAddress::input(seed as u64, 5, 9));
@@ -58,7 +58,7 @@ fn every_call_with_a_seed_gives_the_same_bits() {
 }
 
 #[test]
-fn no_memory_keeps_nothing_and_changes_nothing() {
+fn no_memory_caches_nothing_and_changes_nothing() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let before = get_draw_memory();
     let cpu = Cpu::new(Tier::best(), Arc::new(Pool::new(1).unwrap()));

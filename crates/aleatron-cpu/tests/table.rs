@@ -3,7 +3,7 @@
 
 use aleatron_core::generator::{Halton, Lfsr, Pairing, Ramp, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
-    DenseShape, Encoding, Error as CoreError, LayerSpec, Length, Polarity, Quantity, reference,
+    DenseShape, Encoding, Error as CoreError, LayerSpec, Length, Polarity, Quantity, SampleSeed, reference,
 };
 use aleatron_cpu::{Cpu, Error, Pool, TabledWeights, Tier};
 use proptest::prelude::*;
@@ -49,8 +49,8 @@ proptest! {
         let spec = LayerSpec::dense(n, m, length, polarity, Encoding::Sequences(pairing)).unwrap();
         let expected = reference::counts(
             &spec,
-            &pairing.encode_weights(&w, n, length).unwrap(),
-            &pairing.encode_inputs(&x, n, length).unwrap(),
+            &reference::weight_streams(&spec, &w),
+            &reference::input_streams(&spec, &x, SampleSeed::new(0)),
         );
         let tabled = TabledWeights::new(shape, &pairing, &w).unwrap();
         for cpu in cpus() {
@@ -68,8 +68,9 @@ fn large_layers_equal_bits_on_every_thread() {
     let x: Vec<u64> = (0..n * samples).map(|k| k as u64 * 104_729 % 257).collect();
     for sharing in [Sharing::OneForAll, Sharing::OnePerInput] {
         let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing };
-        let weights = pairing.encode_weights(&w, n, length).unwrap();
-        let inputs = pairing.encode_inputs(&x, n, length).unwrap();
+        let spec = LayerSpec::dense(n, m, length, shape.polarity(), Encoding::Sequences(pairing)).unwrap();
+        let weights = reference::weight_streams(&spec, &w);
+        let inputs = reference::input_streams(&spec, &x, SampleSeed::new(0));
         let tabled = TabledWeights::new(shape, &pairing, &w).unwrap();
         for cpu in cpus() {
             let ones = cpu.row_ones(weights.words(), shape.row_words());
@@ -81,6 +82,30 @@ fn large_layers_equal_bits_on_every_thread() {
 }
 
 /// Sums of entries past 32 bits.
+/// Counts of one byte and of two, up to the longest streams whose counts are summed in 16 bits, and every 8-bit threshold.
+#[test]
+fn every_threshold_of_8_bits_is_looked_up() {
+    let (n, m, samples) = (9, 301, 3);
+    let w: Vec<u64> = (0..n * m).map(|k| k as u64 % 257).collect();
+    let x: Vec<u64> = (0..n * samples).map(|k| 256 - k as u64 * 23 % 257).collect();
+    for (bits, polarity) in
+        [(255, Polarity::Unipolar), (1023, Polarity::Bipolar), (16_383, Polarity::Bipolar)]
+    {
+        let length = Length::new(bits).unwrap();
+        let shape = DenseShape::new(n, m, length, polarity).unwrap();
+        let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
+        let spec = LayerSpec::dense(n, m, length, shape.polarity(), Encoding::Sequences(pairing)).unwrap();
+        let weights = reference::weight_streams(&spec, &w);
+        let inputs = reference::input_streams(&spec, &x, SampleSeed::new(0));
+        let tabled = TabledWeights::new(shape, &pairing, &w).unwrap();
+        for cpu in cpus() {
+            let ones = cpu.row_ones(weights.words(), shape.row_words());
+            let expected = cpu.dense_counts(&shape, weights.words(), &ones, inputs.words()).unwrap();
+            assert_eq!(cpu.table_counts(&tabled, &x).unwrap(), expected, "{}, {bits} bits", cpu.tier());
+        }
+    }
+}
+
 #[test]
 fn counts_pass_32_bits() {
     let (n, m, length) = (300, 20, Length::new(1 << 24).unwrap());

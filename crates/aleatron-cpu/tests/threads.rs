@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
-use aleatron_core::{DenseShape, Length, Polarity, StreamAddress, Threshold};
+use aleatron_core::{DenseShape, Error as CoreError, Length, Polarity, Quantity, StreamAddress, Threshold};
 use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_num_threads, threads};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -69,6 +69,23 @@ fn pools_have_the_threads_asked_for() {
         assert_eq!(Pool::eager(threads).unwrap().threads(), threads);
         assert_eq!(Cpu::new(Tier::best(), Arc::new(Pool::new(threads).unwrap())).threads(), threads);
     }
+}
+
+#[test]
+fn too_many_threads_are_refused() {
+    let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let limit = threads::max_threads();
+    assert_eq!(limit, (8 * cores).max(64));
+    set_num_threads(2).unwrap();
+    for threads in [limit + 1, 1 << 40, usize::MAX] {
+        let (actual, limit) = (threads as u128, limit as u128);
+        let refused = CoreError::TooLarge { what: Quantity::Threads, actual, limit };
+        assert_eq!(set_num_threads(threads), Err(refused.clone().into()));
+        assert_eq!(Pool::eager(threads).map(|_| ()), Err(refused.into()));
+        assert_eq!(get_num_threads(), Ok(2));
+    }
+    set_num_threads(0).unwrap();
 }
 
 /// One pool, many callers: each gets its own answer.

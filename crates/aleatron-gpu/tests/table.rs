@@ -6,7 +6,9 @@ mod common;
 use aleatron_core::generator::{
     CountTable, Halton, Lfsr, Pairing, PrefixCounts, Sequence, Sharing, Sobol, Width,
 };
-use aleatron_core::{Cancel, DenseShape, Error as CoreError, Polarity, Quantity};
+use aleatron_core::{
+    Cancel, DenseShape, Encoding, Error as CoreError, LayerSpec, Polarity, Quantity, SampleSeed, reference,
+};
 use aleatron_gpu::{ContextOptions, CountOptions, Error, GpuContext, GpuTabled, Profiler, ThresholdSource};
 use common::{Draw, both_contexts, context, length, own_context, plain_context};
 use std::sync::Arc;
@@ -31,11 +33,11 @@ fn check(gpu: &Arc<GpuContext>, shape: DenseShape, pairing: &Pairing, n_samples:
     let (n, draw) = (shape.n_inputs(), &mut Draw::new(seed));
     let w = thresholds(draw, shape.n_weights(), pairing.weights.width().one());
     let x = thresholds(draw, n * n_samples, pairing.inputs.width().one());
-    let expected = common::dense_counts(
-        &shape,
-        &pairing.encode_weights(&w, n, shape.length()).unwrap(),
-        &pairing.encode_inputs(&x, n, shape.length()).unwrap(),
-    );
+    let (n_neurons, encoding) = (shape.n_neurons(), Encoding::Sequences(*pairing));
+    let spec = LayerSpec::dense(n, n_neurons, shape.length(), shape.polarity(), encoding).unwrap();
+    let (weights, inputs) =
+        (reference::weight_streams(&spec, &w), reference::input_streams(&spec, &x, SampleSeed::new(0)));
+    let expected = reference::counts(&spec, &weights, &inputs);
     for max_batch in [1, 64] {
         let layer = GpuTabled::new(gpu, shape, max_batch, pairing, &w).unwrap();
         assert_eq!(layer.counts(&x).unwrap(), expected, "{shape:?} {pairing:?} x {n_samples}");

@@ -81,7 +81,7 @@ pub(crate) fn encode<'py>(
     if let Encoding::Sequences(pairing) = encoding {
         let words = compute(py, shape, || {
             let thresholds = pairing.inputs.width().thresholds(values, polarity, Quantity::Probability)?;
-            Ok(Cpu::current()?.encode_sequence_inputs(&pairing, &thresholds, per_row, length)?.into_words())
+            Ok(Cpu::current()?.encode_shared_inputs(&pairing, &thresholds, per_row, length)?.into_words())
         })?;
         return output(py, words, &words_shape);
     }

@@ -5,10 +5,6 @@ use crate::compute::compute;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The threads the user has asked for; 0 for one per core.
-static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The name of the SIMD tier in use: the best of this machine, or the one the environment variable ALEATRON_TIER names.
 ///
@@ -22,7 +18,7 @@ pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
     compute(py, &[], aleatron::simd_tier)
 }
 
-/// Sets the number of threads; 0 means one per core.
+/// Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on small machines.
 ///
 /// May be called at any time, from any thread: calls under way finish on the threads they have. Results do not depend on
 /// it.
@@ -37,9 +33,7 @@ pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
 #[pyfunction]
 #[pyo3(signature = (n))]
 pub(crate) fn set_num_threads(py: Python<'_>, #[pyo3(from_py_with = n_threads)] n: usize) -> PyResult<()> {
-    compute(py, &[], || Ok(aleatron::set_num_threads(n)?))?;
-    THREADS.store(n, Ordering::Relaxed);
-    Ok(())
+    compute(py, &[], || Ok(aleatron::set_num_threads(n)?))
 }
 
 /// The number of threads in use, the calling one included.
@@ -79,13 +73,11 @@ pub(crate) fn get_draw_memory() -> usize {
     aleatron::get_draw_memory()
 }
 
-/// A forked child has none of its parent's threads and can use none of its drivers.
+/// A forked child has none of its parent's threads and can use none of its drivers: it starts its own when it needs them.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]
-pub(crate) fn after_fork() -> PyResult<()> {
+pub(crate) fn after_fork() {
     aleatron::backend::after_fork();
-    let threads = THREADS.load(Ordering::Relaxed);
-    aleatron::set_num_threads(threads).map_err(|error| crate::error::exception(error.into(), &[]))
 }
 
 /// Device, name, kind, interface and driver of each GPU that `device="gpu"` can use, the one it does use first.

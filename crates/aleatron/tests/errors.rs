@@ -427,9 +427,11 @@ fn tiers() {
 /// Pools of more threads than can be.
 #[test]
 fn threads() {
-    for threads in [usize::MAX, 1 << 40] {
+    let limit = aleatron_cpu::threads::max_threads();
+    for threads in [usize::MAX, 1 << 40, limit + 1] {
         let error = Pool::new(threads).map(|_| ()).unwrap_err();
-        assert!(matches!(error, aleatron_cpu::Error::Threads { threads: asked, .. } if asked == threads));
+        let (actual, limit) = (threads as u128, limit as u128);
+        assert_eq!(error, CoreError::TooLarge { what: Quantity::Threads, actual, limit }.into());
         let before = aleatron::get_num_threads().unwrap();
         assert!(aleatron::set_num_threads(threads).is_err());
         assert_eq!(aleatron::get_num_threads().unwrap(), before);

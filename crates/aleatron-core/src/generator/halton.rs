@@ -4,6 +4,26 @@ use super::Width;
 use crate::error::{Error, Quantity, Result};
 use std::fmt;
 
+/// The primes up to the largest base, of which there are 6542.
+static PRIMES: [u16; 6542] = {
+    let mut primes = [0; 6542];
+    let mut composite = [false; Halton::MAX_BASE as usize];
+    let (mut n, mut found) = (2, 0);
+    while n < composite.len() {
+        if !composite[n] {
+            primes[found] = n as u16;
+            found += 1;
+            let mut multiple = n * n;
+            while multiple < composite.len() {
+                composite[multiple] = true;
+                multiple += n;
+            }
+        }
+        n += 1;
+    }
+    primes
+};
+
 /// `U_k = floor(2^W * r)` with r the radical inverse of k in `base`, in exact integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Halton {
@@ -12,7 +32,7 @@ pub struct Halton {
 }
 
 impl Halton {
-    /// The largest base. Primes up to it are found by trial division.
+    /// The largest base.
     pub const MAX_BASE: u32 = 1 << 16;
 
     /// The sequence in `base`, at least 2.
@@ -62,8 +82,13 @@ impl Halton {
 
     /// The integers, without end.
     #[must_use]
-    pub const fn values(&self) -> HaltonValues {
-        HaltonValues { next: 0, halton: *self }
+    pub fn values(&self) -> HaltonValues {
+        let base = u128::from(self.base);
+        let mut scale = base;
+        while scale < 1 << 64 {
+            scale *= base;
+        }
+        HaltonValues { halton: *self, scale, digits: Vec::new(), steps: Vec::new(), value: 0, remainder: 0 }
     }
 
     /// The sequence in `base`.
@@ -81,14 +106,16 @@ impl Halton {
         if index == 0 {
             return Ok(*self);
         }
-        let mut primes = (self.base + 1..=Self::MAX_BASE).filter(|&n| is_prime(n));
-        let past = Error::TooLarge {
-            what: Quantity::HaltonBase,
-            actual: u128::from(Self::MAX_BASE) + 1,
-            limit: Self::MAX_BASE.into(),
-        };
-        let base = index.checked_mul(2).and_then(|steps| primes.nth(steps - 1)).ok_or(past)?;
-        Ok(Self { base, ..*self })
+        let first_greater = PRIMES.partition_point(|&prime| u32::from(prime) <= self.base);
+        let place = index.checked_mul(2).and_then(|steps| first_greater.checked_add(steps - 1));
+        match place.and_then(|place| PRIMES.get(place)) {
+            Some(&base) => Ok(Self { base: base.into(), ..*self }),
+            None => Err(Error::TooLarge {
+                what: Quantity::HaltonBase,
+                actual: u128::from(Self::MAX_BASE) + 1,
+                limit: Self::MAX_BASE.into(),
+            }),
+        }
     }
 }
 
@@ -98,15 +125,34 @@ impl fmt::Display for Halton {
     }
 }
 
-fn is_prime(n: u32) -> bool {
-    n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
-}
-
-/// The integers of a [`Halton`] sequence.
+/// The integers of a [`Halton`] sequence, each made from the one before it without a division.
+///
+/// With a power D of the base, `2^W * r = U + remainder / D`, all of them integers. From k to k + 1 some last digits of k, all
+/// of them base - 1, become 0, and the digit before them grows by 1: what that adds to U and to the remainder depends on
+/// their number alone.
 #[derive(Debug, Clone)]
 pub struct HaltonValues {
-    next: u64,
     halton: Halton,
+    /// D, which has as many digits as any index.
+    scale: u128,
+    /// The digits of the next index, the last first.
+    digits: Vec<u32>,
+    /// What is added to U and to the remainder, by the number of digits that become 0.
+    steps: Vec<(u32, u128)>,
+    value: u32,
+    remainder: u128,
+}
+
+impl HaltonValues {
+    /// What is added where `zeroed` digits become 0.
+    fn step(&self, zeroed: usize) -> (u32, u128) {
+        // r falls by 1 - b^-zeroed and grows by b^-(zeroed + 1). The fall by 1 is one by 2^W of U, which wraps.
+        let base = u128::from(self.halton.base);
+        let kept = (0..zeroed).fold(self.scale, |part, _| part / base);
+        let grown = (kept + kept / base) << self.halton.width.bits();
+        let fall = self.halton.width.one();
+        (((grown / self.scale) as u64).wrapping_sub(fall) as u32, grown % self.scale)
+    }
 }
 
 impl Iterator for HaltonValues {
@@ -114,8 +160,51 @@ impl Iterator for HaltonValues {
 
     #[inline]
     fn next(&mut self) -> Option<u32> {
-        let value = self.halton.at(self.next);
-        self.next = self.next.wrapping_add(1);
+        let value = self.value;
+        let mut zeroed = 0;
+        while self.digits.get(zeroed) == Some(&(self.halton.base - 1)) {
+            self.digits[zeroed] = 0;
+            zeroed += 1;
+        }
+        if zeroed == self.digits.len() {
+            self.digits.push(0);
+            self.steps.push(self.step(zeroed));
+        }
+        self.digits[zeroed] += 1;
+        let (whole, part) = self.steps[zeroed];
+        self.remainder += part;
+        let carry = self.remainder >= self.scale;
+        if carry {
+            self.remainder -= self.scale;
+        }
+        self.value = value.wrapping_add(whole).wrapping_add(carry.into());
         Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_follow_each_other_as_they_stand_alone() {
+        for base in [2, 3, 4, 5, 6, 7, 10, 16, 97, 255, 256, 257, 1000, 65_521, 65_535, 65_536] {
+            for bits in [1, 2, 7, 8, 16, 31, 32] {
+                let halton = Halton { base, width: Width(bits) };
+                let alone = (0..3000).map(|k| halton.at(k));
+                assert!(halton.values().take(3000).eq(alone), "base {base}, {bits} bits");
+            }
+        }
+        // Past the squares and cubes of the base, where three digits become 0 at once.
+        for base in [41, 65] {
+            let halton = Halton { base, width: Width(32) };
+            assert!(halton.values().take(300_000).eq((0..300_000).map(|k| halton.at(k))), "base {base}");
+        }
+    }
+
+    #[test]
+    fn the_primes_are_those_of_trial_division() {
+        let is_prime = |n: &u32| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
+        assert!(PRIMES.iter().map(|&prime| u32::from(prime)).eq((2..=Halton::MAX_BASE).filter(is_prime)));
     }
 }

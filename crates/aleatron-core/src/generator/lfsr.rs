@@ -151,17 +151,21 @@ impl Lfsr {
     /// ```
     #[must_use]
     pub fn advanced(&self, mut steps: u64) -> Self {
-        // A step is linear over GF(2): column b is where the state with only bit b set goes.
-        let mut power: [u32; 32] = std::array::from_fn(|b| self.step(1 << b));
+        let mut power = self.matrix();
         let mut state = self.seed;
         while steps > 0 {
             if steps & 1 == 1 {
                 state = apply(&power, state);
             }
-            power = power.map(|column| apply(&power, column));
+            power = squared(&power);
             steps >>= 1;
         }
         Self { seed: state, ..*self }
+    }
+
+    /// A step is linear over GF(2): column b is where the state with only bit b set goes.
+    fn matrix(&self) -> Matrix {
+        std::array::from_fn(|b| self.step(1 << b))
     }
 
     /// The longest register from the state `seed`.
@@ -176,10 +180,15 @@ impl Lfsr {
 
     /// `index` golden sections of the longest cycle further on.
     pub(super) fn nth(&self, index: usize) -> Result<Self> {
+        Ok(self.advanced(self.sections(index)))
+    }
+
+    /// The steps of `index` golden sections of the longest cycle.
+    fn sections(&self, index: usize) -> u64 {
         let cycle = u128::from(self.width.one() - 1);
         // 2^64 / golden ratio
         let section = (cycle * 0x9e37_79b9_7f4a_7c15) >> 64;
-        Ok(self.advanced((index as u128 % cycle * section % cycle) as u64))
+        (index as u128 % cycle * section % cycle) as u64
     }
 
     /// The number of steps from this register's seed to the seed of `other`, forwards or backwards, if it is at most
@@ -207,10 +216,40 @@ fn too_narrow(width: Width) -> Error {
     Error::TooSmall { what: Quantity::Width, actual: width.bits().into(), limit: Lfsr::MIN_WIDTH.into() }
 }
 
-/// The linear map with the given columns, applied to a state.
-fn apply(columns: &[u32; 32], state: u32) -> u32 {
+/// A linear map of states, by columns.
+type Matrix = [u32; 32];
+
+/// The linear map applied to a state.
+fn apply(columns: &Matrix, state: u32) -> u32 {
     let set = columns.iter().enumerate().filter(|(b, _)| state >> b & 1 == 1);
     set.fold(0, |sum, (_, column)| sum ^ column)
+}
+
+/// The linear map applied twice.
+fn squared(columns: &Matrix) -> Matrix {
+    columns.map(|column| apply(columns, column))
+}
+
+/// A register with the maps of 1, 2, 4, … steps, made once for all the registers that [`Lfsr::nth`] gives.
+#[derive(Debug, Clone)]
+pub(super) struct LfsrPowers {
+    lfsr: Lfsr,
+    powers: Vec<Matrix>,
+}
+
+impl LfsrPowers {
+    pub(super) fn new(lfsr: Lfsr) -> Self {
+        // A cycle has fewer than 2^W steps.
+        let powers = std::iter::successors(Some(lfsr.matrix()), |power| Some(squared(power)));
+        Self { lfsr, powers: powers.take(lfsr.width.bits() as usize).collect() }
+    }
+
+    /// The same as [`Lfsr::nth`].
+    pub(super) fn nth(&self, index: usize) -> Lfsr {
+        let steps = self.lfsr.sections(index);
+        let taken = self.powers.iter().enumerate().filter(|(i, _)| steps >> i & 1 == 1);
+        Lfsr { seed: taken.fold(self.lfsr.seed, |state, (_, power)| apply(power, state)), ..self.lfsr }
+    }
 }
 
 /// The states of an [`Lfsr`].

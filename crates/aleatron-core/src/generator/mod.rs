@@ -27,6 +27,8 @@ pub use table::{CountTable, PrefixCounts};
 
 use std::fmt;
 
+use lfsr::LfsrPowers;
+
 use crate::error::{Error, Quantity, Result};
 use crate::polarity::Polarity;
 use crate::stream::{BitStream, Length, WORD_BITS};
@@ -161,6 +163,13 @@ macro_rules! sequences {
             $($(#[$doc])* $kind($values),)+
         }
 
+        impl Values {
+            /// Writes the next integers: as taking them one by one, but without asking for each what kind it is.
+            pub fn fill(&mut self, out: &mut [u32]) {
+                match self { $(Self::$kind(values) => out.iter_mut().zip(values).for_each(|(out, value)| *out = value),)+ }
+            }
+        }
+
         impl Iterator for Values {
             type Item = u32;
 
@@ -216,6 +225,16 @@ sequences! {
 }
 
 impl Sequence {
+    /// The sequences that [`Self::nth`] gives, for those who ask for many.
+    #[must_use]
+    pub fn siblings(&self) -> Siblings {
+        let powers = match self {
+            Self::Lfsr(lfsr) => Some(LfsrPowers::new(*lfsr)),
+            _ => None,
+        };
+        Siblings { first: *self, powers }
+    }
+
     /// The stream of a threshold: bit k is 1 when `U_k < threshold`.
     #[must_use]
     pub fn encode(&self, threshold: u64, length: Length) -> BitStream {
@@ -224,5 +243,32 @@ impl Sequence {
             let bits = values.by_ref().take(WORD_BITS).enumerate();
             bits.fold(0, |word, (k, u)| word | u64::from(u64::from(u) < threshold) << k)
         })
+    }
+}
+
+/// The sequences that can stand beside one: what finding them takes is made once.
+///
+/// ```
+/// use aleatron_core::generator::{Lfsr, Sequence, Width};
+/// let first = Sequence::Lfsr(Lfsr::new(Width::EIGHT, 1)?);
+/// assert_eq!(first.siblings().nth(1000), first.nth(1000));
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Siblings {
+    first: Sequence,
+    powers: Option<LfsrPowers>,
+}
+
+impl Siblings {
+    /// The same as [`Sequence::nth`] of the first.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where the generator has no more sequences.
+    pub fn nth(&self, index: usize) -> Result<Sequence> {
+        match &self.powers {
+            Some(powers) => Ok(Sequence::Lfsr(powers.nth(index))),
+            None => self.first.nth(index),
+        }
     }
 }

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use super::{Lfsr, Sequence, Width};
 use crate::error::{Error, Quantity, Result};
-use crate::memory;
-use crate::stream::{Length, StreamMatrix, WORD_BITS};
+use crate::stream::Length;
 
 /// How many independent sequences the streams of a layer share. As text: `all`, `input` or `stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -86,37 +85,22 @@ impl Pairing {
         }
     }
 
-    /// The streams of inputs with the given thresholds, samples of `n_inputs` one after the other.
+    /// The number of different sequences that `n_streams` streams of inputs have, samples of `n_inputs` one after the other:
+    /// stream r has number `r % period`.
     ///
     /// # Errors
-    /// [`Error::Zero`], [`Error::Ragged`] for the inputs, [`Error::TooLarge`] where the generator has no sequence left,
-    /// [`Error::Memory`] where the streams do not fit.
-    pub fn encode_inputs(&self, thresholds: &[u64], n_inputs: usize, length: Length) -> Result<StreamMatrix> {
-        check_whole(thresholds, n_inputs, Quantity::Inputs)?;
-        let period = match self.sharing {
+    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the streams are not whole samples.
+    pub fn input_period(&self, n_streams: usize, n_inputs: usize) -> Result<usize> {
+        if n_inputs == 0 {
+            return Err(Error::Zero(Quantity::Inputs));
+        }
+        if !n_streams.is_multiple_of(n_inputs) {
+            return Err(Error::Ragged { what: Quantity::Inputs, actual: n_streams, divisor: n_inputs });
+        }
+        Ok(match self.sharing {
             Sharing::OneForAll => 1,
             Sharing::OnePerInput | Sharing::OnePerStream => n_inputs,
-        };
-        encode(&self.inputs, thresholds, period, length)
-    }
-
-    /// The streams of weights with the given thresholds, neurons of `n_inputs` one after the other.
-    ///
-    /// # Errors
-    /// As [`Self::encode_inputs`].
-    pub fn encode_weights(
-        &self,
-        thresholds: &[u64],
-        n_inputs: usize,
-        length: Length,
-    ) -> Result<StreamMatrix> {
-        check_whole(thresholds, n_inputs, Quantity::Weights)?;
-        let period = match self.sharing {
-            Sharing::OneForAll => 1,
-            Sharing::OnePerInput => n_inputs,
-            Sharing::OnePerStream => thresholds.len(),
-        };
-        encode(&self.weights, thresholds, period, length)
+        })
     }
 
     /// What is wrong with this pairing in a layer of `n_inputs` inputs and `n_neurons` neurons. A product is right on
@@ -130,44 +114,18 @@ impl Pairing {
             Sharing::OneForAll | Sharing::OnePerInput => [1, 1],
             Sharing::OnePerStream => [n_inputs, n_neurons],
         };
+        let (inputs, weights) = (self.inputs.siblings(), self.weights.siblings());
         for input in 0..pairs[0] {
-            let x = self.input(input)?;
+            let x = inputs.nth(input)?;
             for neuron in 0..pairs[1] {
-                if let Some(warning) = Warning::of(&x, &self.weight(neuron, input, n_inputs)?) {
+                let w = weights.nth(neuron.saturating_mul(n_inputs).saturating_add(input))?;
+                if let Some(warning) = Warning::of(&x, &w) {
                     return Ok(vec![warning]);
                 }
             }
         }
         Ok(Vec::new())
     }
-}
-
-/// Row r of the streams has sequence `r % period`.
-fn encode(first: &Sequence, thresholds: &[u64], period: usize, length: Length) -> Result<StreamMatrix> {
-    let mut words = StreamMatrix::zeros(thresholds.len(), length)?.into_words();
-    let mut values = memory::with_capacity(length.bits() as u128, Quantity::Sequence)?;
-    for q in 0..period.min(thresholds.len()) {
-        values.clear();
-        values.extend(first.nth(q)?.values().take(length.bits()));
-        let rows = words.chunks_exact_mut(length.words()).zip(thresholds);
-        for (row, &threshold) in rows.skip(q).step_by(period) {
-            for (word, values) in row.iter_mut().zip(values.chunks(WORD_BITS)) {
-                let bits = values.iter().enumerate();
-                *word = bits.fold(0, |word, (k, &u)| word | u64::from(u64::from(u) < threshold) << k);
-            }
-        }
-    }
-    StreamMatrix::from_words(words, thresholds.len(), length)
-}
-
-fn check_whole(thresholds: &[u64], n_inputs: usize, what: Quantity) -> Result<()> {
-    if n_inputs == 0 {
-        return Err(Error::Zero(Quantity::Inputs));
-    }
-    if !thresholds.len().is_multiple_of(n_inputs) {
-        return Err(Error::Ragged { what, actual: thresholds.len(), divisor: n_inputs });
-    }
-    Ok(())
 }
 
 /// Something that makes the products of a [`Pairing`] wrong on average.

@@ -24,10 +24,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether this process was forked from one that may have used drivers.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Says that this process was forked from one that may have used drivers. Drivers do not survive that: from now on everything but the
-/// CPU is refused here, and [`Device::Auto`] is the CPU.
+/// To be called in the child of a fork, before anything else of this library. The child has none of its parent's threads and starts its
+/// own when it needs them; drivers do not survive a fork, so that everything but the CPU is refused here, and [`Device::Auto`] is the CPU.
 pub fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);
+    aleatron_cpu::threads::forget_after_fork();
 }
 
 /// Whether nothing but the CPU can be used, because the process was forked.

@@ -11,16 +11,16 @@ use aleatron_core::lif::{LifDrive, LifParams};
 pub(crate) const LANES: usize = 32;
 
 /// Steps between transposing lanes to rows.
-const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 /// How products are shifted.
-trait Arithmetic {
+pub(crate) trait Arithmetic {
     /// `(a * b) >> fraction`, right in its low `data_width` bits.
     fn scaled(a: i32, b: i32, fraction: u32) -> i32;
 }
 
 /// 32-bit products: exact where `fraction + data_width <= 32`.
-struct Narrow;
+pub(crate) struct Narrow;
 
 impl Arithmetic for Narrow {
     #[inline(always)]
@@ -39,8 +39,9 @@ impl Arithmetic for Wide {
     }
 }
 
+/// Whether 32-bit products are enough.
 #[inline(always)]
-fn is_narrow(params: &LifParams) -> bool {
+pub(crate) fn is_narrow(params: &LifParams) -> bool {
     params.fraction() + params.data_width() <= 32
 }
 
@@ -118,11 +119,7 @@ struct Lanes<'a> {
 impl<'a> Lanes<'a> {
     #[inline(always)]
     fn new<A: Arithmetic>(params: &'a LifParams, drive: LifDrive, currents: &[i16]) -> Self {
-        let mut inputs = [0; LANES];
-        for (input, &current) in inputs.iter_mut().zip(currents) {
-            let scaled = A::scaled(current.into(), drive.gain_k.into(), params.fraction());
-            *input = scaled.wrapping_add(drive.noise.into());
-        }
+        let inputs = inputs::<A>(params, drive, currents);
         let (v, counters) = ([params.v_rest().into(); LANES], [0; LANES]);
         Self { params, leak_k: drive.leak_k.into(), inputs, v, counters }
     }
@@ -137,18 +134,7 @@ impl<'a> Lanes<'a> {
             for (spikes, v) in block_spikes.iter_mut().zip(&mut block_v).take(steps) {
                 self.step::<A>(spikes, v);
             }
-            for group in 0..LANES / 16 {
-                T::bytes(&block_spikes, group, |i, column| {
-                    copy(column, spikes, 16 * group + i, n_steps, first);
-                });
-            }
-            for group in 0..LANES / 8 {
-                for (octet, block) in block_v.as_chunks::<8>().0.iter().enumerate() {
-                    T::words(block, group, |i, column| {
-                        copy(column, voltages, 8 * group + i, n_steps, first + 8 * octet);
-                    });
-                }
-            }
+            write_block::<T>(&block_spikes, &block_v, first, n_steps, spikes, voltages);
         }
     }
 
@@ -169,6 +155,41 @@ impl<'a> Lanes<'a> {
             self.counters[lane] = if spike { period } else { running };
             spikes[lane] = spike.into();
             voltages[lane] = self.v[lane] as i16;
+        }
+    }
+}
+
+/// What each neuron's current and the noise add to its potential in a step.
+#[inline(always)]
+pub(crate) fn inputs<A: Arithmetic>(params: &LifParams, drive: LifDrive, currents: &[i16]) -> [i32; LANES] {
+    let mut inputs = [0; LANES];
+    for (input, &current) in inputs.iter_mut().zip(currents) {
+        let scaled = A::scaled(current.into(), drive.gain_k.into(), params.fraction());
+        *input = scaled.wrapping_add(drive.noise.into());
+    }
+    inputs
+}
+
+/// Writes a block of lanes by steps, which begins with step `first`, to the rows of the neurons.
+#[inline(always)]
+pub(crate) fn write_block<T: Transpose>(
+    block_spikes: &[[u8; LANES]; BLOCK],
+    block_v: &[[i16; LANES]; BLOCK],
+    first: usize,
+    n_steps: usize,
+    spikes: &mut [u8],
+    voltages: &mut [i16],
+) {
+    for group in 0..LANES / 16 {
+        T::bytes(block_spikes, group, |i, column| {
+            copy(column, spikes, 16 * group + i, n_steps, first);
+        });
+    }
+    for group in 0..LANES / 8 {
+        for (octet, block) in block_v.as_chunks::<8>().0.iter().enumerate() {
+            T::words(block, group, |i, column| {
+                copy(column, voltages, 8 * group + i, n_steps, first + 8 * octet);
+            });
         }
     }
 }

@@ -4,6 +4,8 @@ pub(crate) mod bits;
 pub(crate) mod ceiling;
 pub(crate) mod count;
 pub(crate) mod encode;
+pub(crate) mod gates;
 pub(crate) mod lif;
+pub(crate) mod sequence;
 pub(crate) mod table;
 pub(crate) mod transpose;

@@ -1,96 +1,118 @@
-//! Harley-Seal counting, written once for both register widths.
+//! Harley-Seal counting, written once for all widths of registers.
 //!
 //! A carry-save adder turns three words into a word of sums and a word of carries. A tree of fifteen of them turns
 //! sixteen registers into one of sixteens and four of remainders, so the costly popcount of a register, a lookup of
 //! its nibbles, is made once per sixteen (Muła, Kurz and Lemire, "Faster Population Counts Using AVX2 Instructions").
 
-/// Defines `ones` and `and_ones` for a width. Needs in scope: `load(&[u64; LANES])`, `zero()`, `carry_save(a, b, c) ->
-/// (sum, carry)`, `popcount(v)` (per 64-bit lane), `add(a, b)`, `double(v)`, `and(a, b)`, `sum_lanes(v) -> u64`.
-macro_rules! harley_seal {
-    ($features:literal, $vector:ty, $lanes:literal) => {
-        /// The ones of `words`.
-        #[target_feature(enable = $features)]
-        pub(crate) fn ones(words: &[u64]) -> u64 {
-            let (blocks, rest) = words.as_chunks::<$lanes>();
-            let (groups, last) = blocks.as_chunks::<16>();
-            let mut state = State::new();
-            for group in groups {
-                let mut next = group.iter();
-                state.add_sixteen(|| next.next().map_or(zero(), |block| load(block)));
-            }
-            let mut total = state.total();
-            for block in last {
-                total = add(total, popcount(load(block)));
-            }
-            sum_lanes(total) + portable::ones(rest)
-        }
+use crate::arch::portable::count as portable;
+use crate::arch::vector::simd::Simd;
 
-        /// The ones `a` and `b`, of one length, share.
-        #[target_feature(enable = $features)]
-        pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
-            let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<$lanes>(), b.as_chunks::<$lanes>());
-            let ((a, a_last), (b, b_last)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
-            let mut state = State::new();
-            for (a, b) in a.iter().zip(b) {
-                let mut next = a.iter().zip(b);
-                state.add_sixteen(|| next.next().map_or(zero(), |(a, b)| and(load(a), load(b))));
-            }
-            let mut total = state.total();
-            for (a, b) in a_last.iter().zip(b_last) {
-                total = add(total, popcount(and(load(a), load(b))));
-            }
-            sum_lanes(total) + portable::and_ones(a_rest, b_rest)
-        }
+/// What the adders need of an instruction set.
+pub(super) trait CountOnes: Simd {
+    /// The sums of three bits at each place, and their carries; `c` may be the one that is ready last.
+    fn carry_save(self, a: Self::V, b: Self::V, c: Self::V) -> (Self::V, Self::V);
 
-        /// Ones not yet carried into sixteens, by weight, and the sixteens counted.
-        struct State {
-            ones: $vector,
-            twos: $vector,
-            fours: $vector,
-            eights: $vector,
-            sixteens: $vector,
-        }
+    /// The ones of each 64-bit lane.
+    fn popcount(self, v: Self::V) -> Self::V;
 
-        impl State {
-            #[inline]
-            #[target_feature(enable = $features)]
-            fn new() -> Self {
-                Self { ones: zero(), twos: zero(), fours: zero(), eights: zero(), sixteens: zero() }
-            }
+    /// The sums of 64-bit lanes.
+    fn add_words(self, a: Self::V, b: Self::V) -> Self::V;
 
-            /// Adds sixteen registers.
-            #[inline]
-            #[target_feature(enable = $features)]
-            fn add_sixteen(&mut self, mut next: impl FnMut() -> $vector) {
-                let mut eights = [zero(); 2];
-                for eight in &mut eights {
-                    let mut fours = [zero(); 2];
-                    for four in &mut fours {
-                        let mut twos = [zero(); 2];
-                        for two in &mut twos {
-                            (self.ones, *two) = carry_save(self.ones, next(), next());
-                        }
-                        (self.twos, *four) = carry_save(self.twos, twos[0], twos[1]);
-                    }
-                    (self.fours, *eight) = carry_save(self.fours, fours[0], fours[1]);
-                }
-                let sixteen;
-                (self.eights, sixteen) = carry_save(self.eights, eights[0], eights[1]);
-                self.sixteens = add(self.sixteens, popcount(sixteen));
-            }
-
-            /// The count per lane.
-            #[inline]
-            #[target_feature(enable = $features)]
-            fn total(&self) -> $vector {
-                let parts = [self.eights, self.fours, self.twos, self.ones];
-                let mut total = self.sixteens;
-                for part in parts {
-                    total = add(double(total), popcount(part));
-                }
-                total
-            }
-        }
-    };
+    /// The sum of all 64-bit lanes.
+    fn sum_words(self, v: Self::V) -> u64;
 }
-pub(super) use harley_seal;
+
+/// Registers that are added to a [`Tree`] at a time.
+const GROUP: usize = 16;
+
+/// The ones of `words`.
+#[inline(always)]
+pub(super) fn ones<S: CountOnes>(simd: S, words: &[u64]) -> u64 {
+    let groups = words.chunks_exact(GROUP * S::WORDS);
+    let blocks = groups.remainder().chunks_exact(S::WORDS);
+    let rest = portable::ones(blocks.remainder());
+    let mut tree = Tree::new(simd);
+    for group in groups {
+        let mut registers = [simd.zero(); GROUP];
+        for (register, words) in registers.iter_mut().zip(group.chunks_exact(S::WORDS)) {
+            *register = simd.load_words(words);
+        }
+        tree.add(simd, registers);
+    }
+    let mut total = tree.total(simd);
+    for words in blocks {
+        total = simd.add_words(total, simd.popcount(simd.load_words(words)));
+    }
+    simd.sum_words(total) + rest
+}
+
+/// The ones `a` and `b`, of one length, share.
+#[inline(always)]
+pub(super) fn and_ones<S: CountOnes>(simd: S, a: &[u64], b: &[u64]) -> u64 {
+    let (a_groups, b_groups) = (a.chunks_exact(GROUP * S::WORDS), b.chunks_exact(GROUP * S::WORDS));
+    let (a, b) = (a_groups.remainder(), b_groups.remainder());
+    let (a_blocks, b_blocks) = (a.chunks_exact(S::WORDS), b.chunks_exact(S::WORDS));
+    let rest = portable::and_ones(a_blocks.remainder(), b_blocks.remainder());
+    let mut tree = Tree::new(simd);
+    for (a, b) in a_groups.zip(b_groups) {
+        let mut registers = [simd.zero(); GROUP];
+        let words = a.chunks_exact(S::WORDS).zip(b.chunks_exact(S::WORDS));
+        for (register, (a, b)) in registers.iter_mut().zip(words) {
+            *register = simd.and(simd.load_words(a), simd.load_words(b));
+        }
+        tree.add(simd, registers);
+    }
+    let mut total = tree.total(simd);
+    for (a, b) in a_blocks.zip(b_blocks) {
+        let shared = simd.and(simd.load_words(a), simd.load_words(b));
+        total = simd.add_words(total, simd.popcount(shared));
+    }
+    simd.sum_words(total) + rest
+}
+
+/// Ones not yet carried into sixteens, by weight, and the sixteens counted.
+struct Tree<V> {
+    ones: V,
+    twos: V,
+    fours: V,
+    eights: V,
+    sixteens: V,
+}
+
+impl<V: Copy> Tree<V> {
+    #[inline(always)]
+    fn new<S: CountOnes<V = V>>(simd: S) -> Self {
+        let zero = simd.zero();
+        Self { ones: zero, twos: zero, fours: zero, eights: zero, sixteens: zero }
+    }
+
+    /// Adds sixteen registers. The sums kept come last in each adder: what waits for them is then one operation, not two.
+    #[inline(always)]
+    fn add<S: CountOnes<V = V>>(&mut self, simd: S, registers: [V; GROUP]) {
+        let mut eights = [simd.zero(); 2];
+        for (eight, registers) in eights.iter_mut().zip(registers.as_chunks::<8>().0) {
+            let mut fours = [simd.zero(); 2];
+            for (four, registers) in fours.iter_mut().zip(registers.as_chunks::<4>().0) {
+                let mut twos = [simd.zero(); 2];
+                for (two, [a, b]) in twos.iter_mut().zip(registers.as_chunks::<2>().0) {
+                    (self.ones, *two) = simd.carry_save(*a, *b, self.ones);
+                }
+                (self.twos, *four) = simd.carry_save(twos[0], twos[1], self.twos);
+            }
+            (self.fours, *eight) = simd.carry_save(fours[0], fours[1], self.fours);
+        }
+        let sixteen;
+        (self.eights, sixteen) = simd.carry_save(eights[0], eights[1], self.eights);
+        self.sixteens = simd.add_words(self.sixteens, simd.popcount(sixteen));
+    }
+
+    /// The count of each 64-bit lane.
+    #[inline(always)]
+    fn total<S: CountOnes<V = V>>(&self, simd: S) -> V {
+        let mut total = self.sixteens;
+        for part in [self.eights, self.fours, self.twos, self.ones] {
+            total = simd.add_words(simd.add_words(total, total), simd.popcount(part));
+        }
+        total
+    }
+}

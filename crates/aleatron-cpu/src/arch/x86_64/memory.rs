@@ -1,4 +1,4 @@
-//! Loads, stores and gathers: where intrinsics meet pointers. Each takes a reference to exactly what it touches, so each
+//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it touches, so each
 //! is safe to call wherever its instructions exist.
 
 use std::arch::x86_64::{
@@ -6,34 +6,37 @@ use std::arch::x86_64::{
     _mm512_loadu_si512, _mm512_maskz_loadu_epi64, _mm512_storeu_si512,
 };
 
-/// Plain-data arrays that fill a 512-bit register.
-pub(super) trait Block512: Copy {}
-impl Block512 for [u64; 8] {}
-impl Block512 for [u32; 16] {}
-impl Block512 for [u16; 32] {}
-impl Block512 for [u8; 64] {}
+/// An array of integers that fills a register of `BYTES` bytes.
+///
+/// # Safety
+/// The type is exactly `BYTES` bytes long, all of them initialised, and any bytes make a value of it.
+pub(super) unsafe trait Block<const BYTES: usize>: Copy {}
 
-/// Plain-data arrays that fill a 256-bit register.
-pub(super) trait Block256: Copy {}
-impl Block256 for [u64; 4] {}
-impl Block256 for [u32; 8] {}
-impl Block256 for [u8; 32] {}
+/// Implements [`Block`] for arrays of integers, which have no padding and no invalid values; their size is checked here.
+macro_rules! blocks {
+    ($($bytes:literal: $($block:ty),+;)+) => {$($(
+        const _: () = assert!(size_of::<$block>() == $bytes);
+        // SAFETY: an array of integers, of the size asserted above.
+        unsafe impl Block<$bytes> for $block {}
+    )+)+};
+}
 
-/// Plain-data arrays that fill a 128-bit register.
-pub(super) trait Block128: Copy {}
-impl Block128 for [i16; 8] {}
-impl Block128 for [u8; 16] {}
+blocks! {
+    64: [u64; 8], [u32; 16], [u16; 32], [u8; 64];
+    32: [u64; 4], [u32; 8], [u8; 32];
+    16: [i16; 8], [u8; 16];
+}
 
 /// Reads a block.
 #[inline(always)]
-pub(super) fn load128(block: &impl Block128) -> __m128i {
+pub(super) fn load128(block: &impl Block<16>) -> __m128i {
     // SAFETY: a block is 16 readable bytes; the load needs no alignment.
     unsafe { _mm_loadu_si128(std::ptr::from_ref(block).cast()) }
 }
 
 /// Writes a block.
 #[inline(always)]
-pub(super) fn store128(block: &mut impl Block128, value: __m128i) {
+pub(super) fn store128(block: &mut impl Block<16>, value: __m128i) {
     // SAFETY: a block is 16 writable bytes of plain data; the store needs no alignment.
     unsafe { _mm_storeu_si128(std::ptr::from_mut(block).cast(), value) }
 }
@@ -41,7 +44,7 @@ pub(super) fn store128(block: &mut impl Block128, value: __m128i) {
 /// Reads a block.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn load512(block: &impl Block512) -> __m512i {
+pub(super) fn load512(block: &impl Block<64>) -> __m512i {
     // SAFETY: a block is 64 readable bytes; the load needs no alignment.
     unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
 }
@@ -49,7 +52,7 @@ pub(super) fn load512(block: &impl Block512) -> __m512i {
 /// Writes a block.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn store512(block: &mut impl Block512, value: __m512i) {
+pub(super) fn store512(block: &mut impl Block<64>, value: __m512i) {
     // SAFETY: a block is 64 writable bytes of plain data; the store needs no alignment.
     unsafe { _mm512_storeu_si512(std::ptr::from_mut(block).cast(), value) }
 }
@@ -66,7 +69,7 @@ pub(super) fn load512_partial(words: &[u64]) -> __m512i {
 /// Reads a block.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn load256(block: &impl Block256) -> __m256i {
+pub(super) fn load256(block: &impl Block<32>) -> __m256i {
     // SAFETY: a block is 32 readable bytes; the load needs no alignment.
     unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast()) }
 }
@@ -74,7 +77,7 @@ pub(super) fn load256(block: &impl Block256) -> __m256i {
 /// Writes a block.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn store256(block: &mut impl Block256, value: __m256i) {
+pub(super) fn store256(block: &mut impl Block<32>, value: __m256i) {
     // SAFETY: a block is 32 writable bytes of plain data; the store needs no alignment.
     unsafe { _mm256_storeu_si256(std::ptr::from_mut(block).cast(), value) }
 }

@@ -1,5 +1,5 @@
-//! Bernoulli encoding, eight 32-bit stream words at a time. See [`encode`](crate::arch::x86_64::encode).
+//! Bernoulli encoding, eight 32-bit stream words at a time. See [`encode`](crate::arch::vector::encode).
 
 use super::simd::Avx2;
 
-crate::arch::x86_64::encode::encoder!(Avx2, "avx2,popcnt");
+crate::arch::vector::encode::encoder!(Avx2, "avx2,popcnt");

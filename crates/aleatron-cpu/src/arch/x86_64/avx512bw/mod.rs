@@ -3,4 +3,5 @@
 pub(crate) mod bits;
 pub(crate) mod ceiling;
 pub(crate) mod count;
+mod simd;
 pub(crate) mod table;

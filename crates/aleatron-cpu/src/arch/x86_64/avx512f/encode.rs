@@ -1,5 +1,5 @@
-//! Bernoulli encoding, sixteen 32-bit stream words at a time. See [`encode`](crate::arch::x86_64::encode).
+//! Bernoulli encoding, sixteen 32-bit stream words at a time. See [`encode`](crate::arch::vector::encode).
 
 use super::simd::Avx512f;
 
-crate::arch::x86_64::encode::encoder!(Avx512f, "avx512f,popcnt");
+crate::arch::vector::encode::encoder!(Avx512f, "avx512f,popcnt");

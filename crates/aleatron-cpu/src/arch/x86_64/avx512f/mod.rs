@@ -2,5 +2,7 @@
 
 pub(crate) mod ceiling;
 pub(crate) mod encode;
+pub(crate) mod gates;
 pub(crate) mod lif;
+pub(crate) mod sequence;
 mod simd;

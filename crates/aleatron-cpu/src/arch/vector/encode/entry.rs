@@ -3,9 +3,9 @@
 /// The encoder of the instruction set that `$simd` proves, with the features it needs.
 macro_rules! encoder {
     ($simd:ident, $features:literal) => {
-        use crate::arch::x86_64::encode::{self, Encoder, Grid, Job, Undecided};
-        use crate::arch::x86_64::philox::{self, Philox};
-        use crate::arch::x86_64::simd::Simd;
+        use crate::arch::vector::encode::{self, Encoder, Grid, Job, Undecided};
+        use crate::arch::vector::philox::{self, Philox};
+        use crate::arch::vector::simd::Lanes;
         use crate::draws::Draws;
         use aleatron_core::{Length, StreamAddress, Threshold};
 
@@ -53,4 +53,4 @@ macro_rules! encoder {
     };
 }
 
-pub(in super::super) use encoder;
+pub(in crate::arch) use encoder;

@@ -5,7 +5,7 @@ use aleatron_core::Length;
 
 /// How registers cover streams by words: one holds `words` words of each of `streams` streams.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Grid {
+pub(in crate::arch) struct Grid {
     pub(super) streams: usize,
     pub(super) words: usize,
     n_streams: usize,
@@ -16,7 +16,7 @@ pub(in super::super) struct Grid {
 
 impl Grid {
     /// The grid that leaves the fewest of `lanes` 32-bit lanes idle; of several, the one with the longest runs of words.
-    pub(in super::super) fn new(lanes: usize, n_streams: usize, length: Length) -> Self {
+    pub(in crate::arch) fn new(lanes: usize, n_streams: usize, length: Length) -> Self {
         let n_words = length.words();
         let mut best = Self { streams: lanes / 2, words: 1, n_streams, n_words, columns: n_words };
         for words in [2, 4, 8].into_iter().filter(|words| *words <= lanes / 2) {
@@ -35,7 +35,7 @@ impl Grid {
     }
 
     /// The words that the first draws of all registers take.
-    pub(in super::super) fn first_draws(&self, lanes: usize) -> usize {
+    pub(in crate::arch) fn first_draws(&self, lanes: usize) -> usize {
         self.registers().saturating_mul(FIRST_DIGITS * lanes / 2)
     }
 

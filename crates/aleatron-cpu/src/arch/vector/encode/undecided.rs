@@ -2,15 +2,15 @@
 
 use super::{Job, MAX_LANES, compare};
 use crate::arch::portable::encode::below;
-use crate::arch::x86_64::philox::Philox;
-use crate::arch::x86_64::simd::Simd;
+use crate::arch::vector::philox::Philox;
+use crate::arch::vector::simd::Lanes;
 use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
 
 /// Slots collected before they are settled: enough that several registers of them are in flight at once.
 pub(super) const ROOM: usize = 256;
 
 /// Slots with bits still equal to their threshold, waiting to fill registers: unit, stream word, threshold, and those bits.
-pub(in super::super) struct Undecided {
+pub(in crate::arch) struct Undecided {
     pub(super) len: usize,
     columns: [[u32; ROOM]; 4],
 }
@@ -22,7 +22,7 @@ impl Undecided {
 
     /// Appends the first `n` lanes; what the others hold is overwritten by the next, or is past the end.
     #[inline(always)]
-    pub(super) fn append<S: Simd>(&mut self, simd: S, slots: [S::V; 4], n: u32) {
+    pub(super) fn append<S: Lanes>(&mut self, simd: S, slots: [S::V; 4], n: u32) {
         let at = self.len.min(ROOM - S::LANES);
         for (column, v) in self.columns.iter_mut().zip(slots) {
             simd.store(v, &mut column[at..]);
@@ -32,7 +32,7 @@ impl Undecided {
 
     /// Decides all slots on the list, from `draw` on.
     #[inline(always)]
-    pub(in super::super) fn settle<S: Simd>(
+    pub(in crate::arch) fn settle<S: Lanes>(
         &mut self,
         simd: S,
         philox: &Philox<S>,
@@ -52,21 +52,22 @@ impl Undecided {
 
     /// Compares with the planes of `draw`, two registers at a time, and leaves what is undecided on the list.
     #[inline(always)]
-    fn draw_further<S: Simd>(&mut self, simd: S, philox: &Philox<S>, draw: u32, job: &mut Job<'_>) {
+    fn draw_further<S: Lanes>(&mut self, simd: S, philox: &Philox<S>, draw: u32, job: &mut Job<'_>) {
         // Lanes past the end of the list hold what was there before: nothing is open in them.
         let end = self.len.next_multiple_of(2 * S::LANES);
         self.columns[3][self.len..end].fill(0);
         self.len = 0;
         for start in (0..end).step_by(2 * S::LANES) {
-            let mut loaded = [[simd.splat(0); 4]; 2];
-            let mut word_parts = [[[simd.splat(0); 4]; 2]; 2];
-            let mut unit_parts = [[philox.unit_part(simd.splat(0)); 2]; 2];
+            let none = simd.splat_counters(0);
+            let mut loaded = [[simd.zero(); 4]; 2];
+            let mut word_parts = [[none; 4]; 2];
+            let mut unit_parts = [philox.unit_part(none); 2];
             for (i, loaded) in loaded.iter_mut().enumerate() {
                 for (v, column) in loaded.iter_mut().zip(&self.columns) {
                     *v = simd.load(&column[start + i * S::LANES..]);
                 }
                 let [units, words, ..] = *loaded;
-                unit_parts[i] = [philox.unit_part(units), philox.unit_part(simd.high(units))];
+                unit_parts[i] = philox.unit_part(simd.lanes_to_counters(units));
                 word_parts[i] = philox.word_part(words, draw);
             }
             let planes = philox.draw(&word_parts, &unit_parts);

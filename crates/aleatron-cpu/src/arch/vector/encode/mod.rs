@@ -2,33 +2,33 @@
 //!
 //! A register holds 32-bit stream words ("slots"), two to a word of output: the [`Grid`] says of how many streams, so that
 //! short streams fill it as well as long ones. Eight planes (two draws) decide all but one slot in eight; those are put on
-//! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are kept cost little,
+//! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are cached cost little,
 //! so there are three of them, which leave one slot in a hundred and thirty.
 
 mod entry;
 mod grid;
 mod undecided;
 
-pub(super) use entry::encoder;
-pub(super) use grid::Grid;
-pub(super) use undecided::Undecided;
+pub(in crate::arch) use entry::encoder;
+pub(in crate::arch) use grid::Grid;
+pub(in crate::arch) use undecided::Undecided;
 
 use super::philox::{Philox, Planes, UnitPart, WordPart};
-use super::simd::Simd;
+use super::simd::Lanes;
 use crate::draws::Draws;
 use aleatron_core::address::PLANES_PER_DRAW;
 use aleatron_core::{Length, StreamAddress, Threshold};
 use std::ops::Range;
 use undecided::ROOM;
 
-/// Draws that every slot gets before the undecided ones are set aside, where they are made.
-const MADE_DRAWS: usize = 2;
+/// Draws that every slot gets before the undecided ones are set aside, where they are generated.
+const GENERATED_DRAWS: usize = 2;
 
-/// And where they are kept.
-const KEPT_DRAWS: usize = 3;
+/// And where they are cached.
+const CACHED_DRAWS: usize = 3;
 
 /// Digits of a threshold that these draws compare with at most.
-const FIRST_DIGITS: usize = KEPT_DRAWS * PLANES_PER_DRAW as usize;
+const FIRST_DIGITS: usize = CACHED_DRAWS * PLANES_PER_DRAW as usize;
 
 /// Columns of the grid whose word parts are kept at a time: few enough for the first-level cache.
 const COLUMNS: usize = 4;
@@ -37,17 +37,17 @@ const COLUMNS: usize = 4;
 const MAX_LANES: usize = 16;
 
 /// An instruction set, and the part of encoding that is not to be inlined.
-pub(super) trait Encoder: Simd {
+pub(in crate::arch) trait Encoder: Lanes {
     /// [`Undecided::settle`], compiled for the instruction set.
     fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>, draw: usize);
 }
 
 /// Streams to encode, at consecutive units from `address` on, and where their words go.
-pub(super) struct Job<'a> {
-    pub(super) thresholds: &'a [Threshold],
-    pub(super) length: Length,
-    pub(super) address: StreamAddress,
-    pub(super) out: &'a mut [u64],
+pub(in crate::arch) struct Job<'a> {
+    pub(in crate::arch) thresholds: &'a [Threshold],
+    pub(in crate::arch) length: Length,
+    pub(in crate::arch) address: StreamAddress,
+    pub(in crate::arch) out: &'a mut [u64],
 }
 
 impl Job<'_> {
@@ -79,16 +79,16 @@ impl Job<'_> {
 
 /// Encodes a job.
 #[inline(always)]
-pub(super) fn encode<S: Encoder>(simd: S, job: Job<'_>, draws: Draws<'_>) {
+pub(in crate::arch) fn encode<S: Encoder>(simd: S, job: Job<'_>, draws: Draws<'_>) {
     match draws {
-        Draws::Made => Encoding::new(simd, job).run::<MADE_DRAWS, _>(Make),
-        Draws::ToKeep(words) => Encoding::new(simd, job).run::<KEPT_DRAWS, _>(Keep(words)),
-        Draws::Kept(words) => Encoding::new(simd, job).run::<KEPT_DRAWS, _>(Use(words)),
+        Draws::Generate => Encoding::new(simd, job).run::<GENERATED_DRAWS, _>(Generate),
+        Draws::Store(words) => Encoding::new(simd, job).run::<CACHED_DRAWS, _>(Store(words)),
+        Draws::Cached(words) => Encoding::new(simd, job).run::<CACHED_DRAWS, _>(Cached(words)),
     }
 }
 
 /// Where the first draws of a register come from.
-trait Source<S: Simd, const N: usize> {
+trait Source<S: Lanes, const N: usize> {
     /// Whether draws are wanted even where no bit depends on them.
     const ALL: bool = false;
 
@@ -96,54 +96,54 @@ trait Source<S: Simd, const N: usize> {
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V, N>,
+        register: &Register<'_, S::Counters, N>,
     ) -> [Planes<S::V>; M];
 }
 
 /// A register of the grid: its number, and what draws need to know of its words and units.
-struct Register<'a, V, const N: usize> {
+struct Register<'a, C, const N: usize> {
     number: usize,
-    words: &'a [WordPart<V>; N],
-    units: UnitPart<V>,
+    words: &'a [WordPart<C>; N],
+    units: UnitPart<C>,
 }
 
-impl<V, const N: usize> Register<'_, V, N> {
-    /// Where its draws lie among kept ones, for registers of `lanes` 32-bit lanes.
+impl<C, const N: usize> Register<'_, C, N> {
+    /// Where its draws lie among cached ones, for registers of `lanes` 32-bit lanes.
     #[inline(always)]
-    fn kept(&self, lanes: usize) -> Range<usize> {
+    fn cached(&self, lanes: usize) -> Range<usize> {
         let words = FIRST_DIGITS * lanes / 2;
         self.number * words..(self.number + 1) * words
     }
 }
 
-struct Make;
-struct Keep<'a>(&'a mut [u64]);
-struct Use<'a>(&'a [u64]);
+struct Generate;
+struct Store<'a>(&'a mut [u64]);
+struct Cached<'a>(&'a [u64]);
 
-impl<S: Simd> Source<S, MADE_DRAWS> for Make {
+impl<S: Lanes> Source<S, GENERATED_DRAWS> for Generate {
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V, MADE_DRAWS>,
+        register: &Register<'_, S::Counters, GENERATED_DRAWS>,
     ) -> [Planes<S::V>; M] {
         let mut words = [register.words[0]; M];
         words.copy_from_slice(&register.words[..M]);
-        philox.draw(&words, &[[register.units; 2]; M])
+        philox.draw(&words, &[register.units; M])
     }
 }
 
-impl<S: Simd> Source<S, KEPT_DRAWS> for Keep<'_> {
+impl<S: Lanes> Source<S, CACHED_DRAWS> for Store<'_> {
     const ALL: bool = true;
 
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V, KEPT_DRAWS>,
+        register: &Register<'_, S::Counters, CACHED_DRAWS>,
     ) -> [Planes<S::V>; M] {
-        let draws = philox.draw(register.words, &[[register.units; 2]; KEPT_DRAWS]);
-        let places = self.0[register.kept(S::LANES)].chunks_mut(S::LANES / 2);
+        let draws = philox.draw(register.words, &[register.units; CACHED_DRAWS]);
+        let places = self.0[register.cached(S::LANES)].chunks_mut(S::LANES / 2);
         for (&plane, words) in draws.as_flattened().iter().zip(places) {
             philox.simd().store_words(plane, words);
         }
@@ -153,15 +153,15 @@ impl<S: Simd> Source<S, KEPT_DRAWS> for Keep<'_> {
     }
 }
 
-impl<S: Simd> Source<S, KEPT_DRAWS> for Use<'_> {
+impl<S: Lanes> Source<S, CACHED_DRAWS> for Cached<'_> {
     #[inline(always)]
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
-        register: &Register<'_, S::V, KEPT_DRAWS>,
+        register: &Register<'_, S::Counters, CACHED_DRAWS>,
     ) -> [Planes<S::V>; M] {
-        let mut draws = [[philox.simd().splat(0); 4]; M];
-        let places = self.0[register.kept(S::LANES)].chunks(S::LANES / 2);
+        let mut draws = [[philox.simd().zero(); 4]; M];
+        let places = self.0[register.cached(S::LANES)].chunks(S::LANES / 2);
         for (plane, words) in draws.as_flattened_mut().iter_mut().zip(places) {
             *plane = philox.simd().load_words(words);
         }
@@ -179,11 +179,11 @@ struct Encoding<'a, S: Encoder> {
 }
 
 /// Neighbouring columns of the grid: the stream words in their lanes, and what draws need to know of them.
-struct Columns<V, const N: usize> {
+struct Columns<V, C, const N: usize> {
     first: usize,
     len: usize,
     words: [V; COLUMNS],
-    parts: [[WordPart<V>; N]; COLUMNS],
+    parts: [[WordPart<C>; N]; COLUMNS],
 }
 
 impl<'a, S: Encoder> Encoding<'a, S> {
@@ -221,7 +221,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
     }
 
     #[inline(always)]
-    fn columns<const N: usize>(&self, first: usize) -> Columns<S::V, N> {
+    fn columns<const N: usize>(&self, first: usize) -> Columns<S::V, S::Counters, N> {
         let (simd, grid) = (self.simd, &self.grid);
         let mut lane_words = [0; MAX_LANES];
         for (lane, word) in lane_words.iter_mut().enumerate() {
@@ -230,7 +230,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         let lane_words = simd.load(&lane_words);
         let len = COLUMNS.min(grid.columns - first);
         let mut words = [lane_words; COLUMNS];
-        let mut parts = [[[[lane_words; 4]; 2]; N]; COLUMNS];
+        let mut parts = [[[simd.splat_counters(0); 4]; N]; COLUMNS];
         for i in 0..len {
             words[i] = simd.add(simd.splat((2 * (first + i) * grid.words) as u32), lane_words);
             for (part, draw) in parts[i].iter_mut().zip(0..) {
@@ -246,12 +246,13 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         &mut self,
         row: usize,
         units: S::V,
-        columns: &Columns<S::V, N>,
+        columns: &Columns<S::V, S::Counters, N>,
         compared: &Compared<S>,
         source: &mut impl Source<S, N>,
     ) {
         let (simd, grid) = (self.simd, self.grid);
-        let unit_part = self.philox.unit_part(units);
+        // Both halves of a word of output belong to one stream, so lanes have the same unit in pairs.
+        let unit_part = self.philox.unit_part(simd.pairs_to_counters(units));
         let is_whole = grid.is_whole(row);
         for i in 0..columns.len {
             let column = columns.first + i;
@@ -270,7 +271,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
                 grid.filled(row, column)
             };
             let open = simd.nonzero(equal) & filled;
-            if (N == KEPT_DRAWS && open == 0) || compared.digits <= PLANES_PER_DRAW * M as u32 {
+            if (N == CACHED_DRAWS && open == 0) || compared.digits <= PLANES_PER_DRAW * M as u32 {
                 continue;
             }
             // What is the same in all lanes needs no picking.
@@ -288,14 +289,14 @@ impl<'a, S: Encoder> Encoding<'a, S> {
 }
 
 /// The thresholds of the streams in a register.
-struct Compared<S: Simd> {
+struct Compared<S: Lanes> {
     thresholds: S::V,
     /// Up to the last digit that is not 0 in all of them.
     digits: u32,
     first_digits: [S::V; FIRST_DIGITS],
 }
 
-impl<S: Simd> Compared<S> {
+impl<S: Lanes> Compared<S> {
     #[inline(always)]
     fn new<const N: usize>(simd: S, thresholds: &[Threshold], grid: &Grid) -> Self {
         let n_digits = N * PLANES_PER_DRAW as usize;
@@ -339,8 +340,8 @@ static DIGITS: [[u32; 8]; 256] = {
 
 /// The numbers below others, and those equal to them, as far as `planes` go, the most significant first.
 #[inline(always)]
-fn compare<S: Simd, const N: usize>(simd: S, planes: &[Planes<S::V>], digits: [S::V; N]) -> (S::V, S::V) {
-    let (mut below, mut equal) = (simd.splat(0), simd.splat(u32::MAX));
+fn compare<S: Lanes, const N: usize>(simd: S, planes: &[Planes<S::V>], digits: [S::V; N]) -> (S::V, S::V) {
+    let (mut below, mut equal) = (simd.zero(), simd.splat(u32::MAX));
     // From the last plane up: a number is below if this plane says so, or it is equal here and below further down.
     for (&plane, &digit) in planes.as_flattened().iter().zip(&digits).rev() {
         below = simd.less(plane, below, digit);

@@ -1,0 +1,4 @@
+//! Kernels for AArch64.
+
+mod memory;
+pub(crate) mod neon;
