@@ -9,9 +9,9 @@ products, so a layer is an AND and a count:
 (32,)
 
 - `DenseLayer` and `SparseLayer`: layers over given or random weights;
-- `encode`, `decode`, `pack`, `unpack`, `popcount` and the gates: streams as packed uint64 arrays;
+- `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
-- `Network`, `Layer`, `evaluate`: networks, and how accurate they are as streams;
+- `Network`, `Layer`, `StreamNetwork`, `evaluate`: networks, and how accurate they are as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
   changes what it computes;
 - `aleatron.compat`: the names of `sc_neurocore_engine`;
@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 try:
     from aleatron._core import (
         DenseLayer,
-        Evaluation,
         FixedPointLif,
         Network,
         SparseLayer,
+        StreamLayer,
+        StreamNetwork,
         __version__,
         _after_fork,
         encode,
@@ -48,7 +49,8 @@ except ImportError as _error:
 else:
     _why_no_core = None
     from aleatron._devices import Gpu, gpus
-    from aleatron._network import Layer, evaluate, load_digits
+    from aleatron._evaluation import Evaluation, evaluate, load_digits
+    from aleatron._network import Layer
     from aleatron._streams import (
         and_,
         decode,
@@ -57,8 +59,10 @@ else:
         not_,
         or_,
         popcount,
+        scc,
         xnor,
         xor,
+        zce,
     )
 
     if hasattr(_os, "register_at_fork"):
@@ -89,6 +93,8 @@ __all__ = [
     "Layer",
     "Network",
     "SparseLayer",
+    "StreamLayer",
+    "StreamNetwork",
     "__version__",
     "and_",
     "decode",
@@ -107,10 +113,12 @@ __all__ = [
     "or_",
     "pack",
     "popcount",
+    "scc",
     "set_draw_memory",
     "set_num_threads",
     "simd_tier",
     "unpack",
     "xnor",
     "xor",
+    "zce",
 ]

@@ -20,9 +20,18 @@ def read(obj: object, name: str) -> Array:
         raise TypeError(f"{name} is a masked array with masked elements; fill them first")
     if isinstance(obj, (bytes, bytearray)):
         obj = memoryview(obj)
+    if hasattr(obj, "requires_grad") and hasattr(obj, "detach"):
+        obj = _from_torch(obj)
     if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__"):
         return np.from_dlpack(obj)
     return np.asarray(obj)
+
+
+def _from_torch(tensor: Any) -> Any:
+    """A tensor of torch without its gradient, in the CPU's memory, of a type that NumPy has."""
+    tensor = tensor.detach().cpu()
+    # NumPy has no bfloat16, and f32 holds each of its values.
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
 def as_float64(obj: object, name: str) -> npt.NDArray[np.float64]:
@@ -52,6 +61,25 @@ def as_words(obj: object, name: str) -> npt.NDArray[np.uint64]:
     if array.dtype.kind == "i":
         _check_range(array, name, 0, 2**64 - 1)
     return np.asarray(np.require(array, np.uint64, ["C", "A"]))
+
+
+def as_classes(obj: object, name: str) -> npt.NDArray[np.int64]:
+    """Reads classes: whole numbers of any type."""
+    array = read(obj, name)
+    if array.size == 0 and not isinstance(obj, np.ndarray):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold classes (whole numbers), not {_described(obj, array)}")
+    if array.dtype.kind == "f":
+        # Written this way round, NaN is wrong, too.
+        wrong = ~((array == np.floor(array)) & (np.abs(array) < 2**53))
+        if wrong.any():
+            index = first_index(wrong)
+            place = f" at index {index}" if array.ndim else ""
+            raise ValueError(f"{name}{place} is {array[index]}, not a whole number")
+    elif array.dtype.kind == "u":
+        _check_range(array, name, 0, 2**63 - 1)
+    return np.asarray(np.require(array.astype(np.int64, copy=False), requirements=["C", "A"]))
 
 
 def as_bits(obj: object, name: str) -> npt.NDArray[np.uint8]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, SupportsIndex, final
+from typing import Any, ClassVar, Literal, SupportsIndex, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,19 +10,43 @@ from typing_extensions import Self, TypeAlias
 
 from aleatron._network import Activation, Layer
 
-_Polarity: TypeAlias = Literal["unipolar", "bipolar"]
-_Sharing: TypeAlias = Literal["all", "input", "stream"]
-_Device: TypeAlias = Literal["auto", "cpu", "gpu"]
+Polarity: TypeAlias = Literal["unipolar", "bipolar"]
+Sharing: TypeAlias = Literal["all", "input", "stream"]
+Width: TypeAlias = SupportsIndex | Literal["auto"] | str
+DeviceNames: TypeAlias = str | Sequence[str]
 _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
+
+class LayerSettings(TypedDict, total=False):
+    length: SupportsIndex
+    generator: str
+    width: Width
+    sharing: Sharing
+
+class LayerOutput(TypedDict):
+    name: str
+    counts: npt.NDArray[np.uint64]
+    outputs: npt.NDArray[np.float64]
+
+class LayerIntegers(TypedDict):
+    name: str
+    comparator_width: int
+    accumulator_width: int
+    bias: npt.NDArray[np.int64]
+    multiplier: int | None
+    multiplier_width: int | None
+    shift: int | None
 
 __all__ = [
     "DenseLayer",
-    "Evaluation",
     "FixedPointLif",
     "Network",
     "SparseLayer",
+    "StreamLayer",
+    "StreamNetwork",
+    "_Evaluation",
     "__version__",
     "_after_fork",
+    "_correlation",
     "_count_ones",
     "_digits",
     "_evaluate",
@@ -42,34 +66,14 @@ __all__ = [
 ]
 __version__: str
 
-@final
-class DenseLayer:
-    def __new__(
-        cls,
-        n_inputs: SupportsIndex,
-        n_neurons: SupportsIndex,
-        length: SupportsIndex = 1024,
-        seed: SupportsIndex = 24301,
-        polarity: _Polarity = "unipolar",
-        device: _Device = "auto",
-    ) -> Self: ...
-    @classmethod
-    def from_weights(
-        cls,
-        weights: npt.ArrayLike,
-        length: SupportsIndex = 1024,
-        seed: SupportsIndex = 24301,
-        polarity: _Polarity = "unipolar",
-        device: _Device = "auto",
-    ) -> Self: ...
+class StreamLayer:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
     def __call__(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]: ...
     def counts(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.uint64]: ...
     def forward_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
     def counts_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.uint64]: ...
-    @property
-    def weights(self) -> npt.NDArray[np.float64]: ...
-    @weights.setter
-    def weights(self, value: npt.ArrayLike) -> None: ...
+    def device_for(self, n_samples: SupportsIndex = 1) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
     @property
     def n_inputs(self) -> int: ...
     @property
@@ -79,22 +83,67 @@ class DenseLayer:
     @property
     def seed(self) -> int: ...
     @property
-    def polarity(self) -> _Polarity: ...
+    def polarity(self) -> Polarity: ...
     @property
-    def device(self) -> _Device: ...
-    def device_for(self, n_samples: SupportsIndex = 1) -> _Device: ...
+    def generator(self) -> str: ...
+    @property
+    def width(self) -> str: ...
+    @property
+    def sharing(self) -> Sharing: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def notes(self) -> list[str]: ...
+
+@final
+class DenseLayer(StreamLayer):
+    def __new__(
+        cls,
+        n_inputs: SupportsIndex,
+        n_neurons: SupportsIndex,
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: Polarity = "unipolar",
+        device: DeviceNames = "auto",
+        *,
+        generator: str = "bernoulli",
+        width: Width = "auto",
+        sharing: Sharing = "all",
+    ) -> Self: ...
+    @classmethod
+    def from_weights(
+        cls,
+        weights: npt.ArrayLike,
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: Polarity = "unipolar",
+        device: DeviceNames = "auto",
+        *,
+        generator: str = "bernoulli",
+        width: Width = "auto",
+        sharing: Sharing = "all",
+    ) -> Self: ...
+    @property
+    def weights(self) -> npt.NDArray[np.float64]: ...
+    @weights.setter
+    def weights(self, value: npt.ArrayLike) -> None: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: object) -> Self: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
 @final
-class SparseLayer:
+class SparseLayer(StreamLayer):
     def __new__(
         cls,
         mask: npt.ArrayLike,
         length: SupportsIndex = 1024,
         seed: SupportsIndex = 24301,
-        polarity: _Polarity = "unipolar",
+        polarity: Polarity = "unipolar",
+        device: DeviceNames = "auto",
+        *,
+        generator: str = "bernoulli",
+        width: Width = "auto",
+        sharing: Sharing = "all",
     ) -> Self: ...
     @classmethod
     def from_weights(
@@ -103,10 +152,13 @@ class SparseLayer:
         mask: npt.ArrayLike,
         length: SupportsIndex = 1024,
         seed: SupportsIndex = 24301,
-        polarity: _Polarity = "unipolar",
+        polarity: Polarity = "unipolar",
+        device: DeviceNames = "auto",
+        *,
+        generator: str = "bernoulli",
+        width: Width = "auto",
+        sharing: Sharing = "all",
     ) -> Self: ...
-    def __call__(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]: ...
-    def counts(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.uint64]: ...
     @property
     def weights(self) -> npt.NDArray[np.float64]: ...
     @weights.setter
@@ -115,16 +167,6 @@ class SparseLayer:
     def mask(self) -> npt.NDArray[np.bool_]: ...
     @property
     def n_connections(self) -> int: ...
-    @property
-    def n_inputs(self) -> int: ...
-    @property
-    def n_neurons(self) -> int: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def polarity(self) -> _Polarity: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: object) -> Self: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
@@ -152,9 +194,13 @@ class FixedPointLif:
     def v(self) -> int: ...
     @property
     def refractory_counter(self) -> int: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, _memo: object) -> Self: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
 @final
 class Network:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
         cls, layers: Iterable[Layer], name: str = "network", offset: float = 0.0, scale: float = 1.0
     ) -> Self: ...
@@ -162,7 +208,7 @@ class Network:
     def digits(kind: Literal["noise-aware", "plain"] = "noise-aware") -> Network: ...
     @staticmethod
     def from_state_dict(
-        state: Mapping[str, npt.ArrayLike],
+        state: Mapping[str, npt.ArrayLike] | object,
         hidden: Activation = "relu",
         name: str = "network",
         offset: float = 0.0,
@@ -172,17 +218,35 @@ class Network:
     def load(path: str | PathLike[str]) -> Network: ...
     def save(self, path: str | PathLike[str]) -> None: ...
     def __call__(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def predict(self, x: npt.ArrayLike) -> npt.NDArray[np.int64]: ...
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float: ...
+    def streams(
+        self,
+        length: SupportsIndex,
+        generator: str | Sequence[str] = "bernoulli",
+        seed: SupportsIndex = 44257,
+        *,
+        width: Width = "auto",
+        sharing: Sharing = "all",
+        layers: Mapping[str, LayerSettings] | None = None,
+        arithmetic: Literal["float", "integer"] = "float",
+        clip: bool = False,
+        device: DeviceNames = "auto",
+    ) -> StreamNetwork: ...
     def forward_streams(
         self,
         x: npt.ArrayLike,
         length: SupportsIndex,
         generator: str | Sequence[str] = "bernoulli",
-        seed: SupportsIndex = 0,
+        seed: SupportsIndex = 44257,
         *,
-        width: SupportsIndex = 8,
-        sharing: _Sharing = "all",
+        width: Width = "auto",
+        sharing: Sharing = "all",
+        layers: Mapping[str, LayerSettings] | None = None,
+        arithmetic: Literal["float", "integer"] = "float",
+        clip: bool = False,
         first_sample: SupportsIndex = 0,
-        device: _Device = "auto",
+        device: DeviceNames = "auto",
     ) -> npt.NDArray[np.float64]: ...
     def calibrated(self, x: npt.ArrayLike) -> Network: ...
     @property
@@ -191,6 +255,8 @@ class Network:
     def name(self) -> str: ...
     @property
     def n_features(self) -> int: ...
+    @property
+    def n_outputs(self) -> int: ...
     @property
     def n_classes(self) -> int: ...
     @property
@@ -206,10 +272,23 @@ class Network:
     def _to_parts(self) -> tuple[str, bytes]: ...
 
 @final
-class Evaluation:
-    @classmethod
-    def from_json(cls, text: str) -> Self: ...
+class StreamNetwork:
+    def __call__(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> npt.NDArray[np.float64]: ...
+    def predict(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> npt.NDArray[np.int64]: ...
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike, first_sample: SupportsIndex = 0) -> float: ...
+    def layer_outputs(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> list[LayerOutput]: ...
+    @property
+    def lengths(self) -> list[int]: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def integers(self) -> list[LayerIntegers]: ...
+
+class _Evaluation:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __new__(cls, text: str) -> Self: ...
     def to_json(self) -> str: ...
+    def to_csv(self) -> str: ...
     def to_html(self) -> str: ...
     def shortest_within(self, generator: str, points: float = 1.0) -> int | None: ...
     @property
@@ -222,6 +301,7 @@ class Evaluation:
     def complete(self) -> bool: ...
     @property
     def warnings(self) -> list[str]: ...
+    def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
 def encode(
@@ -229,7 +309,10 @@ def encode(
     length: SupportsIndex,
     seed: SupportsIndex = 44257,
     *,
-    polarity: _Polarity = "unipolar",
+    polarity: Polarity = "unipolar",
+    generator: str = "bernoulli",
+    width: Width = "auto",
+    sharing: Sharing = "all",
 ) -> npt.NDArray[np.uint64]: ...
 def pack(bits: npt.ArrayLike) -> npt.NDArray[np.uint64]: ...
 def unpack(words: npt.ArrayLike, length: SupportsIndex) -> npt.NDArray[np.uint8]: ...
@@ -282,6 +365,9 @@ def get_draw_memory() -> int: ...
 def _count_ones(words: npt.ArrayLike, per_stream: bool) -> int | npt.NDArray[np.uint64]: ...
 def _gpus() -> list[list[str]]: ...
 def _digits(part: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]: ...
+def _correlation(
+    a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, measure: str
+) -> npt.NDArray[np.float64]: ...
 def _evaluate(
     network: Network,
     x: npt.ArrayLike,
@@ -290,12 +376,15 @@ def _evaluate(
     lengths: list[int] | None,
     generators: list[str] | None,
     seeds: SupportsIndex,
-    width: SupportsIndex,
-    sharing: _Sharing,
+    width: Width,
+    sharing: Sharing,
+    layers: dict[str, LayerSettings],
+    arithmetic: Literal["float", "integer"],
+    clip: bool,
     margins: list[float] | None,
-    device: _Device,
-    earlier: Evaluation | None,
+    device: DeviceNames,
+    checkpoint: _Evaluation | None,
     progress: Callable[[int, int, str, int, int], object] | None,
-) -> tuple[Evaluation, BaseException | None]: ...
+) -> tuple[str, BaseException | None]: ...
 def _after_fork() -> None: ...
 def _run_program(arguments: Sequence[str], host: dict[str, str]) -> int: ...

@@ -8,23 +8,25 @@ from aleatron import _core
 
 
 class Gpu(NamedTuple):
-    """A GPU: its name, its kind (discrete, integrated, virtual, other, software), its interface and its driver."""
+    """A GPU: how to ask for it, its name, its kind (discrete, integrated, virtual, other, software), its interface and its driver."""
 
+    device: str
     name: str
     kind: str
-    backend: str
+    interface: str
     driver: str
 
 
 def gpus() -> list[Gpu]:
-    """Lists the GPUs that `device="gpu"` can use, the one it does use first; empty where there is none.
+    """Lists the GPUs that layers can run on, the one that `device="gpu"` means first; empty where there is none.
 
-    A driver that computes on the CPU is listed, and used, only where the environment variable SC_GPU_ADAPTER names it.
+    Equal cards are told apart by their device, such as "gpu:0" and "gpu:1". A driver that computes on the CPU is listed, and used,
+    only where the environment variable ALEATRON_GPU or SC_GPU_ADAPTER names it.
 
     Examples
     --------
     >>> import aleatron as al
-    >>> all(gpu.kind != "" for gpu in al.gpus())
+    >>> all(gpu.device.startswith("gpu:") for gpu in al.gpus())
     True
     """
     return [Gpu(*facts) for facts in _core._gpus()]

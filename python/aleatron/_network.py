@@ -1,18 +1,14 @@
-"""Networks, and judging them as streams."""
+"""The layers of networks."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import pathlib
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from aleatron import _core
+from aleatron._arrays import as_float64
 
 Activation = Union[Literal["identity", "relu"], tuple[float, float]]
 
@@ -53,117 +49,51 @@ class Layer:
     weight_scale: float | None = None
     name: str | None = None
 
+    def __post_init__(self) -> None:
+        weights = as_float64(self.weights, "weights")
+        if weights.ndim != 2:
+            raise ValueError(f"weights have shape {weights.shape}, not (n_neurons, n_inputs)")
+        if self.bias is not None and (shape := as_float64(self.bias, "bias").shape) != weights.shape[:1]:
+            raise ValueError(f"bias has shape {shape}; expected ({weights.shape[0]},)")
+        if self.polarity not in ("unipolar", "bipolar"):
+            raise ValueError(f'polarity is {self.polarity!r}, not "unipolar" or "bipolar"')
+        _check_activation(self.activation)
+        for name, scale in [("input_scale", self.input_scale), ("weight_scale", self.weight_scale)]:
+            if scale is None and name == "weight_scale":
+                continue
+            if not isinstance(scale, (int, float, np.integer, np.floating)):
+                raise TypeError(f"{name} must be a number, not {type(scale).__name__}")
+            if not 0 < scale < float("inf"):
+                raise ValueError(f"{name} is {scale}; it must be positive and finite")
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"name must be a str, not {type(self.name).__name__}")
 
-def load_digits(part: Literal["test", "train"] = "test") -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Returns features (n, 64) from 0 to 16 and classes (n,) of the embedded 8 x 8 digits: 360 for testing, 1437 for training.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Layer):
+            return NotImplemented
+        return self._facts() == other._facts()
 
-    Examples
-    --------
-    >>> import aleatron as al
-    >>> x, y = al.load_digits()
-    >>> x.shape, y.shape
-    ((360, 64), (360,))
-    """
-    return _core._digits(part)
+    __hash__ = None  # type: ignore[assignment]
+
+    def _facts(self) -> tuple[object, ...]:
+        """What makes two layers equal; a bias of zeros is none, and a scale that is not given the largest weight."""
+        weights = as_float64(self.weights, "weights")
+        bias = np.zeros(len(weights)) if self.bias is None else as_float64(self.bias, "bias")
+        scale = self.weight_scale
+        if scale is None:
+            scale = float(np.abs(weights).max(initial=0.0)) or 1.0
+        settings = (self.activation, self.polarity, float(self.input_scale), float(scale), self.name)
+        return (weights.shape, weights.tolist(), bias.tolist(), *settings)
 
 
-def evaluate(
-    network: _core.Network | None = None,
-    x: npt.ArrayLike | None = None,
-    y: npt.ArrayLike | None = None,
-    *,
-    lengths: Sequence[int] | None = None,
-    generators: Sequence[str] | None = None,
-    seeds: int = 3,
-    width: int = 8,
-    sharing: Literal["all", "input", "stream"] = "all",
-    margins: Sequence[float] | None = None,
-    device: Literal["auto", "cpu", "gpu"] = "auto",
-    checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | Callable[[int, int, str, int, int], object] = False,
-) -> _core.Evaluation:
-    """Judges a network as streams: accuracy against length and generator.
-
-    Parameters
-    ----------
-    network
-        The network; the embedded one for digits if not given.
-    x, y
-        Features (n, n_features) and classes (n,); the embedded test digits if not given.
-    lengths
-        Bits per stream; eight lengths from 8 to 1024 if not given.
-    generators
-        Names as for `Network.forward_streams`; bernoulli, sobol and lfsr if not given.
-    seeds
-        How many seeds to run for generators that have one.
-    width, sharing, device
-        As for `Network.forward_streams`.
-    margins
-        Leads at which samples stop early, in standard deviations of counting noise.
-    checkpoint
-        A file to go on from where it exists, and to leave what was finished in, also when the run is interrupted.
-    progress
-        True for a bar where tqdm is installed, or a function of (done, total, generator, length, seed).
-
-    Examples
-    --------
-    >>> import aleatron as al
-    >>> found = al.evaluate(lengths=[32], generators=["sobol", "bernoulli"], seeds=2)
-    >>> bool(found.rows[0]["accuracy"]["mean"] > 0.93)
-    True
-    """
-    if (x is None) != (y is None):
-        raise ValueError("give both x and y, or neither")
-    name = "arrays"
-    if x is None or y is None:
-        (x, y), name = load_digits(), "digits (test)"
-    file = None if checkpoint is None else pathlib.Path(checkpoint)
-    earlier = None
-    if file is not None and file.exists():
-        earlier = _core.Evaluation.from_json(file.read_text(encoding="utf-8"))
-    callback, close = _progress(progress)
+def _check_activation(activation: object) -> None:
+    if isinstance(activation, str):
+        if activation not in ("identity", "relu"):
+            raise ValueError(f'activation is {activation!r}, not "identity", "relu" or a pair of bounds')
+        return
     try:
-        evaluation, raised = _core._evaluate(
-            _core.Network.digits() if network is None else network,
-            x,
-            y,
-            name,
-            None if lengths is None else list(lengths),
-            None if generators is None else list(generators),
-            seeds,
-            width,
-            sharing,
-            None if margins is None else list(margins),
-            device,
-            earlier,
-            callback,
-        )
-    finally:
-        close()
-    if file is not None:
-        file.write_text(evaluation.to_json(), encoding="utf-8")
-    if raised is not None:
-        raise raised
-    return evaluation
-
-
-def _progress(
-    progress: bool | Callable[[int, int, str, int, int], object],
-) -> tuple[Callable[[int, int, str, int, int], object] | None, Callable[[], object]]:
-    """The function to call on the way, and the one to call at the end."""
-    if callable(progress):
-        return progress, lambda: None
-    if not progress:
-        return None, lambda: None
-    try:
-        bar = importlib.import_module("tqdm.auto").tqdm(unit="cell")
-    except ImportError:
-        return None, lambda: None
-
-    def show(done: int, total: int, generator: str, length: int, seed: int) -> None:
-        bar.total = total
-        bar.set_description(f"{generator}, {length} bits, seed {seed}", refresh=False)
-        bar.update(done - bar.n)
-
-    return show, bar.close
-
+        low, high = (float(bound) for bound in activation)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise TypeError(f"activation must be a name or a pair of bounds, not {activation!r}") from None
+    if not (np.isfinite([low, high]).all() and low <= high):
+        raise ValueError(f"activation has the bounds ({low}, {high}); they must be finite and in order")

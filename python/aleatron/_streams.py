@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aleatron import _core
-from aleatron._arrays import as_words
+from aleatron._arrays import as_words, first_index
 
 Words = npt.NDArray[np.uint64]
 
@@ -131,7 +131,7 @@ def decode(
     array([0., 1.])
     """
     array = as_words(words, "words")
-    _tail_mask(array, length)
+    _check_tail(array, length)
     ones = np.asarray(popcount(array, axis=-1)).astype(np.float64)
     if polarity == "unipolar":
         return ones / float(operator.index(length))
@@ -150,6 +150,46 @@ def hamming_distance(a: npt.ArrayLike, b: npt.ArrayLike) -> Words:
     2
     """
     return popcount(xor(a, b), axis=-1)
+
+
+def scc(a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex) -> npt.NDArray[np.float64]:
+    """Returns the stochastic computing correlation of pairs of streams along the last axis, in [-1, 1].
+
+    0 is what AND as a multiplier needs: the overlap that independent streams have on average. 1 is the largest overlap that streams
+    with these numbers of ones can have, -1 the smallest.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> a, b = al.pack([1, 1, 0, 0]), al.pack([1, 0, 1, 0])
+    >>> float(al.scc(a, b, length=4)), float(al.scc(a, a, length=4)), float(al.scc(a, al.not_(a, 4), length=4))
+    (0.0, 1.0, -1.0)
+    """
+    return _correlation(a, b, length, "scc")
+
+
+def zce(a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex) -> npt.NDArray[np.float64]:
+    """Returns the zero correlation error of pairs of streams along the last axis.
+
+    That is how far their overlap is from that of independent streams, beyond what the length makes inevitable: 0 where no other
+    arrangement of the bits would be closer.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> a, b = al.pack([1, 1, 0, 0]), al.pack([1, 0, 1, 0])
+    >>> float(al.zce(a, b, length=4)), float(al.zce(a, a, length=4))
+    (0.0, 0.25)
+    """
+    return _correlation(a, b, length, "zce")
+
+
+def _correlation(a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, measure: str) -> npt.NDArray[np.float64]:
+    left, right = as_words(a, "a"), as_words(b, "b")
+    for words in (left, right):
+        _check_tail(words, length)
+    left, right = np.broadcast_arrays(left, right)
+    return _core._correlation(np.ascontiguousarray(left), np.ascontiguousarray(right), length, measure)
 
 
 def _words(obj: npt.ArrayLike, name: str) -> Words:
@@ -175,3 +215,12 @@ def _tail_mask(words: Words, length: SupportsIndex) -> np.uint64:
     if words.ndim == 0 or words.shape[-1] != expected:
         raise ValueError(f"streams of {bits} bits have shape (..., {expected}), not {words.shape}")
     return np.uint64((1 << ((bits - 1) % 64 + 1)) - 1)
+
+
+def _check_tail(words: Words, length: SupportsIndex) -> None:
+    """Checks that streams of `length` bits take these words, and have no ones past them."""
+    mask = _tail_mask(words, length)
+    dirty = (words[..., -1] & ~mask) != 0
+    if dirty.any():
+        place = f" at index {first_index(dirty)}" if dirty.ndim else ""
+        raise ValueError(f"stream{place} has ones past its {operator.index(length)} bits")

@@ -52,16 +52,19 @@ impl Tools {
         if let Some(tools) = Self::installed() {
             return Ok(tools);
         }
+        let needed = |reason: &str| {
+            format!(
+                "{reason}; the AArch64 tests need {LINKER} and {EMULATOR}, from your system's packages, and Rust's \
+                 standard library for {TARGET}, from Debian or with `rustup target add {TARGET}`"
+            )
+        };
         if !system::has_program("apt-get") {
-            return Err(format!(
-                "the AArch64 tests need {LINKER}, {EMULATOR} and Rust's standard library for {TARGET}: install the \
-                 first two with your system's packages and the third with `rustup target add {TARGET}`"
-            ));
+            return Err(needed("this system has no Debian packages"));
         }
-        system::add_architecture("arm64")?;
-        system::install(&PACKAGES)?;
+        let installed = system::add_architecture("arm64").and_then(|()| system::install(&PACKAGES));
+        installed.map_err(|error| needed(&error))?;
         Self::installed()
-            .ok_or_else(|| "the AArch64 tools are still missing after they were installed".to_owned())
+            .ok_or_else(|| needed("something is still missing after Debian's packages were installed"))
     }
 
     fn installed() -> Option<Self> {

@@ -264,6 +264,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_tier_is_found_at_its_index() {
+        assert!(Isa::ALL.into_iter().enumerate().all(|(index, isa)| Tier(isa).index() == index));
+    }
+
+    #[test]
     fn a_tier_has_what_its_name_says_and_nothing_that_the_machine_lacks() {
         let all = |tier: Tier| {
             [

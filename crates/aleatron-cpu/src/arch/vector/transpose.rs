@@ -1,6 +1,8 @@
 //! Squares transposed in registers: interleaving the first half of the rows with the second, log2(rows) times, turns rows
 //! into columns.
 
+use crate::arch::portable::transpose::Transpose;
+
 /// Registers that hold a row of a square of `N` by `N` elements.
 pub(in crate::arch) trait Square<E, const N: usize> {
     /// A register.
@@ -14,9 +16,21 @@ pub(in crate::arch) trait Square<E, const N: usize> {
     fn interleave(a: Self::Row, b: Self::Row) -> [Self::Row; 2];
 }
 
+impl<Q: Square<u8, 16> + Square<i16, 8>> Transpose for Q {
+    #[inline(always)]
+    fn bytes<const W: usize>(rows: &[[u8; W]; 16], group: usize, column: impl FnMut(usize, [u8; 16])) {
+        transpose::<Self, u8, 16, W>(rows, group, column);
+    }
+
+    #[inline(always)]
+    fn words<const W: usize>(rows: &[[i16; W]; 8], group: usize, column: impl FnMut(usize, [i16; 8])) {
+        transpose::<Self, i16, 8, W>(rows, group, column);
+    }
+}
+
 /// Hands out the columns `N * group + i` of `N` rows, each with its `i`.
 #[inline(always)]
-pub(in crate::arch) fn transpose<Q: Square<E, N>, E, const N: usize, const W: usize>(
+fn transpose<Q: Square<E, N>, E, const N: usize, const W: usize>(
     rows: &[[E; W]; N],
     group: usize,
     mut column: impl FnMut(usize, [E; N]),

@@ -13,11 +13,10 @@ use std::arch::aarch64::{
 /// Words counted in one sum: 2048 registers, each of which adds at most 16 to each of its 16-bit lanes.
 const SUM_WORDS: usize = 1 << 12;
 
-/// Registers counted between two tests of whether there are more, in four sums, so that no addition waits for the one
-/// before it.
+/// Registers counted in an iteration of the loop, in four sums, so that no addition waits for the one before it.
 const UNROLLED: usize = 16;
 
-/// Such registers counted in four sums.
+/// Iterations after which four sums are full.
 const SUM_BLOCKS: usize = 4 * SUM_WORDS / (2 * UNROLLED);
 
 /// The ones of `words`.
@@ -60,7 +59,7 @@ pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
 /// register serves `N` or `S` products.
 #[target_feature(enable = "neon")]
 pub(crate) fn tile<const N: usize, const S: usize>(rows: [&[u64]; N], others: [&[u64]; S]) -> [[u64; S]; N] {
-    // Few sums leave room to load pairs of registers, and many of them between two tests of whether there are more.
+    // Few sums leave registers for an unrolled loop, which loads pairs of them.
     if N * S <= 4 { tile_by::<N, S, 16>(rows, others) } else { tile_by::<N, S, 2>(rows, others) }
 }
 

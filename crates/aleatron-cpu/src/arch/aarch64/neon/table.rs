@@ -18,7 +18,7 @@ const ENTRIES: usize = 257;
 /// Thresholds looked up together.
 const LANES: usize = 16;
 
-/// Thresholds looked up between two tests of whether there are more.
+/// Thresholds looked up in an iteration of the loop.
 const UNROLLED: usize = 2 * LANES;
 
 /// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.

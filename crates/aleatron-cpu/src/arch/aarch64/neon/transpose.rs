@@ -5,24 +5,11 @@
 )]
 
 use crate::arch::aarch64::memory::{load_i16, load_u8, store_i16, store_u8};
-use crate::arch::portable::transpose::Transpose;
-use crate::arch::vector::transpose::{Square, transpose};
+use crate::arch::vector::transpose::Square;
 use std::arch::aarch64::{int16x8_t, uint8x16_t, vzip1q_s16, vzip1q_u8, vzip2q_s16, vzip2q_u8};
 
 /// Transposes with 128-bit registers.
 pub(super) struct Registers;
-
-impl Transpose for Registers {
-    #[inline(always)]
-    fn bytes<const W: usize>(rows: &[[u8; W]; 16], group: usize, column: impl FnMut(usize, [u8; 16])) {
-        transpose::<Self, u8, 16, W>(rows, group, column);
-    }
-
-    #[inline(always)]
-    fn words<const W: usize>(rows: &[[i16; W]; 8], group: usize, column: impl FnMut(usize, [i16; 8])) {
-        transpose::<Self, i16, 8, W>(rows, group, column);
-    }
-}
 
 impl Square<u8, 16> for Registers {
     type Row = uint8x16_t;

@@ -1,8 +1,7 @@
 //! Squares of bytes and of 16-bit words transposed in 128-bit registers.
 #![expect(clippy::undocumented_unsafe_blocks, reason = "one for all: every x86-64 processor has SSE2")]
 
-use crate::arch::portable::transpose::Transpose;
-use crate::arch::vector::transpose::{Square, transpose};
+use crate::arch::vector::transpose::Square;
 use crate::arch::x86_64::memory::{load128, store128};
 use std::arch::x86_64::{
     __m128i, _mm_unpackhi_epi8, _mm_unpackhi_epi16, _mm_unpacklo_epi8, _mm_unpacklo_epi16,
@@ -10,18 +9,6 @@ use std::arch::x86_64::{
 
 /// Transposes with 128-bit registers.
 pub(crate) struct Registers;
-
-impl Transpose for Registers {
-    #[inline(always)]
-    fn bytes<const W: usize>(rows: &[[u8; W]; 16], group: usize, column: impl FnMut(usize, [u8; 16])) {
-        transpose::<Self, u8, 16, W>(rows, group, column);
-    }
-
-    #[inline(always)]
-    fn words<const W: usize>(rows: &[[i16; W]; 8], group: usize, column: impl FnMut(usize, [i16; 8])) {
-        transpose::<Self, i16, 8, W>(rows, group, column);
-    }
-}
 
 impl Square<u8, 16> for Registers {
     type Row = __m128i;

@@ -1,0 +1,311 @@
+"""Judging networks as streams, and what comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import importlib
+import io
+import json
+import operator
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from aleatron import _core
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from aleatron._core import DeviceNames, LayerSettings, Sharing
+
+Progress = Callable[[int, int, str, int, int], object]
+
+# Seeds up to which each one's accuracy is drawn as a point of its own.
+_FEW_SEEDS = 10
+
+
+class Evaluation(_core._Evaluation):
+    """What an evaluation found: accuracy against length and generator. Print it for a table; a notebook shows one by itself.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> found = al.evaluate(lengths=[16, 32], generators="sobol")
+    >>> found.float_accuracy, found.complete
+    (0.975, True)
+    >>> [(row["generator"], row["length"]) for row in found.rows]
+    [('sobol', 16), ('sobol', 32)]
+    >>> found.shortest_within("sobol", points=1.0)
+    16
+    >>> al.Evaluation.from_json(found.to_json()) == found
+    True
+    """
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what `to_json` wrote; ValueError where it is no evaluation, or not one that can be true."""
+        return cls(text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns everything as dictionaries, lists, numbers and text.
+
+        Examples
+        --------
+        >>> import aleatron as al
+        >>> sorted(al.evaluate(lengths=16, generators="sobol").to_dict())[:4]
+        ['cells', 'data', 'float_accuracy', 'network']
+        """
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
+
+    def to_pandas(self) -> Any:
+        """Returns a flat pandas.DataFrame, a line for each generator, length and seed, with the columns of `to_csv`.
+
+        Examples
+        --------
+        >>> import aleatron as al
+        >>> frame = al.evaluate(lengths=[16, 32], generators="sobol").to_pandas()  # doctest: +SKIP
+        >>> frame[["generator", "length", "accuracy"]]  # doctest: +SKIP
+        """
+        pandas = _optional("pandas", "to_pandas")
+        return pandas.read_csv(io.StringIO(self.to_csv()), float_precision="round_trip")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws accuracy against length, a line for each generator, and returns the matplotlib axes.
+
+        Bands are 95 % intervals over seeds; with few seeds each one is a point. `ax` is where to draw, a new figure if not given.
+        """
+        pyplot = _optional("matplotlib.pyplot", "plot")
+        if ax is None:
+            _, ax = pyplot.subplots()
+        rows = self.rows
+        for generator in dict.fromkeys(row["generator"] for row in rows):
+            of_generator = [row for row in rows if row["generator"] == generator]
+            lengths = [row["length"] for row in of_generator]
+            accuracy = [row["accuracy"] for row in of_generator]
+            (line,) = ax.plot(lengths, [100 * a["mean"] for a in accuracy], marker="o", label=generator)
+            low, high = ([100 * a[end] for a in accuracy] for end in ("low", "high"))
+            if low != high:
+                ax.fill_between(lengths, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+            for row in of_generator:
+                seeds = row["accuracies"]
+                if 1 < len(seeds) <= _FEW_SEEDS:
+                    points = [100 * seed for seed in seeds]
+                    ax.plot([row["length"]] * len(seeds), points, ".", color=line.get_color(), alpha=0.6)
+        ax.axhline(100 * self.float_accuracy, color="gray", linestyle="--", label="floating point")
+        ax.set_xscale("log", base=2)
+        ax.set_xlabel("stream length (bits)")
+        ax.set_ylabel("accuracy (%)")
+        ax.legend()
+        return ax
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        cells = []
+        for row in self.rows:
+            a = row["accuracy"]
+            interval = f"{100 * a['low']:.1f} to {100 * a['high']:.1f}" if a["low"] != a["high"] else ""
+            values = [row["generator"], row["length"], f"{100 * a['mean']:.2f}", interval, f"{100 * row['agreement']:.1f}"]
+            cells.append("<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in values) + "</tr>")
+        names = ["generator", "length", "accuracy (%)", "95 % interval", "agreement (%)"]
+        head = "".join(f"<th>{name}</th>" for name in names)
+        network = html.escape(str(self.to_dict()["network"]["name"]))
+        caption = f"{network}: {100 * self.float_accuracy:.2f} % in floating point"
+        rest = "" if self.complete else "<p>Not all of the plan was run.</p>"
+        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(cells)}</tbody></table>{rest}"
+
+
+def evaluate(
+    network: _core.Network | None = None,
+    x: npt.ArrayLike | None = None,
+    y: npt.ArrayLike | None = None,
+    *,
+    lengths: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    generators: str | Sequence[str] | None = None,
+    seeds: SupportsIndex = 3,
+    width: SupportsIndex | Literal["auto"] = "auto",
+    sharing: Sharing = "all",
+    layers: Mapping[str, LayerSettings] | None = None,
+    arithmetic: Literal["float", "integer"] = "float",
+    clip: bool = False,
+    margins: float | Sequence[float] | None = None,
+    device: DeviceNames = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Progress = False,
+) -> Evaluation:
+    """Judges a network as streams: accuracy against length and generator.
+
+    Parameters
+    ----------
+    network
+        The network; the embedded one for digits if not given.
+    x, y
+        Features (n, n_features) and classes (n,); the embedded test digits if not given.
+    lengths
+        Bits per stream, one or several; eight lengths from 8 to 1024 if not given.
+    generators
+        One or several names as for `Network.streams`; bernoulli, sobol and lfsr if not given.
+    seeds
+        How many seeds to run for generators that have one.
+    width, sharing, layers, arithmetic, clip, device
+        As for `Network.streams`.
+    margins
+        Leads at which samples stop early, in standard deviations of counting noise.
+    checkpoint
+        A file to go on from where it exists, and to leave what was finished in, also when the run is interrupted or fails. What it
+        holds is kept, whatever is asked for now.
+    progress
+        True for a bar where tqdm is installed, or a function of (done, total, generator, length, seed).
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> found = al.evaluate(lengths=32, generators=["sobol", "bernoulli"], seeds=2)
+    >>> bool(found.rows[0]["accuracy"]["mean"] > 0.93)
+    True
+    """
+    if (x is None) != (y is None):
+        raise ValueError("give both x and y, or neither")
+    name = "arrays"
+    if x is None or y is None:
+        (x, y), name = load_digits(), "digits (test)"
+    with _Checkpoint(checkpoint) as file, _progress(progress) as callback:
+        text, raised = _core._evaluate(
+            _core.Network.digits() if network is None else network,
+            x,
+            y,
+            name,
+            None if lengths is None else _integers(lengths, "lengths"),
+            None if generators is None else _names(generators),
+            seeds,
+            width,
+            sharing,
+            dict(layers or {}),
+            arithmetic,
+            clip,
+            None if margins is None else _numbers(margins, "margins"),
+            device,
+            file.found,
+            callback,
+        )
+        file.write(text)
+    if raised is not None:
+        raise raised
+    return Evaluation(text)
+
+
+def load_digits(part: Literal["test", "train"] = "test") -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Returns features (n, 64) from 0 to 16 and classes (n,) of the embedded 8 x 8 digits: 360 for testing, 1437 for training.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> x, y = al.load_digits()
+    >>> x.shape, y.shape
+    ((360, 64), (360,))
+    """
+    return _core._digits(part)
+
+
+class _Checkpoint:
+    """A file that an evaluation goes on from and is left in, found to be writable before the work."""
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self.path = None if path is None else pathlib.Path(path)
+        self.found: Evaluation | None = None
+
+    def __enter__(self) -> Self:
+        if self.path is not None:
+            if self.path.is_dir():
+                raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
+            if self.path.exists():
+                self.found = Evaluation.from_json(self.path.read_text(encoding="utf-8"))
+            tempfile.TemporaryFile(dir=self.path.parent).close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def write(self, text: str) -> None:
+        """Replaces the file as a whole: who reads it meanwhile sees the old one or the new one."""
+        if self.path is None:
+            return
+        descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name, suffix=".part")
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(name, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+@contextlib.contextmanager
+def _progress(progress: bool | Progress) -> Iterator[Progress | None]:
+    """The function to call on the way, if any."""
+    if callable(progress):
+        yield progress
+        return
+    tqdm = None
+    if progress:
+        with contextlib.suppress(ImportError):
+            tqdm = importlib.import_module("tqdm.auto").tqdm
+    if tqdm is None:
+        yield None
+        return
+    with tqdm(unit="cell") as bar:
+
+        def show(done: int, total: int, generator: str, length: int, seed: int) -> None:
+            bar.total = total
+            bar.set_description(f"{generator}, {length} bits, seed {seed}", refresh=False)
+            bar.update(done - bar.n)
+
+        yield show
+
+
+def _integers(values: SupportsIndex | Sequence[SupportsIndex], name: str) -> list[int]:
+    """One integer or several, each of which fits the engine's sizes."""
+    if isinstance(values, (str, bytes)):
+        raise TypeError(f"{name} must be an integer or several, not {type(values).__name__}")
+    items = [values] if hasattr(values, "__index__") else list(values)  # type: ignore[arg-type]
+    integers = [operator.index(item) for item in items]
+    for index, value in enumerate(integers):
+        if not 0 <= value < 2**63:
+            raise ValueError(f"{name} at index {index} is {_short(value)}, not in [0, 2**63)")
+    return integers
+
+
+def _numbers(values: float | Sequence[float], name: str) -> list[float]:
+    items = [values] if isinstance(values, (int, float)) else list(values)
+    if not all(isinstance(item, (int, float, np.integer, np.floating)) for item in items):
+        raise TypeError(f"{name} must be a number or several")
+    return [float(item) for item in items]
+
+
+def _names(values: str | Sequence[str]) -> list[str]:
+    names = [values] if isinstance(values, str) else list(values)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"generators must be names, not {type(name).__name__}")
+    return names
+
+
+def _short(value: int) -> str:
+    text = str(value) if abs(value) < 10**40 else ""
+    return text or "too large"
+
+
+def _optional(module: str, function: str) -> Any:
+    """A module that only some functions need."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"Evaluation.{function} needs {package}: pip install {package}") from error
