@@ -21,6 +21,10 @@ products, so a layer is an AND and a count:
 import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+if "MESA_VK_DEVICE_SELECT" not in _os.environ:
+    # Keeps a layer of Mesa's from complaining, on standard error, that a headless machine has no desktop.
+    _os.environ.setdefault("NODEVICE_SELECT", "1")
+
 try:
     from aleatron._core import (
         DenseLayer,

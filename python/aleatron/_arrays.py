@@ -71,8 +71,9 @@ def as_classes(obj: object, name: str) -> npt.NDArray[np.int64]:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold classes (whole numbers), not {_described(obj, array)}")
     if array.dtype.kind == "f":
+        numbers = array.astype(np.float64, copy=False)
         # Written this way round, NaN is wrong, too.
-        wrong = ~((array == np.floor(array)) & (np.abs(array) < 2**53))
+        wrong = ~((numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53))
         if wrong.any():
             index = first_index(wrong)
             place = f" at index {index}" if array.ndim else ""

@@ -2,39 +2,25 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Literal, SupportsIndex, TypedDict, final
+from typing import Any, ClassVar, Literal, SupportsIndex, final
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Self, TypeAlias
+from typing_extensions import Self, TypeAlias, disjoint_base
 
 from aleatron._network import Activation, Layer
+from aleatron._types import (
+    Arithmetic,
+    DeviceNames,
+    LayerIntegers,
+    LayerOutput,
+    LayerSettings,
+    Polarity,
+    Sharing,
+    Width,
+)
 
-Polarity: TypeAlias = Literal["unipolar", "bipolar"]
-Sharing: TypeAlias = Literal["all", "input", "stream"]
-Width: TypeAlias = SupportsIndex | Literal["auto"] | str
-DeviceNames: TypeAlias = str | Sequence[str]
 _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
-
-class LayerSettings(TypedDict, total=False):
-    length: SupportsIndex
-    generator: str
-    width: Width
-    sharing: Sharing
-
-class LayerOutput(TypedDict):
-    name: str
-    counts: npt.NDArray[np.uint64]
-    outputs: npt.NDArray[np.float64]
-
-class LayerIntegers(TypedDict):
-    name: str
-    comparator_width: int
-    accumulator_width: int
-    bias: npt.NDArray[np.int64]
-    multiplier: int | None
-    multiplier_width: int | None
-    shift: int | None
 
 __all__ = [
     "DenseLayer",
@@ -66,6 +52,7 @@ __all__ = [
 ]
 __version__: str
 
+@disjoint_base
 class StreamLayer:
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __call__(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]: ...
@@ -194,6 +181,10 @@ class FixedPointLif:
     def v(self) -> int: ...
     @property
     def refractory_counter(self) -> int: ...
+    @staticmethod
+    def _in_state(
+        constants: tuple[int, int, int, int, int, int], v: int, refractory_counter: int
+    ) -> FixedPointLif: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: object) -> Self: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
@@ -229,7 +220,7 @@ class Network:
         width: Width = "auto",
         sharing: Sharing = "all",
         layers: Mapping[str, LayerSettings] | None = None,
-        arithmetic: Literal["float", "integer"] = "float",
+        arithmetic: Arithmetic = "float",
         clip: bool = False,
         device: DeviceNames = "auto",
     ) -> StreamNetwork: ...
@@ -243,7 +234,7 @@ class Network:
         width: Width = "auto",
         sharing: Sharing = "all",
         layers: Mapping[str, LayerSettings] | None = None,
-        arithmetic: Literal["float", "integer"] = "float",
+        arithmetic: Arithmetic = "float",
         clip: bool = False,
         first_sample: SupportsIndex = 0,
         device: DeviceNames = "auto",
@@ -284,6 +275,7 @@ class StreamNetwork:
     @property
     def integers(self) -> list[LayerIntegers]: ...
 
+@disjoint_base
 class _Evaluation:
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(cls, text: str) -> Self: ...
@@ -379,7 +371,7 @@ def _evaluate(
     width: Width,
     sharing: Sharing,
     layers: dict[str, LayerSettings],
-    arithmetic: Literal["float", "integer"],
+    arithmetic: Arithmetic,
     clip: bool,
     margins: list[float] | None,
     device: DeviceNames,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import html
 import importlib
 import io
@@ -22,7 +23,7 @@ from aleatron import _core
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from aleatron._core import DeviceNames, LayerSettings, Sharing
+    from aleatron._types import Arithmetic, DeviceNames, LayerSettings, Sharing, Width
 
 Progress = Callable[[int, int, str, int, int], object]
 
@@ -74,7 +75,9 @@ class Evaluation(_core._Evaluation):
         >>> frame[["generator", "length", "accuracy"]]  # doctest: +SKIP
         """
         pandas = _optional("pandas", "to_pandas")
-        return pandas.read_csv(io.StringIO(self.to_csv()), float_precision="round_trip")
+        return pandas.DataFrame(
+            [{name: _value(text) for name, text in line.items()} for line in csv.DictReader(io.StringIO(self.to_csv()))]
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draws accuracy against length, a line for each generator, and returns the matplotlib axes.
@@ -129,10 +132,10 @@ def evaluate(
     lengths: SupportsIndex | Sequence[SupportsIndex] | None = None,
     generators: str | Sequence[str] | None = None,
     seeds: SupportsIndex = 3,
-    width: SupportsIndex | Literal["auto"] = "auto",
+    width: Width = "auto",
     sharing: Sharing = "all",
     layers: Mapping[str, LayerSettings] | None = None,
-    arithmetic: Literal["float", "integer"] = "float",
+    arithmetic: Arithmetic = "float",
     clip: bool = False,
     margins: float | Sequence[float] | None = None,
     device: DeviceNames = "auto",
@@ -274,7 +277,7 @@ def _integers(values: SupportsIndex | Sequence[SupportsIndex], name: str) -> lis
     """One integer or several, each of which fits the engine's sizes."""
     if isinstance(values, (str, bytes)):
         raise TypeError(f"{name} must be an integer or several, not {type(values).__name__}")
-    items = [values] if hasattr(values, "__index__") else list(values)  # type: ignore[arg-type]
+    items = [values] if hasattr(values, "__index__") else list(values)
     integers = [operator.index(item) for item in items]
     for index, value in enumerate(integers):
         if not 0 <= value < 2**63:
@@ -295,6 +298,14 @@ def _names(values: str | Sequence[str]) -> list[str]:
         if not isinstance(name, str):
             raise TypeError(f"generators must be names, not {type(name).__name__}")
     return names
+
+
+def _value(text: str) -> int | float | str:
+    """A number if the text is one, exactly as it was written."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _short(value: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aleatron._arrays import as_float64
+from aleatron._types import Polarity
 
 Activation = Union[Literal["identity", "relu"], tuple[float, float]]
 
@@ -44,7 +45,7 @@ class Layer:
     weights: npt.ArrayLike
     bias: npt.ArrayLike | None = None
     activation: Activation = "identity"
-    polarity: Literal["unipolar", "bipolar"] = "bipolar"
+    polarity: Polarity = "bipolar"
     input_scale: float = 1.0
     weight_scale: float | None = None
     name: str | None = None

@@ -15,7 +15,7 @@ import aleatron as al
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import reference  # noqa: E402
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden" / "streams.kat"
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "crates/aleatron-core/golden" / "streams.kat"
 
 
 def answers(kind: str) -> list[tuple[list[str], list[str]]]:

@@ -78,7 +78,8 @@ def test_sparse_attributes() -> None:
     assert np.array_equal(layer.mask, MASK)
     assert np.array_equal(layer.weights, np.where(MASK, WEIGHTS, 0))
     assert repr(layer) == (
-        f"SparseLayer(n_inputs=9, n_neurons=5, n_connections={MASK.sum()}, length=100, seed=3, polarity='unipolar')"
+        f"SparseLayer(n_inputs=9, n_neurons=5, n_connections={MASK.sum()}, length=100, seed=3, "
+        "polarity='unipolar', device='auto')"
     )
     # A connection has the bits of the dense layer; a weight of 0 adds none.
     x = RNG.random(9)

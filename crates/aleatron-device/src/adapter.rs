@@ -217,6 +217,22 @@ fn all() -> &'static [Adapter] {
     })
 }
 
+/// Whether the system shows any sign of a GPU. Where it does not there is no hardware adapter, and no need to load drivers to learn so.
+#[must_use]
+pub fn may_have_hardware() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let is_gpu = |name: &str| {
+            name.starts_with("nvidia") || name == "dri" || name == "dxg" || name.starts_with("kgsl")
+        };
+        std::fs::read_dir("/dev").map_or(true, |entries| {
+            entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_gpu))
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    true
+}
+
 /// The adapters of this machine, in order of their indices.
 #[must_use]
 pub fn adapters() -> Vec<AdapterInfo> {

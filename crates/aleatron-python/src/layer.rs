@@ -22,6 +22,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A weight or an input is a stream of `length` bits whose share of ones is its value. AND multiplies two streams, counting
 /// ones adds the products: each output is a noisy dot product. The same seeds give the same bits on every machine and
 /// device, with any number of threads.
+///
+/// Examples
+/// --------
+/// >>> import aleatron as al
+/// >>> isinstance(al.DenseLayer(3, 2), al.StreamLayer) and isinstance(al.SparseLayer([[True]]), al.StreamLayer)
+/// True
 #[pyclass(module = "aleatron", frozen, subclass)]
 pub(crate) struct StreamLayer {
     settings: Settings,

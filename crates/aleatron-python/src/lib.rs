@@ -28,6 +28,8 @@ use pyo3::prelude::*;
 /// The compiled part of Aleatron; use the package `aleatron`.
 #[pymodule(gil_used = false)]
 mod _core {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::evaluation::{Evaluation, digits, evaluate};
     #[pymodule_export]
@@ -43,6 +45,14 @@ mod _core {
         after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory, set_num_threads,
         simd_tier,
     };
+
+    /// Loads NumPy's interface, which cannot be done while a Ctrl-C waits to be raised: the first call of a process could.
+    #[pymodule_init]
+    fn load_numpy(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.py().import("numpy")?;
+        numpy::PyArray1::<u64>::zeros(module.py(), 0, false);
+        Ok(())
+    }
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "its name in Python")]

@@ -232,6 +232,35 @@ impl FixedPointLif {
         self.state().refractory_counter()
     }
 
+    fn __copy__(&self) -> Self {
+        Self(Mutex::new(self.state().clone()))
+    }
+
+    /// As `__copy__`.
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.__copy__()
+    }
+
+    #[staticmethod]
+    fn _in_state(
+        constants: (u32, u32, i16, i16, i16, u32),
+        v: i16,
+        refractory_counter: u32,
+    ) -> PyResult<Self> {
+        let (data_width, fraction, v_rest, v_reset, v_threshold, refractory_period) = constants;
+        let params = params(data_width, fraction, v_rest, v_reset, v_threshold, refractory_period)?;
+        Ok(Self(Mutex::new(aleatron::FixedPointLif::in_state(params, v, refractory_counter))))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let neuron = slf.get().state();
+        let p = neuron.params();
+        let constants =
+            (p.data_width(), p.fraction(), p.v_rest(), p.v_reset(), p.v_threshold(), p.refractory_period());
+        let arguments = (constants, neuron.v(), neuron.refractory_counter());
+        Ok((slf.getattr("_in_state")?, arguments.into_pyobject(slf.py())?.into_any()))
+    }
+
     fn __repr__(&self) -> String {
         let neuron = self.state();
         let p = neuron.params();

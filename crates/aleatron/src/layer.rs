@@ -3,7 +3,7 @@
 //! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, whether of one sample, a batch, or streams that
 //! are encoded, comes down to one operation: count, for each sample and neuron, the ones (or matches) of input and weight streams.
 
-use crate::backend::{self, Backend, Batch, CountMethod, Device, PrepareOptions, PreparedLayer};
+use crate::backend::{self, Backend, Batch, CountMethod, Device, Inputs, PrepareOptions, PreparedLayer};
 use crate::{Error, Result, SampleSeed};
 use aleatron_core::generator::{GeneratorName, Pairing, Sharing, Warning, WidthChoice};
 use aleatron_core::threshold::thresholds;
@@ -38,7 +38,39 @@ pub struct StreamLayer {
     max_batch: usize,
     warnings: Vec<Warning>,
     backend: Arc<dyn Backend>,
-    prepared: RwLock<Arc<dyn PreparedLayer>>,
+    prepared: Kept,
+    /// For streams that are encoded, where the layer counts from tables; prepared with the first of them.
+    bits: Kept,
+}
+
+/// The layer on its backend, once it is prepared.
+#[derive(Debug, Default)]
+struct Kept(RwLock<Option<Arc<dyn PreparedLayer>>>);
+
+impl Kept {
+    fn new(prepared: Box<dyn PreparedLayer>) -> Self {
+        Self(RwLock::new(Some(prepared.into())))
+    }
+
+    /// The layer, if it was prepared.
+    fn get(&self) -> Option<Arc<dyn PreparedLayer>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The layer, prepared by `prepare` unless it is there with its device, or another thread has been quicker.
+    fn get_or_prepare(
+        &self,
+        prepare: impl FnOnce() -> aleatron_core::Result<Box<dyn PreparedLayer>>,
+    ) -> Result<Arc<dyn PreparedLayer>> {
+        if let Some(layer) = self.get().filter(|layer| !layer.is_lost()) {
+            return Ok(layer);
+        }
+        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some(layer) if !layer.is_lost() => Ok(Arc::clone(layer)),
+            _ => Ok(Arc::clone(kept.insert(prepare()?.into()))),
+        }
+    }
 }
 
 impl StreamLayer {
@@ -85,7 +117,7 @@ impl StreamLayer {
     /// The name of the backend that a batch of `n_samples` runs on; `None` where [`Device::Auto`] has yet to measure it.
     #[must_use]
     pub fn backend_for(&self, n_samples: usize) -> Option<String> {
-        self.prepared().backend_for(n_samples)
+        self.prepared.get()?.backend_for(n_samples)
     }
 
     /// What is wrong with the generators, if anything is known to be.
@@ -97,7 +129,7 @@ impl StreamLayer {
     /// What a user should know of how it runs, such as a device that [`Device::Auto`] could not use.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        self.prepared().notes()
+        self.prepared.get().map_or_else(Vec::new, |layer| layer.notes())
     }
 
     /// The counts of one sample, one per neuron.
@@ -152,12 +184,10 @@ impl StreamLayer {
     /// As [`PreparedLayer::counts`].
     pub fn count(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
         backend::check_fork(&self.device)?;
-        let prepared = self.prepared();
-        let prepared = if prepared.is_lost() { self.prepare_again(cancel)? } else { prepared };
-        match prepared.counts(batch, cancel) {
+        match self.prepared_for(batch, cancel)?.counts(batch, cancel) {
             // Lost on the way: the next device may live.
             Err(error) if error.backend_fault() == Some(BackendFault::Lost) => {
-                Ok(self.prepare_again(cancel)?.counts(batch, cancel)?)
+                Ok(self.prepared_for(batch, cancel)?.counts(batch, cancel)?)
             }
             counts => Ok(counts?),
         }
@@ -200,9 +230,11 @@ impl StreamLayer {
     /// interval of the polarity, [`CoreError::Memory`] and [`CoreError::Backend`] where there is no room.
     pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
         let weights = Weights::new(&self.spec, weights.to_vec())?;
-        let prepared = self.backend.prepare(&self.spec, &weights, &self.options(Cancel::NEVER))?;
+        let options =
+            PrepareOptions { method: self.method, max_batch: self.max_batch, cancel: Cancel::NEVER };
+        self.prepared = Kept::new(self.backend.prepare(&self.spec, &weights, &options)?);
+        self.bits = Kept::default();
         self.weights = weights;
-        self.prepared = RwLock::new(prepared.into());
         Ok(())
     }
 
@@ -214,21 +246,14 @@ impl StreamLayer {
         Ok(Cpu::current()?.weight_streams(&self.spec, &self.weights)?)
     }
 
-    fn options<'a>(&self, cancel: Cancel<'a>) -> PrepareOptions<'a> {
-        PrepareOptions { method: self.method, max_batch: self.max_batch, cancel }
-    }
-
-    fn prepared(&self) -> Arc<dyn PreparedLayer> {
-        Arc::clone(&self.prepared.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Prepares the layer on a device that is opened anew, unless another thread has done so.
-    fn prepare_again(&self, cancel: Cancel<'_>) -> Result<Arc<dyn PreparedLayer>> {
-        let mut prepared = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
-        if prepared.is_lost() {
-            *prepared = self.backend.prepare(&self.spec, &self.weights, &self.options(cancel))?.into();
-        }
-        Ok(Arc::clone(&prepared))
+    /// The layer on its backend, prepared again on a device that is opened anew where the last one was lost.
+    fn prepared_for(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Arc<dyn PreparedLayer>> {
+        let (kept, method) = match (batch.inputs, self.method.resolve(&self.spec)?) {
+            (Inputs::Streams(_), CountMethod::Tables) => (&self.bits, CountMethod::Bits),
+            _ => (&self.prepared, self.method),
+        };
+        let options = PrepareOptions { method, max_batch: self.max_batch, cancel };
+        kept.get_or_prepare(|| self.backend.prepare(&self.spec, &self.weights, &options))
     }
 }
 
@@ -415,7 +440,8 @@ impl LayerBuilder {
             max_batch: self.max_batch,
             warnings,
             backend,
-            prepared: RwLock::new(prepared.into()),
+            prepared: Kept::new(prepared),
+            bits: Kept::default(),
         })
     }
 }

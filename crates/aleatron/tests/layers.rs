@@ -4,8 +4,8 @@
 use aleatron::backend::{Backend, Batch, PoolBackend, PrepareOptions, Split};
 use aleatron::golden::{Answer, answers, dense_input};
 use aleatron::{
-    Cancel, Connections, CoreError, Error, LayerBuilder, LayerIndex, Polarity, SampleSeed, StreamLayer,
-    encode_inputs, reference, set_num_threads,
+    Cancel, Connections, CoreError, Cpu, Error, LayerBuilder, LayerIndex, Length, Polarity, SampleSeed,
+    StreamLayer, encode_inputs, reference, set_num_threads,
 };
 use aleatron_core::{Weights, weights};
 use aleatron_cpu::CpuBackend;
@@ -353,4 +353,22 @@ fn threads_change_no_bit() {
         assert_eq!(equal, [true; 3]);
     });
     set_num_threads(0).unwrap();
+}
+
+/// Layers that count from tables count streams that are encoded all the same.
+#[test]
+fn tables_and_streams_go_together() {
+    let (x, length) = (values(30, Polarity::Unipolar), Length::new(100).unwrap());
+    let mut layer =
+        StreamLayer::dense(10, 7).length(100).generator("sobol".parse().unwrap()).build().unwrap();
+    let aleatron::Encoding::Sequences(pairing) = layer.spec().encoding().clone() else { unreachable!() };
+    let thresholds = layer.spec().input_thresholds(&x).unwrap();
+    let streams = Cpu::current().unwrap().encode_shared_inputs(&pairing, &thresholds, 10, length).unwrap();
+    assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
+    // New weights are those of both.
+    let weights: Vec<f64> = layer.weights().iter().map(|w| 1.0 - w).collect();
+    let before = layer.counts_encoded(&streams).unwrap();
+    layer.set_weights(&weights).unwrap();
+    assert_ne!(layer.counts_encoded(&streams).unwrap(), before);
+    assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
 }

@@ -162,6 +162,12 @@ impl FixedPointLif {
         Self { params, v: params.v_rest, counter: 0 }
     }
 
+    /// A neuron in a given state: what [`Self::v`] and [`Self::refractory_counter`] say of one.
+    #[must_use]
+    pub const fn in_state(params: LifParams, v: i16, counter: u32) -> Self {
+        Self { params, v: params.wrap(v as i64), counter }
+    }
+
     /// One step; whether it spiked, and the potential after it.
     #[inline]
     pub fn step(&mut self, drive: LifDrive) -> (bool, i16) {

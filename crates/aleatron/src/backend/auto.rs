@@ -1,7 +1,7 @@
 //! The backend that chooses: the CPU or an accelerator, whichever was measured to be faster for a layer and a batch size.
 
 use super::placement::{self, Measurement};
-use super::{Backend, Batch, Device, DeviceInfo, PrepareOptions, PreparedLayer, devices, open};
+use super::{Backend, Batch, Device, DeviceInfo, PrepareOptions, PreparedLayer, open};
 use aleatron_core::backend::{CountMethod, Inputs};
 use aleatron_core::{Cancel, Error, LayerSpec, Result, Weights};
 use aleatron_cpu::CpuBackend;
@@ -133,9 +133,7 @@ impl AutoLayer {
         if pairs < SMALL_CALL_WORDS && time(&*self.cpu)? < ACCELERATOR_FLOOR_US {
             return Ok(Choice::Cpu);
         }
-        let Some(info) = devices().into_iter().find(|info| info.is_default && !info.is_software) else {
-            return Ok(Choice::Cpu);
-        };
+        let Some(info) = super::accelerator() else { return Ok(Choice::Cpu) };
         let cpu = "cpu".to_owned();
         let accelerator = format!("{}, {}", info.name, info.driver);
         let backends = [cpu.clone(), accelerator.clone()];

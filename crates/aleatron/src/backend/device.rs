@@ -91,14 +91,14 @@ impl FromStr for Device {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let fault = || Error::UnknownDevice { name: text.to_owned() };
-        let devices: Option<Vec<Self>> = text.split(',').map(|part| Self::read_one(part.trim())).collect();
-        match devices {
-            None => Err(fault()),
+        let fault = |name: &str| Error::UnknownDevice { name: name.to_owned() };
+        let read = |part: &str| Self::read_one(part.trim()).ok_or_else(|| fault(part.trim()));
+        let mut devices = text.split(',').map(read).collect::<Result<Vec<Self>, Error>>()?;
+        match devices.len() {
+            1 => Ok(devices.remove(0)),
             // "auto" chooses among devices: it cannot be one of several.
-            Some(devices) if devices.len() > 1 && devices.contains(&Self::Auto) => Err(fault()),
-            Some(mut devices) if devices.len() == 1 => Ok(devices.remove(0)),
-            Some(devices) => Ok(Self::Pool(devices)),
+            _ if devices.contains(&Self::Auto) => Err(fault(text)),
+            _ => Ok(Self::Pool(devices)),
         }
     }
 }

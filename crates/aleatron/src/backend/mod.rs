@@ -101,6 +101,15 @@ pub fn devices() -> Vec<DeviceInfo> {
     if is_forked() { Vec::new() } else { gpu::devices() }
 }
 
+/// The device that [`Device::Auto`] measures beside the CPU: the default one, if it is no driver that computes on the CPU.
+pub(crate) fn accelerator() -> Option<DeviceInfo> {
+    // Loading drivers takes tens of milliseconds.
+    if !gpu::may_have_hardware() {
+        return None;
+    }
+    devices().into_iter().find(|info| info.is_default && !info.is_software)
+}
+
 /// A device for the conformance suite of [`aleatron_core::conformance`].
 ///
 /// # Errors
@@ -145,6 +154,10 @@ mod gpu {
         Ok(Box::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
     }
 
+    pub(super) fn may_have_hardware() -> bool {
+        adapter::may_have_hardware()
+    }
+
     pub(super) fn devices() -> Vec<DeviceInfo> {
         let chosen = adapter::find(&AdapterChoice::from_env()).ok().map(|info| info.index);
         let describe = |info: aleatron_gpu::AdapterInfo| DeviceInfo {
@@ -183,6 +196,10 @@ mod gpu {
 
     pub(super) fn subject(_: Option<usize>) -> Result<Box<dyn Subject>> {
         Err(not_built())
+    }
+
+    pub(super) fn may_have_hardware() -> bool {
+        false
     }
 
     pub(super) fn devices() -> Vec<DeviceInfo> {

@@ -1,0 +1,44 @@
+"""Names for what arguments and results hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, SupportsIndex, TypeAlias, TypedDict, Union
+
+import numpy as np
+import numpy.typing as npt
+
+Polarity: TypeAlias = Union[Literal["unipolar"], Literal["bipolar"]]
+Sharing: TypeAlias = Union[Literal["all"], Literal["input"], Literal["stream"]]
+Arithmetic: TypeAlias = Union[Literal["float"], Literal["integer"]]
+Width: TypeAlias = Union[SupportsIndex, str]
+DeviceNames: TypeAlias = Union[str, Sequence[str]]
+
+
+class LayerSettings(TypedDict, total=False):
+    """Settings of a single layer."""
+
+    length: SupportsIndex
+    generator: str
+    width: Width
+    sharing: Sharing
+
+
+class LayerOutput(TypedDict):
+    """What one layer made of some samples."""
+
+    name: str
+    counts: npt.NDArray[np.uint64]
+    outputs: npt.NDArray[np.float64]
+
+
+class LayerIntegers(TypedDict):
+    """The integers of one layer in integer arithmetic."""
+
+    name: str
+    comparator_width: int
+    accumulator_width: int
+    bias: npt.NDArray[np.int64]
+    multiplier: int | None
+    multiplier_width: int | None
+    shift: int | None
