@@ -319,4 +319,4 @@ def _optional(module: str, function: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(f"Evaluation.{function} needs {package}: pip install {package}") from error
+        raise ImportError(f"Evaluation.{function} needs {package}: pip install {package}, or aleatron[results]") from error

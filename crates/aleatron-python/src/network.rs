@@ -610,6 +610,11 @@ impl StreamNetwork {
         layers.map(describe).collect()
     }
 
+    /// Whether both are one prepared network, as two calls of `Network.streams` with the same settings give.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| Arc::ptr_eq(&other.get().0, &self.0))
+    }
+
     fn __repr__(&self) -> String {
         format!("StreamNetwork({:?}, lengths={:?})", self.0.network().name(), self.0.lengths())
     }
