@@ -165,6 +165,10 @@ def test_forked_children_compute() -> None:
         "al.DenseLayer(1000, 500).counts(np.full((200_000, 1000), 0.3))",
         "al.DenseLayer(4000, 2000)",
         "al.DenseLayer.from_weights(np.full((2000, 4000), 0.3))",
+        "al.SparseLayer(np.ones((2000, 4000), bool), 4096)",
+        "al.encode(np.full((1000, 1000), 0.3), 65536, generator='sobol', width=16)",
+        "al.Network.digits().forward_streams(al.load_digits()[0], 2**20, device='cpu')",
+        "al.Network([al.Layer(np.full((2000, 4000), 0.1))]).calibrated(np.full((20_000, 4000), 0.1))",
     ],
 )
 def test_ctrl_c_ends_a_long_call(call: str) -> None:

@@ -4,8 +4,8 @@ use crate::{Cpu, TabledWeights, WordBuffer};
 use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
 use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
-    Backend, Cancel, DenseShape, Encoding, Error, LayerSpec, Pairing, Quantity, Result, StreamMatrix,
-    Threshold, Topology, Weights, memory,
+    Backend, Cancel, Connections, DenseShape, Encoding, Error, LayerSpec, Pairing, Quantity, Result,
+    StreamMatrix, Threshold, Topology, Weights, memory,
 };
 use std::fmt;
 
@@ -66,11 +66,7 @@ impl Backend for CpuBackend {
                 }
             }
             (Topology::Sparse(connections), Encoding::Bernoulli { seed }) => {
-                let thresholds = thresholds(weights.values(), spec.polarity(), Quantity::Weight)?;
-                let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
-                let address = spec.weight_address(*seed);
-                cpu.encode_connections(connections, &thresholds, spec.length(), address, &mut streams)?;
-                Prepared::Sparse(streams)
+                sparse_bernoulli(&cpu, spec, connections, weights, *seed, options.cancel)?
             }
             (Topology::Sparse(_), Encoding::Sequences(pairing)) => {
                 Prepared::Sparse(sequence_weights(&cpu, spec, pairing, weights)?)
@@ -105,6 +101,42 @@ fn dense_bernoulli(
         ones.extend(cpu.row_ones(streams, row_words));
     }
     Ok(Prepared::Dense { streams, ones })
+}
+
+/// Draws the weight streams of a sparse layer, some neurons at a time where somebody may want it to stop.
+fn sparse_bernoulli(
+    cpu: &Cpu,
+    spec: &LayerSpec,
+    connections: &Connections,
+    weights: &Weights,
+    seed: u64,
+    cancel: Cancel<'_>,
+) -> Result<Prepared> {
+    let (length, polarity) = (spec.length(), spec.polarity());
+    let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
+    let thresholds = thresholds(weights.values(), polarity, Quantity::Weight)?;
+    if cancel.is_never() {
+        let address = spec.weight_address(seed);
+        cpu.encode_connections(connections, &thresholds, length, address, &mut streams)?;
+        return Ok(Prepared::Sparse(streams));
+    }
+    let (offsets, at_once) = (connections.offsets(), (PREPARE_WORDS / length.words()).max(1));
+    let mut first = 0;
+    while first < spec.n_neurons() {
+        cancel.check()?;
+        // As many neurons as have so many connections together, and one at least.
+        let end = offsets.partition_point(|&offset| offset <= offsets[first] + at_once) - 1;
+        let neurons = first..end.max(first + 1);
+        let part = spec.neurons(neurons.clone())?;
+        let range = offsets[neurons.start]..offsets[neurons.end];
+        if let Topology::Sparse(connections) = part.topology() {
+            let words = &mut streams[range.start * length.words()..range.end * length.words()];
+            let address = part.weight_address(seed);
+            cpu.encode_connections(connections, &thresholds[range], length, address, words)?;
+        }
+        first = neurons.end;
+    }
+    Ok(Prepared::Sparse(streams))
 }
 
 fn dense_sequences(cpu: &Cpu, spec: &LayerSpec, pairing: &Pairing, weights: &Weights) -> Result<Prepared> {

@@ -13,6 +13,7 @@ use aleatron_core::{
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Every tier of this machine with every pool. Pools wake their threads for any work here: they think it is free.
@@ -256,5 +257,37 @@ proptest! {
             let expected: Vec<u64> = whole.chunks(n).flat_map(|row| row[range.clone()].to_vec()).collect();
             prop_assert_eq!(part, expected);
         }
+    }
+}
+
+/// Layers that somebody may stop are prepared in pieces, which make the same streams.
+#[test]
+fn pieces_are_the_whole() {
+    let mask: Vec<bool> = (0..90 * 300).map(|k| k % 7 != 3 && k / 300 != 40).collect();
+    let sparse = Topology::Sparse(Arc::new(Connections::from_mask(&mask, 300).unwrap()));
+    for topology in [sparse, Topology::Dense { n_inputs: 300, n_neurons: 90 }] {
+        let encoding = Encoding::Bernoulli { seed: 5 };
+        // More than a million words.
+        let spec = LayerSpec::new(topology, Length::new(4000).unwrap(), Polarity::Bipolar, encoding).unwrap();
+        let cpu = Cpu::current().unwrap();
+        let weights = cpu.random_weights(&spec, 9).unwrap();
+        let asked = AtomicUsize::new(0);
+        let never = || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        let pieces = PrepareOptions { cancel: Cancel::when(&never), ..PrepareOptions::default() };
+        let inputs: Vec<f64> = (0..300).map(|i| f64::from(i) / 150.0 - 1.0).collect();
+        let batch = Batch::values(&inputs, SampleSeed::new(1));
+        let counts = |options: &PrepareOptions<'_>| {
+            let layer = CpuBackend::CURRENT.prepare(&spec, &weights, options).unwrap();
+            layer.counts(&batch, Cancel::NEVER).unwrap()
+        };
+        assert_eq!(counts(&pieces), counts(&PrepareOptions::default()));
+        assert!(asked.load(Ordering::Relaxed) > 1);
+        let at_once = || true;
+        let stopped = PrepareOptions { cancel: Cancel::when(&at_once), ..PrepareOptions::default() };
+        let error = CpuBackend::CURRENT.prepare(&spec, &weights, &stopped).unwrap_err();
+        assert_eq!(error, aleatron_core::Error::Cancelled);
     }
 }

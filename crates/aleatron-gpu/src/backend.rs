@@ -111,7 +111,8 @@ impl GpuBackend {
             Encoding::Bernoulli { seed } => {
                 let thresholds = thresholds(weights.values(), spec.polarity(), Quantity::Weight)?;
                 let first = spec.weight_address(*seed);
-                Prepared::Dense(GpuDense::from_thresholds(context, shape, max_batch, &thresholds, first)?)
+                let cancel = options.cancel;
+                Prepared::Dense(GpuDense::drawn(context, shape, max_batch, &thresholds, first, cancel)?)
             }
             Encoding::Sequences(pairing) => {
                 let thresholds = spec.weight_thresholds(weights)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aleatron_core::{Length, Quantity, StreamAddress, StreamMatrix, Threshold};
+use aleatron_core::{Cancel, Length, Quantity, StreamAddress, StreamMatrix, Threshold};
 use aleatron_device::{BufferView, GpuBuffer, GpuContext, Recorder, grid};
 
 use crate::buffers::check_words_of;
@@ -19,6 +19,9 @@ const WORDS: u32 = 1;
 
 /// Thresholds uploaded at a time where there are many.
 const UPLOAD_THRESHOLDS: usize = 8 << 20;
+
+/// Words made between two checks for cancellation: a fraction of a second on software devices.
+const CANCEL_WORDS: usize = 1 << 22;
 
 /// The words that carry `n` thresholds: each modulo 2^32, then a bit each for those that are 2^32.
 pub(crate) const fn threshold_words(n: usize) -> usize {
@@ -110,6 +113,7 @@ pub(crate) fn record(
 }
 
 /// Encodes a block of a matrix, rows of `n_units` streams, into `streams`, some rows at a time.
+#[expect(clippy::too_many_arguments, reason = "what a block is, where it is drawn, and where it goes")]
 pub(crate) fn encode_block(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],
@@ -118,13 +122,17 @@ pub(crate) fn encode_block(
     length: Length,
     first: StreamAddress,
     streams: &GpuBuffer<u32>,
+    cancel: Cancel<'_>,
 ) -> Result<()> {
     let limit = context.max_binding_bytes();
     let row_bytes = 4 * threshold_words(n_units) as u64;
     if row_bytes > limit {
         return Err(Error::TooLarge { what: Limit::ThresholdBytes, actual: row_bytes.into(), limit });
     }
-    let rows_at_once = (UPLOAD_THRESHOLDS / n_units).min((limit / row_bytes) as usize).max(1);
+    let mut rows_at_once = (UPLOAD_THRESHOLDS / n_units).min((limit / row_bytes) as usize).max(1);
+    if !cancel.is_never() {
+        rows_at_once = rows_at_once.min(CANCEL_WORDS / block.cut.stride).max(1);
+    }
     let mut packed = Vec::new();
     for offset in (0..block.n_rows).step_by(rows_at_once) {
         let (row, n_rows) = (block.first_row + offset, rows_at_once.min(block.n_rows - offset));
@@ -141,7 +149,12 @@ pub(crate) fn encode_block(
         };
         let mut recorder = context.recorder(None)?;
         record(&mut recorder, &part, uploaded.view(), streams.view(), None)?;
-        recorder.submit()?;
+        let submission = recorder.submit()?;
+        if !cancel.is_never() {
+            // What is submitted cannot be taken back: no more than one part is, while somebody may want it to stop.
+            submission.wait()?;
+            cancel.check()?;
+        }
     }
     Ok(())
 }
@@ -185,7 +198,7 @@ pub fn encode(
     let packed: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
     for block in blocks(n_rows, row_words, context)? {
         let streams = context.buffer(block.words())?;
-        encode_block(context, thresholds, n_units, &block, length, first, &streams)?;
+        encode_block(context, thresholds, n_units, &block, length, first, &streams, Cancel::NEVER)?;
         scatter(&streams.read()?, row_words, &block, packed);
     }
     Ok(StreamMatrix::from_words(words, thresholds.len(), length)?)

@@ -78,13 +78,6 @@ pub(crate) fn encode<'py>(
     let resolved = width.resolve(&generator, length);
     let encoding =
         generator.encoding(seed, resolved, sharing).map_err(|error| exception(error.into(), &[]))?;
-    if let Encoding::Sequences(pairing) = encoding {
-        let words = compute(py, shape, || {
-            let thresholds = pairing.inputs.width().thresholds(values, polarity, Quantity::Probability)?;
-            Ok(Cpu::current()?.encode_shared_inputs(&pairing, &thresholds, per_row, length)?.into_words())
-        })?;
-        return output(py, words, &words_shape);
-    }
     let check = polarity.check(values, Quantity::Probability);
     check.map_err(|error| core_exception(error, shape))?;
     let array = empty::<u64>(py, &words_shape)?;
@@ -105,10 +98,21 @@ pub(crate) fn encode<'py>(
         let out = &mut words[start * length.words()..end * length.words()];
         let piece = &values[start..end];
         let columns = piece.len().min(per_row);
-        compute(py, shape, || {
-            let address = StreamAddress::input(seed, counter(unit)?, counter(row)?);
-            let thresholds = thresholds(piece, polarity, Quantity::Probability)?;
-            Ok(Cpu::current()?.encode_rows_into(&thresholds, columns, length, address, out)?)
+        compute(py, shape, || match &encoding {
+            Encoding::Sequences(pairing) => {
+                let width = pairing.inputs.width();
+                let thresholds = width.thresholds(piece, polarity, Quantity::Probability)?;
+                let (first, period) = match pairing.sharing {
+                    Sharing::OneForAll => (pairing.inputs, 1),
+                    Sharing::OnePerInput | Sharing::OnePerStream => (pairing.input(unit)?, columns),
+                };
+                Ok(Cpu::current()?.encode_sequences(&first, &thresholds, period, length, out)?)
+            }
+            _ => {
+                let address = StreamAddress::input(seed, counter(unit)?, counter(row)?);
+                let thresholds = thresholds(piece, polarity, Quantity::Probability)?;
+                Ok(Cpu::current()?.encode_rows_into(&thresholds, columns, length, address, out)?)
+            }
         })?;
         start = end;
     }

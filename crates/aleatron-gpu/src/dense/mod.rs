@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aleatron_core::stream::check_words;
-use aleatron_core::{DenseShape, Polarity, Quantity, StreamAddress, Threshold, memory};
+use aleatron_core::{Cancel, DenseShape, Polarity, Quantity, StreamAddress, Threshold, memory};
 use aleatron_device::{GpuBuffer, GpuContext, Profiler, Recorder, Submission};
 
 pub use launch::{KernelChoice, RowGroup, TileShape};
@@ -26,7 +26,7 @@ use launch::Target;
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use aleatron_core::{DenseShape, Length, Polarity, StreamAddress, Threshold};
+/// use aleatron_core::{Cancel, DenseShape, Length, Polarity, StreamAddress, Threshold};
 /// use aleatron_gpu::{AdapterChoice, GpuContext, GpuDense};
 ///
 /// let context = GpuContext::get(&AdapterChoice::from_env())?;
@@ -78,8 +78,20 @@ impl GpuDense {
         weights: &[Threshold],
         first: StreamAddress,
     ) -> Result<Self> {
+        Self::drawn(context, shape, max_batch, weights, first, Cancel::NEVER)
+    }
+
+    /// As [`Self::from_thresholds`], unless cancelled on the way.
+    pub(crate) fn drawn(
+        context: &Arc<GpuContext>,
+        shape: DenseShape,
+        max_batch: usize,
+        weights: &[Threshold],
+        first: StreamAddress,
+        cancel: Cancel<'_>,
+    ) -> Result<Self> {
         let mut layer = Self::empty(context, shape, max_batch)?;
-        layer.set_thresholds(weights, first)?;
+        layer.draw(weights, first, cancel)?;
         Ok(layer)
     }
 
@@ -183,6 +195,10 @@ impl GpuDense {
     /// # Errors
     /// As [`Self::set_words`].
     pub fn set_thresholds(&mut self, weights: &[Threshold], first: StreamAddress) -> Result<()> {
+        self.draw(weights, first, Cancel::NEVER)
+    }
+
+    fn draw(&mut self, weights: &[Threshold], first: StreamAddress, cancel: Cancel<'_>) -> Result<()> {
         let (n_inputs, n_neurons) = (self.shape.n_inputs(), self.shape.n_neurons());
         let (expected, actual) = (self.shape.n_weights(), weights.len());
         if expected != actual {
@@ -190,7 +206,8 @@ impl GpuDense {
         }
         check_address(first, n_neurons, n_inputs)?;
         for (block, buffer) in &self.weights {
-            encode_block(&self.context, weights, n_inputs, block, self.shape.length(), first, buffer)?;
+            let length = self.shape.length();
+            encode_block(&self.context, weights, n_inputs, block, length, first, buffer, cancel)?;
         }
         Ok(())
     }
