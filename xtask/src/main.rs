@@ -66,6 +66,11 @@ fn test() -> Result<(), String> {
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
+    // Each crate from its own files alone, as a registry would have it. The profile is that of the tests, so that their
+    // dependencies are not compiled again.
+    let package =
+        ["package", "--workspace", "--allow-dirty", "--quiet", "--config", "profile.dev.opt-level=1"];
+    steps.push(Step::new("packages", cargo(&package)));
     // An AArch64 machine has just run these tests.
     if !cfg!(target_arch = "aarch64") {
         steps.extend(aarch64::steps()?);

@@ -111,14 +111,26 @@ pub(crate) fn output<'py, T: Element>(
     Ok(array.into_pyarray(py).into_any())
 }
 
-/// An array of a shape for results to be written to, holding anything.
-pub(crate) fn empty<'py, T: Element>(
-    py: Python<'py>,
-    shape: &[usize],
-) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
-    static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let array = EMPTY.import(py, "numpy", "empty")?.call1((shape, T::get_dtype(py)))?;
-    Ok(array.cast_into::<PyArrayDyn<T>>()?)
+/// An array of `numpy.empty`, whose memory holds anything.
+///
+/// Nobody can read it: the one thing to do with it is [`Self::write`], which takes it, and hands it to Python only where the writer
+/// says that all of it was written. Writers of this crate are the engine's `…_into` functions, which write every element of their
+/// output and read none. Elements are numbers of which every pattern of bits is one.
+pub(crate) struct Unwritten<'py, T: Element>(Bound<'py, PyArrayDyn<T>>);
+
+impl<'py, T: Element> Unwritten<'py, T> {
+    /// An array of this shape.
+    pub(crate) fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
+        static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let array = EMPTY.import(py, "numpy", "empty")?.call1((shape, T::get_dtype(py)))?;
+        Ok(Self(array.cast_into::<PyArrayDyn<T>>()?))
+    }
+
+    /// The array, once `write` has written every element.
+    pub(crate) fn write(self, write: impl FnOnce(&mut [T]) -> PyResult<()>) -> PyResult<Bound<'py, PyAny>> {
+        write(self.0.try_readwrite()?.as_slice_mut()?)?;
+        Ok(self.0.into_any())
+    }
 }
 
 /// A shape as Python writes it.

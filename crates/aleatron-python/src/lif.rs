@@ -233,7 +233,7 @@ impl FixedPointLif {
     }
 
     fn __copy__(&self) -> Self {
-        Self(Mutex::new(self.state().clone()))
+        Self(Mutex::new(*self.state()))
     }
 
     /// As `__copy__`.

@@ -1,14 +1,13 @@
 //! Functions on packed streams: `encode`, `pack`, `unpack`, the counting under `popcount`, and correlation.
 
 use crate::argument::{generator, length, polarity, seed, sharing, width};
-use crate::array::{Input, empty, output, shape_text};
+use crate::array::{Input, Unwritten, output, shape_text};
 use crate::compute::compute;
 use crate::error::{core_exception, exception};
 use aleatron::correlation::Overlap;
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::threshold::thresholds;
 use aleatron::{BitStream, CoreError, Cpu, Encoding, Length, Polarity, Quantity, StreamAddress, memory};
-use numpy::PyArrayMethods;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -80,43 +79,42 @@ pub(crate) fn encode<'py>(
         generator.encoding(seed, resolved, sharing).map_err(|error| exception(error.into(), &[]))?;
     let check = polarity.check(values, Quantity::Probability);
     check.map_err(|error| core_exception(error, shape))?;
-    let array = empty::<u64>(py, &words_shape)?;
-    let mut words = array.try_readwrite()?;
-    let words = words.as_slice_mut()?;
-
+    let array = Unwritten::<u64>::new(py, &words_shape)?;
     // Whole rows at a time, or parts of a row that is too long: the address says where a piece starts.
     let streams = (PIECE_WORDS / length.words()).max(1);
     let whole_rows = streams / per_row * per_row;
-    let mut start = 0;
-    while start < values.len() {
-        if start > 0 {
-            py.check_signals()?;
+    array.write(|words| {
+        let mut start = 0;
+        while start < values.len() {
+            if start > 0 {
+                py.check_signals()?;
+            }
+            let (row, unit) = (start / per_row, start % per_row);
+            let n = if whole_rows > 0 { whole_rows } else { streams.min(per_row - unit) };
+            let end = values.len().min(start + n);
+            let out = &mut words[start * length.words()..end * length.words()];
+            let piece = &values[start..end];
+            let columns = piece.len().min(per_row);
+            compute(py, shape, || match &encoding {
+                Encoding::Sequences(pairing) => {
+                    let width = pairing.inputs.width();
+                    let thresholds = width.thresholds(piece, polarity, Quantity::Probability)?;
+                    let (first, period) = match pairing.sharing {
+                        Sharing::OneForAll => (pairing.inputs, 1),
+                        Sharing::OnePerInput | Sharing::OnePerStream => (pairing.input(unit)?, columns),
+                    };
+                    Ok(Cpu::current()?.encode_sequences(&first, &thresholds, period, length, out)?)
+                }
+                _ => {
+                    let address = StreamAddress::input(seed, counter(unit)?, counter(row)?);
+                    let thresholds = thresholds(piece, polarity, Quantity::Probability)?;
+                    Ok(Cpu::current()?.encode_rows_into(&thresholds, columns, length, address, out)?)
+                }
+            })?;
+            start = end;
         }
-        let (row, unit) = (start / per_row, start % per_row);
-        let n = if whole_rows > 0 { whole_rows } else { streams.min(per_row - unit) };
-        let end = values.len().min(start + n);
-        let out = &mut words[start * length.words()..end * length.words()];
-        let piece = &values[start..end];
-        let columns = piece.len().min(per_row);
-        compute(py, shape, || match &encoding {
-            Encoding::Sequences(pairing) => {
-                let width = pairing.inputs.width();
-                let thresholds = width.thresholds(piece, polarity, Quantity::Probability)?;
-                let (first, period) = match pairing.sharing {
-                    Sharing::OneForAll => (pairing.inputs, 1),
-                    Sharing::OnePerInput | Sharing::OnePerStream => (pairing.input(unit)?, columns),
-                };
-                Ok(Cpu::current()?.encode_sequences(&first, &thresholds, period, length, out)?)
-            }
-            _ => {
-                let address = StreamAddress::input(seed, counter(unit)?, counter(row)?);
-                let thresholds = thresholds(piece, polarity, Quantity::Probability)?;
-                Ok(Cpu::current()?.encode_rows_into(&thresholds, columns, length, address, out)?)
-            }
-        })?;
-        start = end;
-    }
-    Ok(array.into_any())
+        Ok(())
+    })
 }
 
 /// A counter word.
@@ -154,21 +152,20 @@ pub(crate) fn pack<'py>(bits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
     };
     let n_words = length.div_ceil(64);
     let words_shape: Vec<usize> = outer.iter().copied().chain([n_words]).collect();
-    let array = empty::<u64>(py, &words_shape)?;
-    let mut words = array.try_readwrite()?;
-    let words = words.as_slice_mut()?;
-    compute(py, shape, || {
-        let cpu = Cpu::current()?;
-        // Streams that fill their words are one long stream.
-        if outer.is_empty() || length.is_multiple_of(64) {
-            return Ok(cpu.pack_into(bytes, words)?);
-        }
-        for (bits, words) in bytes.chunks_exact(length).zip(words.chunks_exact_mut(n_words)) {
-            cpu.pack_into(bits, words)?;
-        }
-        Ok(())
-    })?;
-    Ok(array.into_any())
+    let pack = |words: &mut [u64]| {
+        compute(py, shape, || {
+            let cpu = Cpu::current()?;
+            // Streams that fill their words are one long stream.
+            if outer.is_empty() || length.is_multiple_of(64) {
+                return Ok(cpu.pack_into(bytes, words)?);
+            }
+            for (bits, words) in bytes.chunks_exact(length).zip(words.chunks_exact_mut(n_words)) {
+                cpu.pack_into(bits, words)?;
+            }
+            Ok(())
+        })
+    };
+    Unwritten::new(py, &words_shape)?.write(pack)
 }
 
 /// Unpacks the first `length` bits of each stream of words along the last axis, to uint8 zeros and ones.
@@ -195,22 +192,21 @@ pub(crate) fn unpack<'py>(
         return Err(PyValueError::new_err(message));
     }
     let bits_shape: Vec<usize> = outer.iter().copied().chain([length]).collect();
-    let array = empty::<u8>(py, &bits_shape)?;
-    let mut bits = array.try_readwrite()?;
-    let bits = bits.as_slice_mut()?;
-    compute(py, shape, || {
-        let cpu = Cpu::current()?;
-        if outer.is_empty() || length == n_words * 64 {
-            return Ok(cpu.unpack_into(elements, bits)?);
-        }
-        if length > 0 {
-            for (words, bits) in elements.chunks_exact(n_words).zip(bits.chunks_exact_mut(length)) {
-                cpu.unpack_into(words, bits)?;
+    let unpack = |bits: &mut [u8]| {
+        compute(py, shape, || {
+            let cpu = Cpu::current()?;
+            if outer.is_empty() || length == n_words * 64 {
+                return Ok(cpu.unpack_into(elements, bits)?);
             }
-        }
-        Ok(())
-    })?;
-    Ok(array.into_any())
+            if length > 0 {
+                for (words, bits) in elements.chunks_exact(n_words).zip(bits.chunks_exact_mut(length)) {
+                    cpu.unpack_into(words, bits)?;
+                }
+            }
+            Ok(())
+        })
+    };
+    Unwritten::new(py, &bits_shape)?.write(unpack)
 }
 
 /// The ones of all words, or of each stream along the last axis.

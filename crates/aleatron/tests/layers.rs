@@ -361,7 +361,7 @@ fn tables_and_streams_go_together() {
     let (x, length) = (values(30, Polarity::Unipolar), Length::new(100).unwrap());
     let mut layer =
         StreamLayer::dense(10, 7).length(100).generator("sobol".parse().unwrap()).build().unwrap();
-    let aleatron::Encoding::Sequences(pairing) = layer.spec().encoding().clone() else { unreachable!() };
+    let aleatron::Encoding::Sequences(pairing) = *layer.spec().encoding() else { unreachable!() };
     let thresholds = layer.spec().input_thresholds(&x).unwrap();
     let streams = Cpu::current().unwrap().encode_shared_inputs(&pairing, &thresholds, 10, length).unwrap();
     assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
