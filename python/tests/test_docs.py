@@ -62,7 +62,7 @@ def examples(text: str, name: str) -> int:
     """Runs the examples of a text; returns how many there were."""
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     report: list[str] = []
-    runner = doctest.DocTestRunner()
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     runner.run(test, out=report.append)
     assert runner.failures == 0, "".join(report)
     return len(test.examples)
@@ -88,6 +88,12 @@ def test_pages(page: pathlib.Path) -> None:
     # Fences end the output of an example.
     text = re.sub(r"^```.*$", "", page.read_text(), flags=re.MULTILINE)
     assert examples(text, page.name) > 5
+
+
+def test_the_readme_runs_as_it_stands() -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True)
+    assert done.returncode == 0 and "sobol: within one point of floating point" in done.stdout, done.stderr
 
 
 def test_api_page_is_current() -> None:

@@ -109,7 +109,7 @@ pub enum FeatureRange {
 /// ```
 /// use aleatron::network::{Network, StreamConfig};
 /// let network = Network::digits_noise_aware()?;
-/// let config = StreamConfig::new(64).generator("sobol".parse()?).layer("1", "length=128".parse()?);
+/// let config = StreamConfig::new(64).generator("sobol".parse()?).layer("output", "length=128".parse()?);
 /// assert_eq!(network.to_streams(&config)?.lengths(), [64, 128]);
 /// # Ok::<(), aleatron::Error>(())
 /// ```
