@@ -2,7 +2,8 @@
 //!
 //! When two sequences are shared, the product of two streams depends on nothing but their thresholds, so its count is
 //! a number in a table. [`PrefixCounts`] makes one row of that table, for one input threshold, in `L + 2^W` steps;
-//! [`CountTable`] holds all rows. Every entry equals the count of the streams made bit by bit.
+//! [`CountTable`] holds all rows. Every entry equals the count of the streams made bit by bit; for signed operands, those of their
+//! magnitudes.
 
 use super::{Sequence, Width};
 use crate::error::{Error, Quantity, Result};
@@ -105,7 +106,7 @@ impl PrefixCounts {
         }
         let mut both = 0;
         match self.polarity {
-            Polarity::Unipolar => {
+            Polarity::Unipolar | Polarity::Signed => {
                 for entry in row {
                     both += *entry;
                     *entry = both;
