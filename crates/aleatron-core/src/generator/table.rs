@@ -157,6 +157,16 @@ impl CountTable {
         Ok(Self { row_len, counts })
     }
 
+    /// The table of the negatives of all counts, as signed integers: what signed operands of which one is negative count.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where it does not fit.
+    pub fn negative(&self) -> Result<Self> {
+        let mut counts = memory::with_capacity(self.counts.len() as u128, Quantity::CountTable)?;
+        counts.extend(self.counts.iter().map(|count| count.wrapping_neg()));
+        Ok(Self { row_len: self.row_len, counts })
+    }
+
     /// The counts of an input threshold with every weight threshold. A threshold past `2^W` makes the stream of ones.
     #[inline]
     #[must_use]
