@@ -1,11 +1,14 @@
-//! Reports: what stands on the pages, and that drawings put numbers where their axes say.
+//! Results of evaluations: how they are summed up and printed, what stands on the pages of reports, and that drawings put numbers
+//! where their axes say.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod charts;
 mod confusion;
 mod multiplier;
 mod page;
+mod rows;
 mod tables;
+mod text;
 mod xml;
 
 use aleatron::eval::{
