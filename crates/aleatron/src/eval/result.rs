@@ -140,7 +140,7 @@ pub struct Row {
     /// Products of bits per second.
     pub bit_macs_per_second: f64,
     /// Samples by label, then by class, of all seeds.
-    pub confusion: Vec<Vec<u32>>,
+    pub confusion: Vec<Vec<u64>>,
 }
 
 impl Evaluation {
@@ -292,10 +292,11 @@ impl Row {
             mean_cycles: mean(&certain.iter().map(|stop| stop.mean_cycles).collect::<Vec<_>>()),
             stopped: mean(&certain.iter().map(|stop| stop.stopped).collect::<Vec<_>>()),
         });
-        let mut confusion = first.confusion.clone();
-        for cell in &cells[1..] {
+        let mut confusion: Vec<Vec<u64>> =
+            first.confusion.iter().map(|counts| vec![0; counts.len()]).collect();
+        for cell in cells {
             let entries = confusion.iter_mut().flatten().zip(cell.confusion.iter().flatten());
-            entries.for_each(|(sum, n)| *sum += n);
+            entries.for_each(|(sum, &n)| *sum += u64::from(n));
         }
         Some(Self {
             generator: first.generator.clone(),
