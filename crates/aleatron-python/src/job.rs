@@ -96,6 +96,12 @@ impl Job {
         Ok(PyBytes::new(py, &compute(py, &[], || self.job.to_bytes())?))
     }
 
+    /// Where its tasks are to run.
+    #[getter]
+    fn device(&self) -> String {
+        self.job.device().to_string()
+    }
+
     /// The line of text that files of finished tasks begin with.
     fn outline(&self) -> PyResult<String> {
         self.job.outline().to_line().map_err(|error| exception(error, &[]))

@@ -43,6 +43,12 @@ impl<'a> Job<'a> {
         &self.outline
     }
 
+    /// Where its tasks run.
+    #[must_use]
+    pub fn device(&self) -> &crate::Device {
+        &self.plan.device
+    }
+
     /// The same job on another device, which changes times and nothing else; also its name in results stays.
     #[must_use]
     pub fn on(mut self, device: crate::Device) -> Self {
