@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Literal, SupportsIndex, final
 
 import numpy as np
@@ -29,7 +30,9 @@ __all__ = [
     "SparseLayer",
     "StreamLayer",
     "StreamNetwork",
+    "_EvalProgram",
     "_Evaluation",
+    "_Job",
     "__version__",
     "_after_fork",
     "_correlation",
@@ -110,6 +113,19 @@ class DenseLayer(StreamLayer):
         width: Width = "auto",
         sharing: Sharing = "all",
     ) -> Self: ...
+    @staticmethod
+    def _part(
+        n_neurons: int,
+        first: int,
+        weights: npt.ArrayLike | tuple[int, int],
+        length: SupportsIndex,
+        seed: SupportsIndex,
+        polarity: Polarity,
+        device: DeviceNames,
+        generator: str,
+        width: Width,
+        sharing: Sharing,
+    ) -> DenseLayer: ...
     @property
     def weights(self) -> npt.NDArray[np.float64]: ...
     @weights.setter
@@ -297,6 +313,51 @@ class _Evaluation:
     def warnings(self) -> list[str]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
+@final
+class _Job:
+    def __new__(
+        cls,
+        network: Network,
+        x: npt.ArrayLike,
+        y: npt.ArrayLike,
+        name: str,
+        lengths: list[int] | None,
+        generators: list[str] | None,
+        seeds: SupportsIndex,
+        width: Width,
+        sharing: Sharing,
+        layers: dict[str, LayerSettings],
+        arithmetic: Arithmetic,
+        clip: bool,
+        margins: list[float] | None,
+        device: DeviceNames,
+        checkpoint: _Evaluation | None,
+    ) -> Self: ...
+    @staticmethod
+    def from_bytes(bytes: bytes, on: str | None) -> _Job: ...
+    def to_bytes(self) -> bytes: ...
+    @property
+    def device(self) -> str: ...
+    def outline(self) -> str: ...
+    def tasks(self, n: int) -> list[tuple[int, int, int]]: ...
+    def label(self, of: tuple[int, int, int]) -> tuple[str, int, int]: ...
+    def run(self, of: tuple[int, int, int]) -> str: ...
+    def add(self, line: str) -> None: ...
+    def add_file(self, text: str) -> list[str]: ...
+    def finish(self) -> str: ...
+
+@final
+class _EvalProgram:
+    @staticmethod
+    def parse(arguments: Sequence[str]) -> _EvalProgram | int: ...
+    @property
+    def job(self) -> _Job: ...
+    @property
+    def tasks_file(self) -> Path | None: ...
+    @property
+    def resumed(self) -> bool: ...
+    def finish(self, found: str, failure: str | None, seconds: float) -> int: ...
 
 def encode(
     p: npt.ArrayLike,

@@ -202,9 +202,9 @@ fn thresholds_are_as_wide_as_their_generator() {
     assert_eq!(spec.encoding().input_width(), Width::BERNOULLI);
     assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 3 << 30]);
     assert_eq!(spec.weight_thresholds(&weights).unwrap(), [1 << 32, 1 << 30]);
-    assert_eq!(Width::EIGHT.check_thresholds(&[0, 256], Quantity::Value), Ok(()));
+    assert_eq!(Width::EIGHT.check_thresholds(&[0, 256], Polarity::Unipolar, Quantity::Value), Ok(()));
     let past = Error::OutOfRange { what: Quantity::Value, index: 1, value: 257.0, low: 0.0, high: 256.0 };
-    assert_eq!(Width::EIGHT.check_thresholds(&[256, 257], Quantity::Value), Err(past));
+    assert_eq!(Width::EIGHT.check_thresholds(&[256, 257], Polarity::Unipolar, Quantity::Value), Err(past));
 }
 
 #[test]

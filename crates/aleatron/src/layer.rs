@@ -13,6 +13,7 @@ use aleatron_core::{
 };
 use aleatron_cpu::Cpu;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The seed of a layer's weights where none is given.
@@ -323,6 +324,7 @@ pub struct LayerBuilder {
     width: WidthChoice,
     sharing: Sharing,
     index: LayerIndex,
+    neurons: Option<Range<usize>>,
     weights: Option<Vec<f64>>,
     device: Device,
     method: CountMethod,
@@ -353,6 +355,7 @@ impl LayerBuilder {
             width: WidthChoice::Auto,
             sharing: Sharing::OneForAll,
             index: LayerIndex::ALONE,
+            neurons: None,
             weights: None,
             device: Device::Cpu,
             method: options.method,
@@ -428,6 +431,21 @@ impl LayerBuilder {
         Self { index, ..self }
     }
 
+    /// These neurons alone: each has the weights and bits that it has in the whole layer.
+    ///
+    /// ```
+    /// use aleatron::StreamLayer;
+    /// let whole = StreamLayer::dense(3, 10).length(100).build()?;
+    /// let part = StreamLayer::dense(3, 10).length(100).neurons(4..10).build()?;
+    /// let x = [0.1, 0.5, 0.9];
+    /// assert_eq!(part.counts(&x, 7)?, whole.counts(&x, 7)?[4..]);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    #[must_use]
+    pub fn neurons(self, neurons: Range<usize>) -> Self {
+        Self { neurons: Some(neurons), ..self }
+    }
+
     /// These weights, row-major of neurons by inputs, one per connection, or of output channels by taps; random ones, uniform over the polarity's interval,
     /// if not given.
     #[must_use]
@@ -479,7 +497,11 @@ impl LayerBuilder {
             TopologyChoice::Checked(topology) => topology,
             TopologyChoice::Convolution(convolution) => Topology::Conv(ConvShape::new(convolution)?),
         };
-        let spec = LayerSpec::new(topology, length, self.polarity, encoding)?.at(self.index);
+        let whole = LayerSpec::new(topology, length, self.polarity, encoding)?.at(self.index);
+        let spec = match self.neurons {
+            Some(neurons) => whole.neurons(neurons)?,
+            None => whole,
+        };
         let warnings = warnings(&spec)?;
         if self.max_batch == 0 {
             return Err(CoreError::Zero(Quantity::Samples).into());

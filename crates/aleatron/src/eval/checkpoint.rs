@@ -16,7 +16,6 @@ pub(super) fn go_on_from(evaluation: &mut Evaluation, checkpoint: Evaluation) ->
         ("the data", checkpoint.data.fingerprint == evaluation.data.fingerprint),
         ("its settings", settings(&checkpoint.plan) == settings(&evaluation.plan)),
         ("the version that made it", checkpoint.version == evaluation.version),
-        ("the accuracy in floating point", checkpoint.float_accuracy == evaluation.float_accuracy),
     ] {
         if !same {
             return Err(Error::Checkpoint(what));

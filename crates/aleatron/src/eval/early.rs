@@ -42,11 +42,11 @@ const FIRST_LOOK: usize = 8;
 /// Parts of a run after which a circuit asks whether the outcome is certain.
 const PARTS: usize = 16;
 
-/// One look at one sample: the class in the lead, and by how many standard deviations.
-#[derive(Debug, Clone, Copy)]
+/// One look at one sample: the class in the lead, and how many margins its lead reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) class: usize,
-    pub(super) lead: f64,
+    pub(super) reached: usize,
 }
 
 /// The cycles at which a run of `length` looks: powers of two from 8 on, and the end.
@@ -79,8 +79,8 @@ pub(super) fn noise_of_one_cycle(network: &Network) -> f64 {
     })
 }
 
-/// The class in the lead and its lead over the second, or over 0, in units of `noise`.
-pub(super) fn look(scores: &[f64], noise: f64) -> Look {
+/// The class in the lead, and how many of the ascending `margins` its lead over the second, or over 0, reaches in units of `noise`.
+pub(super) fn look(scores: &[f64], noise: f64, margins: &[f64]) -> Look {
     let class = crate::network::top_class(scores);
     let gap = match scores {
         [score] => score.abs(),
@@ -90,7 +90,8 @@ pub(super) fn look(scores: &[f64], noise: f64) -> Look {
             scores.get(class).map_or(0.0, |best| best - second)
         }
     };
-    Look { class, lead: if noise > 0.0 { gap / noise } else { f64::INFINITY } }
+    let lead = if noise > 0.0 { gap / noise } else { f64::INFINITY };
+    Look { class, reached: margins.partition_point(|&margin| lead >= margin) }
 }
 
 /// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`.
@@ -151,33 +152,33 @@ pub(super) fn can_be_certain(network: &Network) -> bool {
     network.layers().last().is_some_and(is_plain)
 }
 
-/// Sums up a run from its looks, each with its cycles and one entry per sample.
+/// Sums up a run from its looks, each with its cycles and one entry per sample; `rank` is the place of the margin among all.
 pub(super) fn early_stop(
-    looks: &[(usize, &[Look])],
+    looks: &[(usize, Vec<Look>)],
     labels: &[usize],
     n_layers: usize,
     margin: f64,
+    rank: usize,
 ) -> EarlyStop {
-    let (mut cycles, mut right, mut stopped, mut right_at_end) = (0.0, 0_usize, 0_usize, 0_usize);
+    let (mut cycles, mut right, mut stopped, mut right_at_end) = (0_u128, 0_usize, 0_usize, 0_usize);
     for (sample, &label) in labels.iter().enumerate() {
-        let (mut spent, mut class) = (0.0, 0);
+        let mut class = 0;
         for (k, (at, look)) in looks.iter().enumerate() {
             let before = k.checked_sub(1).map_or(0, |before| looks[before].0);
-            spent += (at - before) as f64 + (n_layers.saturating_sub(1) * at) as f64;
+            cycles += (at - before) as u128 + n_layers.saturating_sub(1) as u128 * *at as u128;
             class = look[sample].class;
-            if look[sample].lead >= margin && k + 1 < looks.len() {
+            if look[sample].reached > rank && k + 1 < looks.len() {
                 stopped += 1;
                 break;
             }
         }
-        cycles += spent / n_layers as f64;
         right += usize::from(class == label);
         right_at_end += usize::from(looks.last().is_some_and(|(_, look)| look[sample].class == label));
     }
     let n = labels.len().max(1) as f64;
     EarlyStop {
         margin,
-        mean_cycles: cycles / n,
+        mean_cycles: cycles as f64 / n_layers as f64 / n,
         accuracy: right as f64 / n,
         accuracy_lost: (right_at_end as f64 - right as f64) / n,
         stopped: stopped as f64 / n,
@@ -202,23 +203,23 @@ mod tests {
 
     #[test]
     fn cycles_count_restarts() {
-        let look = |class, lead| Look { class, lead };
+        let look = |class, reached| Look { class, reached };
         // The first sample stops at once, rightly; the second runs to the end and ends up right.
-        let (at_8, at_16) = ([look(1, 3.0), look(0, 0.1)], [look(1, 5.0), look(2, 0.2)]);
-        let stop = early_stop(&[(8, &at_8), (16, &at_16)], &[1, 2], 2, 1.0);
+        let looks = [(8, vec![look(1, 2), look(0, 1)]), (16, vec![look(1, 2), look(2, 1)])];
+        let stop = early_stop(&looks, &[1, 2], 2, 1.0, 1);
         // First sample: 8 cycles in both layers. Second: 16 in the first, 8 + 16 in the second.
         assert_eq!(stop.mean_cycles, (8.0 + 20.0) / 2.0);
         assert_eq!((stop.accuracy, stop.accuracy_lost, stop.stopped), (1.0, 0.0, 0.5));
-        let hasty = early_stop(&[(8, &at_8), (16, &at_16)], &[1, 2], 2, 0.0);
+        let hasty = early_stop(&looks, &[1, 2], 2, 0.0, 0);
         assert_eq!((hasty.mean_cycles, hasty.accuracy, hasty.accuracy_lost), (8.0, 0.5, 0.5));
     }
 
     #[test]
     fn leads_are_over_the_second_or_over_nothing() {
-        let Look { class, lead } = look(&[1.0, 4.0, 3.0], 0.5);
-        assert_eq!((class, lead), (1, 2.0));
-        let Look { class, lead } = look(&[-3.0], 1.5);
-        assert_eq!((class, lead), (0, 2.0));
+        let margins = [1.0, 2.0, 2.0, 2.5];
+        assert_eq!(look(&[1.0, 4.0, 3.0], 0.5, &margins), Look { class: 1, reached: 3 });
+        assert_eq!(look(&[-3.0], 1.5, &margins), Look { class: 0, reached: 3 });
+        assert_eq!(look(&[-3.0], 0.0, &margins), Look { class: 0, reached: 4 });
     }
 
     #[test]

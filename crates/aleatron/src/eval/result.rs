@@ -150,6 +150,15 @@ impl Evaluation {
         self.unfinished == 0
     }
 
+    /// The evaluation without times and rates, which no two runs have in common: all else is the same wherever it was run.
+    #[must_use]
+    pub fn without_times(mut self) -> Self {
+        for cell in &mut self.cells {
+            (cell.seconds, cell.samples_per_second, cell.bit_macs_per_second) = (0.0, 0.0, 0.0);
+        }
+        self
+    }
+
     /// Puts the cells into the order of the plan: by generator, then by seed, then by length.
     pub(super) fn sort(&mut self) {
         let place =
