@@ -5,7 +5,8 @@ use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::backend::{Backend, Batch, Inputs, PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::{Case, Operation, Reference, Subject, run_layers, suite, trace_words};
 use aleatron_core::lif::LifTrace;
-use aleatron_core::{Cancel, Error, LayerSpec, Result, StreamMatrix, Weights, reference};
+use aleatron_core::threshold::NEGATIVE;
+use aleatron_core::{Cancel, Error, LayerSpec, Polarity, Result, StreamMatrix, Weights, reference};
 
 /// What a backend does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,16 @@ struct Plain(Fault);
 struct PlainLayer {
     spec: LayerSpec,
     weights: StreamMatrix,
+    negative_weights: Vec<bool>,
     fault: Fault,
+}
+
+/// Which thresholds are those of negative numbers; only signed layers have such.
+fn negative(spec: &LayerSpec, thresholds: &[u64]) -> Vec<bool> {
+    match spec.polarity() {
+        Polarity::Signed => thresholds.iter().map(|threshold| threshold & NEGATIVE != 0).collect(),
+        _ => Vec::new(),
+    }
 }
 
 impl Backend for Plain {
@@ -50,28 +60,39 @@ impl Backend for Plain {
             Fault::Broken => return Err(Error::Cancelled),
             _ => {}
         }
-        let weights = reference::weight_streams(spec, &spec.weight_thresholds(weights)?);
-        Ok(Box::new(PlainLayer { spec: spec.clone(), weights, fault: self.0 }))
+        let thresholds = spec.weight_thresholds(weights)?;
+        let weights = reference::weight_streams(spec, &thresholds);
+        let negative_weights = negative(spec, &thresholds);
+        Ok(Box::new(PlainLayer { spec: spec.clone(), weights, negative_weights, fault: self.0 }))
     }
 }
 
 impl PreparedLayer for PlainLayer {
     fn counts(&self, batch: &Batch<'_>, _: Cancel<'_>) -> Result<Vec<u64>> {
         let n_samples = batch.check(&self.spec)?;
-        let encode = |thresholds: &[u64]| reference::input_streams(&self.spec, thresholds, batch.seed);
-        let (inputs, fault) = match batch.inputs {
+        let encode = |thresholds: &[u64]| {
+            let streams = reference::input_streams(&self.spec, thresholds, batch.seed);
+            (streams, negative(&self.spec, thresholds))
+        };
+        let ((inputs, negative_inputs), fault) = match batch.inputs {
             Inputs::Values(values) => (encode(&self.spec.input_thresholds(values)?), Fault::Values),
             Inputs::Thresholds(thresholds) => (encode(thresholds), Fault::Thresholds),
-            Inputs::Streams(_) if self.fault == Fault::NoStreams => {
+            Inputs::Streams(_) | Inputs::SignedStreams { .. } if self.fault == Fault::NoStreams => {
                 return Err(Error::unsupported("plain", "streams"));
             }
-            Inputs::Streams(words) => {
+            Inputs::Streams(words) | Inputs::SignedStreams { words, .. } => {
                 let rows = n_samples * self.spec.n_inputs();
-                (StreamMatrix::from_words(words.to_vec(), rows, self.spec.length())?, Fault::Streams)
+                let streams = StreamMatrix::from_words(words.to_vec(), rows, self.spec.length())?;
+                let negative = match batch.inputs {
+                    Inputs::SignedStreams { negative, .. } => negative.to_vec(),
+                    _ => Vec::new(),
+                };
+                ((streams, negative), Fault::Streams)
             }
             _ => return Err(Error::unsupported("plain", "these inputs")),
         };
-        let mut counts = reference::counts(&self.spec, &self.weights, &inputs);
+        let negative = [self.negative_weights.as_slice(), &negative_inputs];
+        let mut counts = reference::signed_counts(&self.spec, [&self.weights, &inputs], negative);
         counts[0] += u64::from(self.fault == fault);
         Ok(counts)
     }
@@ -148,7 +169,10 @@ fn samples_of_cases_are_whole() {
             assert_eq!(layer.n_samples() * layer.spec.n_neurons(), answer.len());
             assert_eq!(layer.input_streams().rows(), layer.n_samples() * layer.spec.n_inputs());
             assert_eq!(layer.weight_streams().rows(), layer.spec.n_weights());
-            assert_eq!(layer.spec.input_thresholds(&layer.input_values()).unwrap(), layer.inputs);
+            let thresholds = layer.spec.input_thresholds(&layer.input_values()).unwrap();
+            // A negative zero is a zero.
+            let same = |(&a, &b): (&u64, &u64)| a == b || (a, b) == (0, NEGATIVE);
+            assert!(thresholds.iter().zip(&layer.inputs).all(same), "{thresholds:?}");
         }
     }
 }
