@@ -52,7 +52,7 @@ def test_the_program_says_what_is_wrong_once(more: list[str], code: int, start: 
     ranks = start(2, "-m", "aleatron", "eval", *more)
     output, errors = ranks.communicate(timeout=100)
     assert ranks.returncode == code, output + errors
-    assert len(re.findall("a length is|Usage: aleatron eval|none.npz: ", output + errors)) == 1
+    assert len(re.findall("a length is|Print help|none.npz: ", output + errors)) == 1
 
 
 def environment(pid: int) -> dict[str, str]:
