@@ -191,7 +191,7 @@ def evaluate(
         raise ValueError("give both x and y, or neither")
     if executor is not None and comm is not None:
         raise ValueError("give executor or comm, not both")
-    subject = (
+    subject: tuple[Any, ...] = (
         None if lengths is None else _integers(lengths, "lengths"),
         None if generators is None else _names(generators),
         seeds,
@@ -208,11 +208,12 @@ def evaluate(
         features, classes, name = x, y, "arrays"
         if features is None or classes is None:
             (features, classes), name = load_digits(), "digits (test)"
-        judged = (_core.Network.digits() if network is None else network, features, classes, name)
+        judged = [_core.Network.digits() if network is None else network, features, classes, name]
         with _Checkpoint(checkpoint) as file, _progress(progress) as callback:
+            asked: list[Any] = [*judged, *subject, file.found]
             if executors is not None:
-                return _run_on(executors, _core._Job(*judged, *subject, file.found), file, callback)
-            text, raised = _core._evaluate(*judged, *subject, file.found, callback)
+                return _run_on(executors, _core._Job(*asked), file, callback)
+            text, raised = _core._evaluate(*[*asked, callback])
             file.write(text)
         if raised is not None:
             raise raised

@@ -83,7 +83,8 @@ fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
     // Killed in the middle of its third line.
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() > 4);
-    std::fs::write(&path, [lines[0], "\n", lines[1], "\n", &lines[2][..lines[2].len() / 2]].concat()).unwrap();
+    std::fs::write(&path, [lines[0], "\n", lines[1], "\n", &lines[2][..lines[2].len() / 2]].concat())
+        .unwrap();
     let partial = aleatron(&["merge", &shards, "--json"]);
     assert_eq!(partial.status.code(), Some(1));
     let partial = evaluation(&partial);
@@ -103,7 +104,10 @@ fn what_does_not_belong_together_is_not_merged() {
     good(eval(&["--shard", "1/2", "--report", &a]));
     good(eval(&["--shard", "2/2", "--report", &b, "--width", "6"]));
     let refused = fault(&aleatron(&["merge", &a, &b]));
-    assert!(refused.contains("shard-2-of-2.jsonl: its network, data, plan or version is not that of"), "{refused}");
+    assert!(
+        refused.contains("shard-2-of-2.jsonl: its network, data, plan or version is not that of"),
+        "{refused}"
+    );
     let resumed = fault(&eval(&["--shard", "1/2", "--report", &a, "--resume", "--width", "6"]));
     assert!(resumed.contains("of another network, data set, plan or version"), "{resumed}");
     assert!(fault(&aleatron(&["merge", &folder.join("none")])).contains("none: "));

@@ -144,9 +144,8 @@ pub(crate) fn evaluate(
     checkpoint: Option<&Bound<'_, Evaluation>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
-    let plan = read_plan(
-        lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device,
-    )?;
+    let plan =
+        read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
     let network = &*network.get().network;
     plan.check(network).map_err(|error| exception(error, &[]))?;
     let data = dataset(x, y, name)?;

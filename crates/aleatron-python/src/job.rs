@@ -66,9 +66,8 @@ impl Job {
         #[pyo3(from_py_with = device)] device: Device,
         checkpoint: Option<&Bound<'_, Evaluation>>,
     ) -> PyResult<Self> {
-        let plan = read_plan(
-            lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device,
-        )?;
+        let plan =
+            read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
         let network = Arc::clone(&network.get().network);
         plan.check(&network).map_err(|error| exception(error, &[]))?;
         let data = dataset(x, y, name)?;

@@ -452,7 +452,9 @@ impl DenseLayer {
             let weights = Input::<f64>::read(weights, "weights")?;
             let &[n, n_inputs] = weights.shape() else {
                 let shape = shape_text(weights.shape());
-                return Err(PyValueError::new_err(format!("weights have shape {shape}, not (n_neurons, n_inputs)")));
+                return Err(PyValueError::new_err(format!(
+                    "weights have shape {shape}, not (n_neurons, n_inputs)"
+                )));
             };
             settings.build(py, part(n_inputs, n), Some(weights.slice()?), weights.shape())?
         };
@@ -483,7 +485,9 @@ impl DenseLayer {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         if slf.borrow().as_super().layer().spec().first_neuron() != 0 {
-            return Err(PyTypeError::new_err("a part of a layer cannot be pickled: it would be a layer of its own"));
+            return Err(PyTypeError::new_err(
+                "a part of a layer cannot be pickled: it would be a layer of its own",
+            ));
         }
         let arguments = (Self::weights(slf.borrow())?,).into_pyobject(slf.py())?.into_any();
         rebuild(slf.as_any(), slf.borrow().as_super(), arguments)

@@ -177,8 +177,11 @@ fn parts_that_cannot_be_true_are_refused() {
     let task = Task { pass: 1, first: usize::MAX, pieces: 2 };
     assert!(job.run(&task, Cancel::NEVER, &mut || ()).is_err());
     let head = job.outline().to_line().unwrap();
-    for (from, to) in [("\"labels\":[", "\"labels\":[10,"), ("\"n_classes\":10", "\"n_classes\":11"), ("\"kind\":\"float\"", "\"kind\":\"flat\"")]
-    {
+    for (from, to) in [
+        ("\"labels\":[", "\"labels\":[10,"),
+        ("\"n_classes\":10", "\"n_classes\":11"),
+        ("\"kind\":\"float\"", "\"kind\":\"flat\""),
+    ] {
         let changed = head.replacen(from, to, 1);
         assert_ne!(changed, head, "{from}");
         assert!(Outline::from_line(&changed).is_err(), "{to}");

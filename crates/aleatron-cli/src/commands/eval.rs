@@ -124,7 +124,9 @@ pub(crate) struct Distributed {
 impl Distributed {
     pub(crate) fn open(arguments: Arguments) -> Result<Self, Failure> {
         if let Some(shard) = arguments.shard {
-            return Err(Failure::Usage(format!("--shard {shard}: the processes of this run share the work already")));
+            return Err(Failure::Usage(format!(
+                "--shard {shard}: the processes of this run share the work already"
+            )));
         }
         let (network, data, plan) = arguments.subject()?;
         let job = Job::new(network.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;

@@ -21,7 +21,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let start = Instant::now();
-    let report = arguments.report.as_deref().map(|folder| Report::open(folder, Earlier::Replace)).transpose()?;
+    let report =
+        arguments.report.as_deref().map(|folder| Report::open(folder, Earlier::Replace)).transpose()?;
     let mut merged: Option<(Assembly, PathBuf)> = None;
     for path in shards(&arguments.files)? {
         let (outline, parts) = shard::read(&path)?;

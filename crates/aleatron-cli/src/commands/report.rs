@@ -26,7 +26,12 @@ pub(crate) struct Format {
 
 impl Format {
     /// Prints an evaluation; unfinished ones are bad.
-    pub(crate) fn print(&self, evaluation: &Evaluation, report: Option<&Report>, elapsed: Duration) -> Outcome {
+    pub(crate) fn print(
+        &self,
+        evaluation: &Evaluation,
+        report: Option<&Report>,
+        elapsed: Duration,
+    ) -> Outcome {
         if self.json {
             output::json(evaluation)?;
         } else if self.csv {

@@ -199,7 +199,8 @@ impl Outline {
         for task in tasks {
             let wanted = usize::try_from(self.cost(task).div_ceil(most)).unwrap_or(usize::MAX);
             let parts = wanted.clamp(1, task.pieces.max(1));
-            let bound = |part: usize| task.first + (task.pieces as u128 * part as u128 / parts as u128) as usize;
+            let bound =
+                |part: usize| task.first + (task.pieces as u128 * part as u128 / parts as u128) as usize;
             split.extend((0..parts).map(|part| Task {
                 pass: task.pass,
                 first: bound(part),
@@ -270,7 +271,10 @@ impl Outline {
             let ends = cell.looks.last().is_some_and(|(cycles, _)| *cycles == cell.length);
             let ascending = cell.looks.windows(2).all(|pair| pair[0].0 < pair[1].0);
             let known = |(_, pass): &(usize, usize)| *pass != FLOAT && *pass < read.passes.len();
-            ends && ascending && cell.looks.iter().all(known) && cell.bits.is_finite() && cell.length < 1 << 40
+            ends && ascending
+                && cell.looks.iter().all(known)
+                && cell.bits.is_finite()
+                && cell.length < 1 << 40
         };
         let float = read.passes.first().is_some_and(|pass| pass.kind == PassKind::Float);
         let cells_are_sound = read.cells.iter().all(is_sound);

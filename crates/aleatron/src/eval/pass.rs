@@ -57,9 +57,10 @@ impl Pass {
         let scores = output.scores.chunks_exact(network.n_outputs());
         let looks = scores.map(|scores| early::look(scores, self.noise, &self.margins));
         let (classes, reached) = looks.map(|look| (look.class, look.reached)).unzip();
-        let certain = self.certainty.as_ref().map(|certainty| {
-            certainty.cycles_and_stopped(streams, &output, first, n_samples, cancel)
-        });
+        let certain = self
+            .certainty
+            .as_ref()
+            .map(|certainty| certainty.cycles_and_stopped(streams, &output, first, n_samples, cancel));
         Ok(Piece {
             classes,
             reached,
