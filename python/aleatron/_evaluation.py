@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from aleatron import _core
 from aleatron._journal import Journal, replace_file
+from aleatron._rank_executor import on_ranks
 from aleatron._tasks import Executors, WorkersLost, run_job
 
 if TYPE_CHECKING:
@@ -246,19 +247,10 @@ def _on_ranks(comm: Any, run: Callable[[Executors | None], Evaluation]) -> Evalu
     """Runs on rank 0 with the others as workers, and gives all of them what was found, or what was raised."""
     if comm.Get_size() == 1:
         return run(None)
-    futures = _optional("mpi4py.futures", "evaluate")
-    found: Evaluation | None = None
-    raised: BaseException | None = None
-    with futures.MPICommExecutor(comm, root=0) as executor:
-        if executor is not None:
-            try:
-                found = run(executor)
-            except BaseException as error:
-                raised = error
-    found, raised = comm.bcast((found, raised), root=0)
+    found, raised, _ = on_ranks(comm, run)
     if raised is not None:
         raise raised
-    assert found is not None
+    assert isinstance(found, Evaluation)
     return found
 
 
