@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from aleatron import _core
 from aleatron._journal import Journal, replace_file
+from aleatron._rank_executor import on_ranks
 from aleatron._tasks import Executors, WorkersLost, run_job
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def evaluate(
         raise ValueError("give both x and y, or neither")
     if executor is not None and comm is not None:
         raise ValueError("give executor or comm, not both")
-    subject = (
+    subject: tuple[Any, ...] = (
         None if lengths is None else _integers(lengths, "lengths"),
         None if generators is None else _names(generators),
         seeds,
@@ -208,11 +209,12 @@ def evaluate(
         features, classes, name = x, y, "arrays"
         if features is None or classes is None:
             (features, classes), name = load_digits(), "digits (test)"
-        judged = (_core.Network.digits() if network is None else network, features, classes, name)
+        judged = [_core.Network.digits() if network is None else network, features, classes, name]
         with _Checkpoint(checkpoint) as file, _progress(progress) as callback:
+            asked: list[Any] = [*judged, *subject, file.found]
             if executors is not None:
-                return _run_on(executors, _core._Job(*judged, *subject, file.found), file, callback)
-            text, raised = _core._evaluate(*judged, *subject, file.found, callback)
+                return _run_on(executors, _core._Job(*asked), file, callback)
+            text, raised = _core._evaluate(*[*asked, callback])
             file.write(text)
         if raised is not None:
             raise raised
@@ -245,19 +247,10 @@ def _on_ranks(comm: Any, run: Callable[[Executors | None], Evaluation]) -> Evalu
     """Runs on rank 0 with the others as workers, and gives all of them what was found, or what was raised."""
     if comm.Get_size() == 1:
         return run(None)
-    futures = _optional("mpi4py.futures", "evaluate")
-    found: Evaluation | None = None
-    raised: BaseException | None = None
-    with futures.MPICommExecutor(comm, root=0) as executor:
-        if executor is not None:
-            try:
-                found = run(executor)
-            except BaseException as error:
-                raised = error
-    found, raised = comm.bcast((found, raised), root=0)
+    found, raised, _ = on_ranks(comm, run)
     if raised is not None:
         raise raised
-    assert found is not None
+    assert isinstance(found, Evaluation)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from aleatron import _core
 from aleatron._journal import Journal
+from aleatron._rank_executor import on_ranks
 from aleatron._tasks import run_job
 from aleatron.accel.mpi_driver import LAUNCHED
 
@@ -33,16 +34,23 @@ def run_eval(arguments: list[str]) -> int:
         # Every process has a share of its own and needs no other.
         return _core._run_program(arguments, {})
     try:
-        futures = importlib.import_module("mpi4py.futures")
         comm = importlib.import_module("mpi4py.MPI").COMM_WORLD
     except (ImportError, RuntimeError) as error:
         print(f"aleatron: ranks of MPI need mpi4py and its library: {error}", file=sys.stderr)
         return 1
-    code = 0
-    with futures.MPICommExecutor(comm, root=0) as executor:
-        if executor is not None:
-            code = _run_root(arguments, executor)
-    return code
+    code, raised, is_lost = on_ranks(comm, lambda executor: _run_root(arguments, executor))
+    if comm.Get_rank() != 0:
+        # The root has said what is wrong, and its exit code says so.
+        code = 0
+    elif raised is not None:
+        print(f"aleatron: {type(raised).__name__}: {raised}", file=sys.stderr)
+        code = 1
+    if is_lost:
+        # MPI would wait for ranks that are gone.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return int(code)
 
 
 def _run_root(arguments: list[str], executor: Any) -> int:
@@ -75,9 +83,4 @@ def _run_root(arguments: list[str], executor: Any) -> int:
         code = program.finish(program.job.finish(), failure, time.monotonic() - start)
         if failure is None and code == 0:
             journal.remove()
-    if failure is not None:
-        # Ranks that are gone would be waited for.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
     return code

@@ -119,6 +119,11 @@ class SplitDenseLayer:
         )
         return layer
 
+    _comm: Any
+    _layer: _core.DenseLayer
+    n_inputs: int
+    n_neurons: int
+
     def _hold(self, make: Callable[[], _core.DenseLayer], n_neurons: int) -> None:
         self._layer = _together(self._comm, make)
         self.n_neurons = n_neurons
@@ -143,11 +148,13 @@ class SplitDenseLayer:
         >>> SplitDenseLayer(3, 2, length=100).counts([0.2, 0.4, 0.6]).shape
         (2,)
         """
-        return self._gathered(x, lambda inputs: self._layer.counts(inputs, seed))
+        counts: npt.NDArray[np.uint64] = self._gathered(x, lambda inputs: self._layer.counts(inputs, seed))
+        return counts
 
     def __call__(self, x: npt.ArrayLike | None, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]:
         """Computes outputs, as a `DenseLayer`, on every rank. `x` is that of rank 0; what others give is ignored."""
-        return self._gathered(x, lambda inputs: self._layer(inputs, seed))
+        outputs: npt.NDArray[np.float64] = self._gathered(x, lambda inputs: self._layer(inputs, seed))
+        return outputs
 
     def _gathered(self, x: npt.ArrayLike | None, run: Callable[[Any], Any]) -> Any:
         if self._comm is None:

@@ -62,7 +62,9 @@ class WorkersLost(RuntimeError):
     True
     """
 
-    found: Evaluation | None = None
+    def __init__(self, message: str, found: Evaluation | None = None) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 @dataclass(frozen=True)

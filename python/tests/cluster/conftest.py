@@ -53,9 +53,9 @@ def start() -> Any:
     mpirun = shutil.which("mpirun")
     assert mpirun, "clusters are tested with mpirun: install Open MPI (Debian's package openmpi-bin)"
 
-    def run(size: int, *arguments: str) -> subprocess.Popen[str]:
+    def run(size: int, *arguments: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [mpirun, "-n", str(size), sys.executable, *arguments],
+            [mpirun, *options, "-n", str(size), sys.executable, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -50,15 +50,16 @@ def test_executors_find_the_same(make: Callable[[], Executor], subject: dict[str
     assert al.get_num_threads() == threads
 
 
-def test_a_job_is_sent_once_to_each_worker(subject: dict[str, Any], whole: al.Evaluation) -> None:
+def test_a_job_is_sent_to_workers_that_do_not_know_it(subject: dict[str, Any], whole: al.Evaluation) -> None:
     with Recorded(2) as executor:
         assert al.evaluate(**subject, executor=executor) == whole
         sent = [request for request in executor.requests if request.payload is not None]
-        assert 1 <= len(sent) <= 2 < len(executor.requests)
+        # The pool may give the copy for one worker to the other.
+        assert 1 <= len(sent) <= 4 and len(executor.requests) > 40
         first = len(executor.requests)
-        # Both know it now, or the one that does not is told.
+        # Both know it now.
         assert al.evaluate(**subject, executor=executor) == whole
-        assert sum(request.payload is not None for request in executor.requests[first:]) <= 2 - len(sent)
+        assert not any(request.payload for request in executor.requests[first:])
         assert len({request.key for request in executor.requests}) == 1
         al.evaluate(**{**subject, "lengths": [8]}, executor=executor)
         assert len({request.key for request in executor.requests}) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -52,7 +53,7 @@ def test_the_program_says_what_is_wrong_once(more: list[str], code: int, start: 
     ranks = start(2, "-m", "aleatron", "eval", *more)
     output, errors = ranks.communicate(timeout=100)
     assert ranks.returncode == code, output + errors
-    assert len(re.findall("a length is|Usage: aleatron eval|none.npz: ", output + errors)) == 1
+    assert len(re.findall("a length is|Print help|none.npz: ", output + errors)) == 1
 
 
 def environment(pid: int) -> dict[str, str]:
@@ -66,36 +67,87 @@ def environment(pid: int) -> dict[str, str]:
 
 def pid_of_rank(rank: int, mark: str) -> int:
     for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdecimal():
+        with contextlib.suppress(OSError):
+            if not entry.name.isdecimal():
+                continue
             found = environment(int(entry.name))
+            if (entry / "cmdline").read_bytes().split(b"\0")[1:3] != [b"-m", b"aleatron"]:
+                continue
             if found.get("CLUSTER_TEST") == mark and found.get("OMPI_COMM_WORLD_RANK") == str(rank):
                 return int(entry.name)
     raise AssertionError(f"there is no rank {rank}")
 
 
+LARGE = ["eval", "--lengths", "512,1024,2048", "--generators", "bernoulli", "--seeds", "24", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def whole() -> al.Evaluation:
+    return al.evaluate(lengths=[512, 1024, 2048], generators="bernoulli", seeds=24, device="cpu")
+
+
+def kill_on_the_way(ranks: Any, tasks: pathlib.Path, mark: str, killed: list[int]) -> tuple[str, int]:
+    """Kills some ranks when five tasks are finished; returns what was said and how many tasks were kept then."""
+    until = time.monotonic() + 100
+    while not tasks.exists() or tasks.read_bytes().count(b"\n") < 6:
+        assert ranks.poll() is None and time.monotonic() < until, ranks.communicate()
+        time.sleep(0.02)
+    for rank in killed:
+        os.kill(pid_of_rank(rank, mark), signal.SIGKILL)
+    kept = tasks.read_bytes().count(b"\n")
+    output, errors = ranks.communicate(timeout=150)
+    return output + errors, kept
+
+
 def test_a_killed_rank_loses_nothing_that_was_finished(
+    start: Any, whole: al.Evaluation, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER_TEST", str(tmp_path))
+    folder, tasks = tmp_path / "report", tmp_path / "report" / "tasks.jsonl"
+    ranks = start(3, "-m", "aleatron", *LARGE, "--report", str(folder))
+    said, kept = kill_on_the_way(ranks, tasks, str(tmp_path), [2])
+    # The launcher ends all of them.
+    assert ranks.returncode != 0, said
+    assert tasks.read_bytes().count(b"\n") >= kept >= 6
+    again = start(3, "-m", "aleatron", *LARGE, "--report", str(folder), "--resume")
+    output, errors = again.communicate(timeout=200)
+    assert again.returncode == 0, output + errors
+    assert al.Evaluation.from_json((folder / "evaluation.json").read_text()) == whole
+    assert not tasks.exists()
+
+
+def test_tasks_of_a_killed_rank_run_again(
+    start: Any, whole: al.Evaluation, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER_TEST", str(tmp_path))
+    monkeypatch.setenv("ALEATRON_WORKER_TIMEOUT", "6")
+    folder, tasks = tmp_path / "report", tmp_path / "report" / "tasks.jsonl"
+    ranks = start(3, "-m", "aleatron", *LARGE, "--report", str(folder), options=("--enable-recovery",))
+    said, _ = kill_on_the_way(ranks, tasks, str(tmp_path), [2])
+    assert al.Evaluation.from_json((folder / "evaluation.json").read_text()) == whole, said
+    assert ranks.returncode == 0 and not tasks.exists() and "72 cells in" in said, said
+
+
+# Tells how a rank ends: a launcher that goes on without lost ranks does not.
+TOLD = """
+import os, subprocess, sys
+code = subprocess.call([sys.executable, *sys.argv[1:]])
+print("rank", os.environ["OMPI_COMM_WORLD_RANK"], "ends with", code, flush=True)
+"""
+
+
+def test_what_is_finished_is_written_when_all_ranks_are_lost(
     start: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLUSTER_TEST", str(tmp_path))
-    large = ["eval", "--lengths", "512,1024,2048", "--generators", "bernoulli", "--seeds", "12", "--device", "cpu"]
+    monkeypatch.setenv("ALEATRON_WORKER_TIMEOUT", "4")
     folder, tasks = tmp_path / "report", tmp_path / "report" / "tasks.jsonl"
-    ranks = start(3, "-m", "aleatron", *large, "--report", str(folder))
-    until = time.monotonic() + 100
-    while not tasks.exists() or tasks.read_bytes().count(b"\n") < 5:
-        assert ranks.poll() is None and time.monotonic() < until, ranks.communicate()
-        time.sleep(0.02)
-    os.kill(pid_of_rank(2, str(tmp_path)), signal.SIGKILL)
-    output, errors = ranks.communicate(timeout=100)
-    assert ranks.returncode != 0, output + errors
-    kept = tasks.read_bytes().count(b"\n")
-    assert kept >= 5
-    again = start(3, "-m", "aleatron", *large, "--report", str(folder), "--resume")
-    output, errors = again.communicate(timeout=200)
-    assert again.returncode == 0, output + errors
+    command = ["-c", TOLD, "-m", "aleatron", *LARGE, "--report", str(folder)]
+    ranks = start(3, *command, options=("--enable-recovery",))
+    said, kept = kill_on_the_way(ranks, tasks, str(tmp_path), [1, 2])
     found = al.Evaluation.from_json((folder / "evaluation.json").read_text())
-    options = {"lengths": [512, 1024, 2048], "generators": "bernoulli", "seeds": 12, "device": "cpu"}
-    assert found == al.evaluate(**options)  # type: ignore[arg-type]
-    assert not tasks.exists()
+    assert not found.complete and tasks.read_bytes().count(b"\n") >= kept, said
+    assert "silent for 4 seconds" in said and "unfinished: " in said and "rank 0 ends with 1" in said, said
 
 
 def test_shards_of_the_program_make_the_whole(tmp_path: pathlib.Path) -> None:
