@@ -274,6 +274,12 @@ impl LayerSpec {
         Self { index, ..self }
     }
 
+    /// The same layer with its first row of weights at another place, as a part of a layer has it.
+    #[must_use]
+    pub fn starting_at(self, first_neuron: u32) -> Self {
+        Self { first_neuron, ..self }
+    }
+
     /// The same layer with streams of another length.
     ///
     /// # Errors

@@ -147,6 +147,26 @@ impl Network {
         )
     }
 
+    /// The convolutional network for the embedded digits, as signed streams: 8 and 16 channels of 3 x 3 kernels with pools, and a dense
+    /// layer.
+    ///
+    /// ```
+    /// use aleatron::network::Network;
+    /// let network = Network::digits_cnn()?;
+    /// assert_eq!(network.input_shape(), [1, 8, 8]);
+    /// assert_eq!(network.layers()[1].output_shape(), [16, 2, 2]);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None for the files as they are.
+    pub fn digits_cnn() -> Result<Self> {
+        Self::from_parts(
+            include_str!("../../assets/digits/cnn.json"),
+            include_bytes!("../../assets/digits/cnn.safetensors"),
+        )
+    }
+
     /// Reads NAME.json and NAME.safetensors; `path` may be either or NAME itself.
     ///
     /// # Errors
