@@ -93,7 +93,7 @@ impl Network {
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// Makes a bipolar network of a torch-style state dict, or of a module that has one.
+    /// Makes a network of signed layers of a torch-style state dict, or of a module that has one.
     ///
     /// Each PREFIX.weight of shape (neurons, inputs), with its PREFIX.bias if there is one, is a layer, in the order given;
     /// `hidden` is applied between layers. Call `calibrated` with features of training to set the scales of inputs.

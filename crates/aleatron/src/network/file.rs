@@ -40,6 +40,7 @@ use super::layer::Layer;
 use super::node::{ActivationDescription, DenseNode, Node, Reader, dense_layer, is_sequence, nodes_of};
 use super::{Activation, FeatureMap, Network};
 use crate::{Error, Result};
+use aleatron_core::Polarity;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::path::{Path, PathBuf};
 
@@ -290,7 +291,7 @@ impl Network {
         Ok((json, bytes))
     }
 
-    /// A bipolar network from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its
+    /// A network of signed layers from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its
     /// `PREFIX.bias` if there is one, is a layer, in the order given; `hidden` is applied between layers and nothing after
     /// the last. Scales of inputs are 1 until [`Self::calibrated`] sets them.
     ///
@@ -315,7 +316,8 @@ impl Network {
         }
         let layers = prefixes.iter().enumerate().map(|(k, prefix)| {
             let activation = if k + 1 == prefixes.len() { Activation::Identity } else { hidden };
-            Ok(dense_layer(k, prefix, tensors)?.with_activation(activation))
+            let layer = dense_layer(k, prefix, tensors)?.with_polarity(Polarity::Signed);
+            Ok(layer.with_activation(activation))
         });
         Self::new(name, input, layers.collect::<Result<_>>()?)
     }
