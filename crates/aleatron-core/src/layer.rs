@@ -15,6 +15,7 @@ use std::sync::Arc;
 /// Which inputs each neuron sees.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "a layer has one, and a shape is numbers alone")]
 pub enum Topology {
     /// Every neuron sees every input.
     Dense {
