@@ -8,7 +8,7 @@ from typing import Literal, SupportsIndex, TypeAlias, TypedDict, Union
 import numpy as np
 import numpy.typing as npt
 
-Polarity: TypeAlias = Union[Literal["unipolar"], Literal["bipolar"]]
+Polarity: TypeAlias = Union[Literal["unipolar"], Literal["bipolar"], Literal["signed"]]
 Sharing: TypeAlias = Union[Literal["all"], Literal["input"], Literal["stream"]]
 Arithmetic: TypeAlias = Union[Literal["float"], Literal["integer"]]
 Width: TypeAlias = Union[SupportsIndex, str]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 /// Which inputs each neuron sees.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "a layer has one, and a shape is numbers alone")]
 pub enum Topology {
     /// Every neuron sees every input.
     Dense {
@@ -272,6 +273,12 @@ impl LayerSpec {
     #[must_use]
     pub fn at(self, index: LayerIndex) -> Self {
         Self { index, ..self }
+    }
+
+    /// The same layer with its first row of weights at another place, as a part of a layer has it.
+    #[must_use]
+    pub fn starting_at(self, first_neuron: u32) -> Self {
+        Self { first_neuron, ..self }
     }
 
     /// The same layer with streams of another length.

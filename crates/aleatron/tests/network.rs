@@ -388,6 +388,7 @@ fn a_state_dict_is_a_network() {
     assert_eq!(names.iter().filter(|name| name.ends_with(".weight")).count(), 2);
     let map = FeatureMap { offset: 8.0, scale: 8.0 };
     let network = Network::from_state_dict("mine", map, &tensors, Activation::Relu).unwrap();
+    assert!(network.layers().iter().all(|layer| layer.polarity() == Polarity::Signed));
     let calibrated = network.calibrated(Dataset::digits_train().features()).unwrap();
     let data = Dataset::digits_test();
     let plain = Network::digits_plain().unwrap();

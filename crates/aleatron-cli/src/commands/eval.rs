@@ -17,9 +17,12 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// NAME.json with NAME.safetensors beside it, or one of the embedded networks for digits: noise-aware, plain.
+    /// NAME.json with NAME.safetensors beside it, or one of the embedded networks for digits: noise-aware, plain, cnn.
     #[arg(default_value = "noise-aware")]
     network: PathBuf,
+    /// The same as an option.
+    #[arg(long = "network", value_name = "NETWORK", conflicts_with = "network")]
+    named_network: Option<PathBuf>,
     /// Labelled samples, as .npz with arrays x and y or as .csv; the embedded test digits if not given.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -157,7 +160,7 @@ impl Arguments {
     /// The network, the data and the plan, which fit each other.
     fn subject(&self) -> Result<(Network, Dataset, Plan), Failure> {
         let plan = self.plan()?;
-        let network = load_network(&self.network)?;
+        let network = load_network(self.named_network.as_ref().unwrap_or(&self.network))?;
         let network = match self.polarity {
             Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
             None => network,
@@ -210,6 +213,7 @@ fn load_network(path: &Path) -> aleatron::Result<Network> {
     match path.to_str() {
         Some("noise-aware") => Network::digits_noise_aware(),
         Some("plain") => Network::digits_plain(),
+        Some("cnn") => Network::digits_cnn(),
         _ => Network::load(path),
     }
 }

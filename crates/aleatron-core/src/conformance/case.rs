@@ -85,6 +85,7 @@ impl Operation {
 
 /// An operation with its inputs.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there are few cases, and each is looked at once")]
 pub enum Case {
     /// Streams of `thresholds` at units `address.unit`, `address.unit + 1`, …; their words.
     Encode {

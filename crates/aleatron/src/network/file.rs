@@ -40,6 +40,7 @@ use super::layer::Layer;
 use super::node::{ActivationDescription, DenseNode, Node, Reader, dense_layer, is_sequence, nodes_of};
 use super::{Activation, FeatureMap, Network};
 use crate::{Error, Result};
+use aleatron_core::Polarity;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::path::{Path, PathBuf};
 
@@ -144,6 +145,26 @@ impl Network {
         Self::from_parts(
             include_str!("../../assets/digits/plain.json"),
             include_bytes!("../../assets/digits/plain.safetensors"),
+        )
+    }
+
+    /// The convolutional network for the embedded digits, as signed streams: 8 and 16 channels of 3 x 3 kernels with pools, and a dense
+    /// layer.
+    ///
+    /// ```
+    /// use aleatron::network::Network;
+    /// let network = Network::digits_cnn()?;
+    /// assert_eq!(network.input_shape(), [1, 8, 8]);
+    /// assert_eq!(network.layers()[1].output_shape(), [16, 2, 2]);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None for the files as they are.
+    pub fn digits_cnn() -> Result<Self> {
+        Self::from_parts(
+            include_str!("../../assets/digits/cnn.json"),
+            include_bytes!("../../assets/digits/cnn.safetensors"),
         )
     }
 
@@ -270,7 +291,7 @@ impl Network {
         Ok((json, bytes))
     }
 
-    /// A bipolar network from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its
+    /// A network of signed layers from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its
     /// `PREFIX.bias` if there is one, is a layer, in the order given; `hidden` is applied between layers and nothing after
     /// the last. Scales of inputs are 1 until [`Self::calibrated`] sets them.
     ///
@@ -295,7 +316,8 @@ impl Network {
         }
         let layers = prefixes.iter().enumerate().map(|(k, prefix)| {
             let activation = if k + 1 == prefixes.len() { Activation::Identity } else { hidden };
-            Ok(dense_layer(k, prefix, tensors)?.with_activation(activation))
+            let layer = dense_layer(k, prefix, tensors)?.with_polarity(Polarity::Signed);
+            Ok(layer.with_activation(activation))
         });
         Self::new(name, input, layers.collect::<Result<_>>()?)
     }

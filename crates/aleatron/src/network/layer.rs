@@ -43,6 +43,7 @@ pub struct Layer {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a layer has one, and a shape is numbers alone")]
 enum Kind {
     /// As many neurons as there are biases.
     Dense {
