@@ -113,7 +113,10 @@ impl PreparedLayer for PlainLayer {
 /// Small cases of layers and networks, with their answers.
 fn cases() -> Vec<(Case, Vec<u64>)> {
     let is_small = |case: &Case| match case {
-        Case::Layer(layer) => layer.spec.n_weights() * layer.spec.length().bits() <= 5_000,
+        Case::Layer(layer) => {
+            let products = layer.spec.n_neurons() * layer.spec.max_fan_in() * layer.n_samples();
+            products * layer.spec.length().bits() <= 8_000
+        }
         Case::Network(_) => true,
         _ => false,
     };
