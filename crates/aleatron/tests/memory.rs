@@ -67,9 +67,8 @@ fn calls_leave_nothing_behind() {
 #[test]
 fn layers_leave_nothing_behind() {
     let _alone = alone();
-    let made = 10_000;
-    let grown = growth(made, |seed| drop(StreamLayer::dense(4, 3).length(64).seed(seed).build().unwrap()));
-    assert!(grown < made * SMALLEST / 4, "{grown} bytes in {made} layers");
+    let grown = growth(CALLS, |seed| drop(StreamLayer::dense(4, 3).length(64).seed(seed).build().unwrap()));
+    assert!(grown < CALLS * SMALLEST / 4, "{grown} bytes in {CALLS} layers");
 }
 
 /// Layers on a GPU, whose memory is the process's own where the adapter is a software one.
