@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
 use aleatron_core::arithmetic::Arithmetic;
-use aleatron_core::backend::{Backend, Batch, Inputs, PrepareOptions, PreparedLayer};
+use aleatron_core::backend::{Backend, Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::{Case, Operation, Reference, Subject, run_layers, suite, trace_words};
 use aleatron_core::lif::LifTrace;
 use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{Cancel, Error, LayerSpec, Polarity, Result, StreamMatrix, Weights, reference};
+use std::sync::Mutex;
 
 /// What a backend does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +25,15 @@ enum Fault {
     Broken,
 }
 
-/// The reference as a backend.
+/// The reference as a backend, with what it was asked to prepare.
 #[derive(Debug)]
-struct Plain(Fault);
+struct Plain(Fault, Mutex<Vec<(CountMethod, usize)>>);
+
+impl Plain {
+    fn new(fault: Fault) -> Self {
+        Self(fault, Mutex::default())
+    }
+}
 
 #[derive(Debug)]
 struct PlainLayer {
@@ -53,8 +60,9 @@ impl Backend for Plain {
         &self,
         spec: &LayerSpec,
         weights: &Weights,
-        _: &PrepareOptions<'_>,
+        options: &PrepareOptions<'_>,
     ) -> Result<Box<dyn PreparedLayer>> {
+        self.1.lock().unwrap().push((options.method, options.max_batch));
         match self.0 {
             Fault::Unsupported => return Err(Error::unsupported("plain", "layers")),
             Fault::Broken => return Err(Error::Cancelled),
@@ -105,7 +113,10 @@ impl PreparedLayer for PlainLayer {
 /// Small cases of layers and networks, with their answers.
 fn cases() -> Vec<(Case, Vec<u64>)> {
     let is_small = |case: &Case| match case {
-        Case::Layer(layer) => layer.spec.n_weights() * layer.spec.length().bits() <= 5_000,
+        Case::Layer(layer) => {
+            let products = layer.spec.n_neurons() * layer.spec.max_fan_in() * layer.n_samples();
+            products * layer.spec.length().bits() <= 8_000
+        }
         Case::Network(_) => true,
         _ => false,
     };
@@ -122,7 +133,7 @@ fn a_plain_backend_passes_and_a_wrong_one_does_not() {
         assert!(cases.iter().any(|(case, _)| case.operation() == operation), "no {operation:?} is small");
     }
     for (case, expected) in &cases {
-        let run = |fault| run_layers(&Plain(fault), case);
+        let run = |fault| run_layers(&Plain::new(fault), case);
         assert_eq!(run(Fault::Nothing).unwrap().as_ref(), Ok(expected), "{case:?}");
         assert_eq!(run(Fault::NoStreams).unwrap().as_ref(), Ok(expected));
         assert!(run(Fault::Unsupported).is_none());
@@ -148,6 +159,25 @@ fn a_plain_backend_passes_and_a_wrong_one_does_not() {
     }
 }
 
+/// Cases say how to count; batches of 64 are enough for all of them.
+#[test]
+fn layers_are_prepared_as_their_case_says() {
+    let mut methods = Vec::new();
+    for (case, _) in cases() {
+        if let Case::Layer(layer) = &case {
+            let plain = Plain::new(Fault::Nothing);
+            run_layers(&plain, &case).unwrap().unwrap();
+            assert_eq!(plain.1.into_inner().unwrap(), [(layer.method, 64)]);
+            methods.push(layer.method);
+        }
+    }
+    assert!(
+        [CountMethod::Best, CountMethod::Bits, CountMethod::Tables]
+            .iter()
+            .all(|method| methods.contains(method))
+    );
+}
+
 /// Layers alone run on backends.
 #[test]
 fn other_cases_are_not_for_backends() {
@@ -156,7 +186,7 @@ fn other_cases_are_not_for_backends() {
     let mut n = 0;
     for case in others {
         n += 1;
-        assert!(run_layers(&Plain(Fault::Nothing), &case).is_none());
+        assert!(run_layers(&Plain::new(Fault::Nothing), &case).is_none());
         assert_eq!(Reference.run(&case).unwrap().unwrap(), Reference.answer(&case));
     }
     assert!(n > 200);
@@ -183,7 +213,7 @@ fn layers_are_well_by_default() {
     let Some((Case::Layer(case), _)) = cases().into_iter().next() else {
         unreachable!("the first is a layer")
     };
-    let layer = Plain(Fault::Nothing)
+    let layer = Plain::new(Fault::Nothing)
         .prepare(&case.spec, &case.weight_values().unwrap(), &PrepareOptions::default())
         .unwrap();
     assert!(!layer.is_lost() && layer.notes().is_empty());

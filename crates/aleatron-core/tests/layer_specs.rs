@@ -93,9 +93,10 @@ fn many_counts_are_each_alone() {
         }
     }
     // Counts past what a layer can have are what they are: the conversion must not lose their high bits.
-    let counts = [1 << 51, (1 << 52) + 1, u64::MAX];
-    let alone = counts.map(|count| Polarity::Unipolar.decode(count, 1, length(3)));
-    assert_eq!(Polarity::Unipolar.decode_all(&counts, 1, length(3)), alone);
+    for counts in [[1 << 51, (1 << 52) + 1, u64::MAX], [(1 << 52) + 1, (1 << 52) + 1, 0]] {
+        let alone = counts.map(|count| Polarity::Unipolar.decode(count, 1, length(3)));
+        assert_eq!(Polarity::Unipolar.decode_all(&counts, 1, length(3)), alone);
+    }
 }
 
 #[test]

@@ -273,7 +273,12 @@ fn requantizers_count_what_saturates() {
     // Products past 2^63 are counted as widely as they must be: the same values, one at a time.
     for shift in [0, 1, 61, 62, 100] {
         let wide = Requantizer::new((1 << 62) - 1, 62, shift, width(32), Polarity::Bipolar).unwrap();
-        for values in [vec![0, 1, -1, 2], vec![i64::MAX >> 1, -(1 << 40), 3], vec![1 << 60, -(1 << 61), 7]] {
+        for values in [
+            vec![0, 1, -1, 2],
+            vec![i64::MAX >> 1, -(1 << 40), 3],
+            vec![1 << 60, -(1 << 61), 7],
+            vec![1 << 60; 2],
+        ] {
             let made = wide.thresholds(&values, width(32)).unwrap();
             let plain: Vec<u64> = values.iter().map(|&value| reference::requantize(&wide, value)).collect();
             assert_eq!(made.thresholds, plain, "{shift}");
@@ -312,6 +317,13 @@ fn accumulators_are_as_wide_as_they_must_be() {
         few.values(&spec, &[1]),
         Err(Error::Mismatch { what: Quantity::Bias, expected: 1, actual: 2 })
     );
+    // Counts past what a layer can have, twice the same, are held as widely as they must be.
+    let wide = Accumulator::new(63, vec![0], IntegerActivation::Identity).unwrap();
+    let narrow = Accumulator::new(62, vec![0], IntegerActivation::Identity).unwrap();
+    for held in [wide, narrow] {
+        let [_, most] = held.interval();
+        assert_eq!(held.values(&spec, &[1 << 62, 1 << 62]), Ok(vec![most; 2]));
+    }
     let edge = Accumulator::new(4, vec![-8, 7], IntegerActivation::Clamp { low: -8, high: 7 });
     assert!(edge.is_ok());
     let low = Accumulator::new(4, vec![], IntegerActivation::Clamp { low: -9, high: 7 }).unwrap_err();

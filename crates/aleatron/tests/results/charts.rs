@@ -10,10 +10,13 @@ const ROUNDING: f64 = 0.051;
 /// The frame that charts draw in: left, top, right and bottom.
 const FRAME: [f64; 4] = [66.0, 14.0, 760.0 - 16.0, 380.0 - 58.0];
 
+/// A label of an axis: where it is, and what it says.
+type Label = (f64, String);
+
 /// Labels of the axes by where they are: those of y end left of the frame, those of x stand below it.
-fn labels(chart: &Element) -> (Vec<(f64, String)>, Vec<(f64, String)>) {
+fn labels(chart: &Element) -> (Vec<Label>, Vec<Label>) {
     let texts = chart.all("text");
-    let of = |anchor: &str, y: Option<f64>, place: &str| -> Vec<(f64, String)> {
+    let of = |anchor: &str, y: Option<f64>, place: &str| -> Vec<Label> {
         let fits = |text: &&Element| {
             text.has("text-anchor", anchor) && y.is_none_or(|y| (text.number("y") - y).abs() < ROUNDING)
         };
@@ -48,7 +51,7 @@ fn between([low, high]: [(f64, f64); 2], value: f64, scale: fn(f64) -> f64) -> f
     low.1 + share * (high.1 - low.1)
 }
 
-fn texts(labels: &[(f64, String)]) -> Vec<&str> {
+fn texts(labels: &[Label]) -> Vec<&str> {
     labels.iter().map(|(_, text)| text.as_str()).collect()
 }
 
