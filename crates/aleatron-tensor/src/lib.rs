@@ -1,0 +1,26 @@
+//! Float tensors on CPUs and on any GPU.
+#![deny(unsafe_code)]
+
+mod cpu;
+pub mod device;
+pub mod dtype;
+pub mod error;
+mod expr;
+mod gpu;
+pub mod layout;
+mod math;
+pub mod op;
+mod ops;
+pub mod storage;
+pub mod tensor;
+pub mod trace;
+
+pub use device::Device;
+pub use dtype::{DType, Element, Kind, Scalar};
+pub use error::{Error, Result};
+pub use gpu::{GpuDevice, GpuStorage};
+pub use layout::Layout;
+pub use op::{BinaryOp, UnaryOp};
+pub use ops::Operand;
+pub use storage::{CpuStorage, Storage};
+pub use tensor::{PendingValues, Slice, Tensor};
