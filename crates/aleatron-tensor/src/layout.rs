@@ -84,7 +84,8 @@ pub(crate) fn axes(op: &'static str, named: &[isize], rank: usize) -> Result<Vec
 /// [`Error::Shapes`] where two sizes differ and none is 1.
 pub(crate) fn broadcast_shapes(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
     let rank = left.len().max(right.len());
-    let size = |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |place| shape[place]);
+    let size =
+        |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |place| shape[place]);
     (0..rank)
         .map(|i| match (size(left, i), size(right, i)) {
             (a, b) if a == b => Ok(a),
@@ -121,7 +122,16 @@ impl Layout {
             if reach < 0 { low += reach } else { high += reach }
         }
         let is_inside = layout.is_empty() || (low >= 0 && high < len as i128);
-        if is_inside { Ok(layout) } else { Err(Error::argument("strided", "layout", (shape, strides, offset), "it reaches outside its storage")) }
+        if is_inside {
+            Ok(layout)
+        } else {
+            Err(Error::argument(
+                "strided",
+                "layout",
+                (shape, strides, offset),
+                "it reaches outside its storage",
+            ))
+        }
     }
 
     /// The sizes of the axes.

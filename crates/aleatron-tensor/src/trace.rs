@@ -65,7 +65,9 @@ impl Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         UNDER_WAY.fetch_sub(1, Ordering::Release);
-        lock(&TRACES).retain(|events| events.strong_count() > 0 && !std::ptr::eq(events.as_ptr(), Arc::as_ptr(&self.events)));
+        lock(&TRACES).retain(|events| {
+            events.strong_count() > 0 && !std::ptr::eq(events.as_ptr(), Arc::as_ptr(&self.events))
+        });
     }
 }
 

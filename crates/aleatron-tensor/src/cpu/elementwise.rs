@@ -98,7 +98,10 @@ impl<'a> Leaf<'a> {
         }
         let mut done = 0;
         while done < out.len() {
-            let place = at.iter().zip(&self.strides).fold(self.offset as isize, |sum, (&at, &stride)| sum + at as isize * stride);
+            let place = at
+                .iter()
+                .zip(&self.strides)
+                .fold(self.offset as isize, |sum, (&at, &stride)| sum + at as isize * stride);
             let run = (self.dims[inner] - at[inner]).min(out.len() - done);
             let target = &mut out[done..done + run];
             match self.strides[inner] {
@@ -234,13 +237,16 @@ impl<'a> Evaluator<'a> {
             let (before, rest) = self.registers.split_at_mut(place);
             match node {
                 Node::Leaf(leaf) => load(&self.leaves[usize::from(leaf)], start, len, &mut rest[0]),
-                _ if place == last && let Some(room) = T::direct(out) => {
+                _ if place == last
+                    && let Some(room) = T::direct(out) =>
+                {
                     compute(node, dtype, self.constants, before, len, room);
                     return;
                 }
                 Node::Constant(_) if !matches!(rest[0], Register::Empty) => {}
                 _ => {
-                    let room = rest[0].room(dtype, if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len });
+                    let room = rest[0]
+                        .room(dtype, if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len });
                     compute(node, dtype, self.constants, before, len, room);
                 }
             }
@@ -279,7 +285,14 @@ fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'
 }
 
 /// One step on one block.
-fn compute(node: Node, dtype: DType, constants: &[Constant], before: &[Register<'_>], len: usize, out: ValuesMut<'_>) {
+fn compute(
+    node: Node,
+    dtype: DType,
+    constants: &[Constant],
+    before: &[Register<'_>],
+    len: usize,
+    out: ValuesMut<'_>,
+) {
     let argument = |place: u16| before[usize::from(place)].values(len);
     match node {
         Node::Leaf(_) => {}

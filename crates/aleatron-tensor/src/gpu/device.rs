@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use aleatron_device::{
-    AdapterChoice, AdapterInfo, BufferView, ContextOptions, GpuBuffer, GpuContext, PendingRead, Recorder, Submission,
-    grid,
+    AdapterChoice, AdapterInfo, BufferView, ContextOptions, GpuBuffer, GpuContext, PendingRead, Recorder,
+    Submission, grid,
 };
 use bytemuck::Pod;
 
@@ -292,7 +292,8 @@ impl GpuDevice {
             }
         };
         let bytes = views.iter().map(BufferView::bytes).sum();
-        let ((), number) = self.record(bytes, |recorder| Ok(recorder.dispatch_bytes(&bound, params, grid, bytes)?))?;
+        let ((), number) =
+            self.record(bytes, |recorder| Ok(recorder.dispatch_bytes(&bound, params, grid, bytes)?))?;
         self.queue.commands.fetch_add(1, Ordering::Relaxed);
         Ok(number)
     }

@@ -123,18 +123,24 @@ impl Leaves {
             at += 1;
             match walk {
                 Walk::InOrder => {
-                    let _ = writeln!(out, "fn leaf{k}(t: u32) -> vec4<{value}> {{ return in{k}_vec(t + {offset}); }}");
+                    let _ = writeln!(
+                        out,
+                        "fn leaf{k}(t: u32) -> vec4<{value}> {{ return in{k}_vec(t + {offset}); }}"
+                    );
                     continue;
                 }
                 Walk::Uniform => {
-                    let _ =
-                        writeln!(out, "fn leaf{k}(t: u32) -> vec4<{value}> {{ return vec4<{value}>(in{k}_at({offset})); }}");
+                    let _ = writeln!(
+                        out,
+                        "fn leaf{k}(t: u32) -> vec4<{value}> {{ return vec4<{value}>(in{k}_at({offset})); }}"
+                    );
                     continue;
                 }
                 Walk::Strided | Walk::StridedVectors => {}
             }
             // The place of an element, or of the vector it begins.
-            let _ = writeln!(out, "fn place{k}(o: u32) -> u32 {{\n    var left = o;\n    var place = {offset};");
+            let _ =
+                writeln!(out, "fn place{k}(o: u32) -> u32 {{\n    var left = o;\n    var place = {offset};");
             for axis in (1..rank).rev() {
                 let (size, stride) = (params.word(first + axis - 1), params.word(at + axis));
                 let coordinate = if axis == rank - 1 && *walk == Walk::StridedVectors {

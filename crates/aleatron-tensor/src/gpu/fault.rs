@@ -71,7 +71,12 @@ impl Drop for Fault {
 
 impl Fault {
     /// A new examination of indices into an axis of `len` elements.
-    pub(crate) fn new(device: &GpuDevice, op: &'static str, indices: &GpuView, len: usize) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        device: &GpuDevice,
+        op: &'static str,
+        indices: &GpuView,
+        len: usize,
+    ) -> Result<Arc<Self>> {
         let slots = Arc::clone(device.faults());
         let take = || {
             let mut state = lock(&slots.state);

@@ -134,7 +134,11 @@ pub(crate) fn write(
 
 fn fill(template: &str, dtype: DType, x: &str, y: &str) -> String {
     let value = value_type(dtype);
-    template.replace("{x}", x).replace("{y}", y).replace("{T}", &format!("vec4<{value}>")).replace("{t}", value)
+    template
+        .replace("{x}", x)
+        .replace("{y}", y)
+        .replace("{T}", &format!("vec4<{value}>"))
+        .replace("{t}", value)
 }
 
 fn constant(dtype: DType, low: &str, high: &str) -> String {

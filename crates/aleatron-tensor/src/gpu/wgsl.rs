@@ -87,7 +87,10 @@ impl Operand {
         let item = self.item_type();
         for window in 0..self.windows {
             let at = binding + usize::from(window);
-            let _ = writeln!(out, "@group(0) @binding({at}) var<storage, {access}> {name}_{window}: array<{item}>;");
+            let _ = writeln!(
+                out,
+                "@group(0) @binding({at}) var<storage, {access}> {name}_{window}: array<{item}>;"
+            );
         }
         let shift = u32::from(self.window_log2).saturating_sub(self.item_bytes_log2());
         let mask = (1u64 << shift) - 1;
@@ -99,7 +102,8 @@ impl Operand {
             }
             let _ = writeln!(out, "    switch (i >> {shift}u) {{");
             for window in 0..self.windows {
-                let case = if window + 1 == self.windows { "default".into() } else { format!("case {window}u") };
+                let case =
+                    if window + 1 == self.windows { "default".into() } else { format!("case {window}u") };
                 let place = format!("{name}_{window}[i & {mask}u]");
                 let _ = writeln!(out, "        {case}: {{ {} }}", body(&place));
             }
@@ -149,7 +153,9 @@ impl Operand {
                 format!("{name}_put_item(i, vec2<u32>(half_encode2(v.x, v.y), half_encode2(v.z, v.w)));")
             }
             DType::U8 => {
-                format!("let b = v & vec4<u32>(255u); {name}_put_item(i, b.x | (b.y << 8u) | (b.z << 16u) | (b.w << 24u));")
+                format!(
+                    "let b = v & vec4<u32>(255u); {name}_put_item(i, b.x | (b.y << 8u) | (b.z << 16u) | (b.w << 24u));"
+                )
             }
             DType::Bool => format!(
                 "let b = select(vec4<u32>(0u), vec4<u32>(1u), v); {name}_put_item(i, b.x | (b.y << 8u) | (b.z << 16u) | (b.w << 24u));"

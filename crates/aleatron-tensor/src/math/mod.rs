@@ -118,9 +118,8 @@ mod tests {
             let bits = x.to_bits() as i32;
             if bits < 0 { i32::MIN.wrapping_sub(bits) } else { bits }
         };
-        let value = |key: i32| {
-            f32::from_bits(if key < 0 { i32::MIN.wrapping_sub(key) as u32 } else { key as u32 })
-        };
+        let value =
+            |key: i32| f32::from_bits(if key < 0 { i32::MIN.wrapping_sub(key) as u32 } else { key as u32 });
         let (low, high) = (i64::from(key(low)), i64::from(key(high)));
         (low..=high).step_by(step).chain([high]).map(move |key| value(key as i32))
     }
@@ -156,8 +155,14 @@ mod tests {
         assert!(worst(softplus, |x| libm::log1p((-x.abs()).exp()) + x.max(0.0), -100.0, 1e5, STEP) < 2.5);
         assert_eq!(exp(f32::INFINITY), f32::INFINITY);
         assert_eq!(exp(f32::NEG_INFINITY), 0.0);
-        assert_eq!((exp(0.0), expm1(-0.0).to_bits(), expm1(f32::NEG_INFINITY)), (1.0, (-0f32).to_bits(), -1.0));
-        assert_eq!((tanh(f32::INFINITY), tanh(f32::NEG_INFINITY), tanh(-0.0).to_bits()), (1.0, -1.0, 1 << 31));
+        assert_eq!(
+            (exp(0.0), expm1(-0.0).to_bits(), expm1(f32::NEG_INFINITY)),
+            (1.0, (-0f32).to_bits(), -1.0)
+        );
+        assert_eq!(
+            (tanh(f32::INFINITY), tanh(f32::NEG_INFINITY), tanh(-0.0).to_bits()),
+            (1.0, -1.0, 1 << 31)
+        );
         assert_eq!((silu(f32::NEG_INFINITY), silu(f32::INFINITY)), (0.0, f32::INFINITY));
         for f in [exp, expm1, tanh, sigmoid, silu, softplus, log, log1p, log2, erf, gelu, sin, cos] {
             assert!(f(f32::NAN).is_nan());
@@ -173,7 +178,10 @@ mod tests {
         assert!(worst(log2, f64::log2, 0.7, 1.5, 97) < 2.5);
         assert!(worst(log10, f64::log10, 0.7, 1.5, 97) < 2.5);
         assert!(worst(log1p, libm::log1p, -0.999_999, 1e30, STEP) < 2.0);
-        assert_eq!((log(0.0), log(-0.0), log(f32::INFINITY)), (f32::NEG_INFINITY, f32::NEG_INFINITY, f32::INFINITY));
+        assert_eq!(
+            (log(0.0), log(-0.0), log(f32::INFINITY)),
+            (f32::NEG_INFINITY, f32::NEG_INFINITY, f32::INFINITY)
+        );
         assert!(log(-1.0).is_nan() && log(f32::NEG_INFINITY).is_nan() && log1p(-1.5).is_nan());
         assert_eq!((log1p(-1.0), log1p(f32::INFINITY)), (f32::NEG_INFINITY, f32::INFINITY));
         assert!((-149..128).all(|n| log2((n as f64).exp2() as f32) == n as f32));
@@ -184,7 +192,10 @@ mod tests {
         assert!(worst(erf, libm::erf, -6.0, 6.0, STEP) < 3.0);
         let phi = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
         assert!(worst(gelu, |x| x * phi(x), -12.5, 1e5, STEP) < 6.0);
-        assert_eq!((gelu(f32::INFINITY), gelu(f32::NEG_INFINITY), erf(f32::INFINITY)), (f32::INFINITY, 0.0, 1.0));
+        assert_eq!(
+            (gelu(f32::INFINITY), gelu(f32::NEG_INFINITY), erf(f32::INFINITY)),
+            (f32::INFINITY, 0.0, 1.0)
+        );
         let tanh_form = |x: f64| {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
             x / (1.0 + (-2.0 * inner).exp())
@@ -202,7 +213,8 @@ mod tests {
         }
         assert!(sin(f32::INFINITY).is_nan() && cos(f32::NEG_INFINITY).is_nan());
         assert_eq!(sin(-0.0).to_bits(), 1 << 31);
-        let x: Vec<f32> = (0..1000).map(|i| (i as f32 - 500.0) * if i % 7 == 0 { 1e9 } else { 0.1 }).collect();
+        let x: Vec<f32> =
+            (0..1000).map(|i| (i as f32 - 500.0) * if i % 7 == 0 { 1e9 } else { 0.1 }).collect();
         let mut out = vec![0.0; x.len()];
         sin_all(&x, &mut out);
         assert!(out.iter().zip(&x).all(|(out, &x)| out.to_bits() == sin(x).to_bits()));
@@ -257,7 +269,10 @@ mod tests {
             assert_eq!(pow(x, y).to_bits(), want.to_bits(), "{x} ^ {y} = {}", pow(x, y));
         }
         assert!(pow(-2.0, 0.5).is_nan() && pow(f32::NAN, 1.0).is_nan() && pow(2.0, f32::NAN).is_nan());
-        assert_eq!((int_pow(3i32, 4), int_pow(-2i64, 63), int_pow(7i32, -1), int_pow(-1i32, -3)), (81, i64::MIN, 0, -1));
+        assert_eq!(
+            (int_pow(3i32, 4), int_pow(-2i64, 63), int_pow(7i32, -1), int_pow(-1i32, -3)),
+            (81, i64::MIN, 0, -1)
+        );
         assert_eq!((int_pow(3u8, 6), int_pow(0i32, 0), int_pow(1i64, -5), int_pow(2i32, 32)), (217, 1, 1, 0));
     }
 }

@@ -67,7 +67,13 @@ enum Fuse {
     No,
 }
 
-fn arguments(op: &'static str, operands: &[Operand<'_>], dtypes: &[DType], shape: &[usize], fuse: Fuse) -> Result<Arguments> {
+fn arguments(
+    op: &'static str,
+    operands: &[Operand<'_>],
+    dtypes: &[DType],
+    shape: &[usize],
+    fuse: Fuse,
+) -> Result<Arguments> {
     let mut tensors = operands.iter().filter_map(Operand::tensor);
     let Some(first) = tensors.next() else {
         return Err(Error::argument(op, "arguments", "numbers alone", "at least one tensor is needed"));
@@ -80,7 +86,9 @@ fn arguments(op: &'static str, operands: &[Operand<'_>], dtypes: &[DType], shape
                 Operand::Scalar(scalar) => Ok(Expr::constant(constant(*scalar, dtype)?)),
                 Operand::Tensor(tensor) => {
                     let layout = tensor.layout().broadcast_to(op, shape)?;
-                    let Storage::Cpu(storage) = tensor.storage() else { return Err(mixed(op, first, tensor)) };
+                    let Storage::Cpu(storage) = tensor.storage() else {
+                        return Err(mixed(op, first, tensor));
+                    };
                     let view = CpuView { storage: storage.clone(), layout };
                     Ok(Expr::leaf(view, tensor.dtype()).cast(dtype))
                 }
@@ -120,7 +128,8 @@ fn mixed(op: &'static str, left: &Tensor, right: &Tensor) -> Error {
 /// A tensor on a GPU as an expression over a shape: what it is still to be computed from, where it has that shape, else its elements.
 fn gpu_expr(op: &'static str, tensor: &Tensor, shape: &[usize], fuse: Fuse) -> Result<Expr<GpuView>> {
     let Storage::Gpu(storage) = tensor.storage() else { return Err(mixed(op, tensor, tensor)) };
-    let shared = if fuse == Fuse::Yes && tensor.shape() == shape { storage.share(tensor.layout()) } else { None };
+    let shared =
+        if fuse == Fuse::Yes && tensor.shape() == shape { storage.share(tensor.layout()) } else { None };
     if let Some(expr) = shared {
         return Ok(expr);
     }
@@ -190,7 +199,9 @@ fn common(op: &'static str, left: &Operand<'_>, right: &Operand<'_>) -> Result<D
             let (left, right) = (left.dtype(), right.dtype());
             left.promote(right).ok_or(Error::Promotion { op, left, right })
         }
-        (Operand::Tensor(tensor), Operand::Scalar(_)) | (Operand::Scalar(_), Operand::Tensor(tensor)) => Ok(tensor.dtype()),
+        (Operand::Tensor(tensor), Operand::Scalar(_)) | (Operand::Scalar(_), Operand::Tensor(tensor)) => {
+            Ok(tensor.dtype())
+        }
         (Operand::Scalar(_), Operand::Scalar(_)) => Err(no_arguments(op)),
     }
 }
@@ -202,9 +213,13 @@ impl Tensor {
     /// [`Error::DType`] where it is not for elements of this type, or where there is no room.
     pub fn unary(&self, op: UnaryOp) -> Result<Self> {
         let result = op.result(self.dtype())?;
-        elementwise(op.name(), &[self.into()], &[self.dtype()], self.shape(), |builder| {
-            build!(builder, args => args[0].clone().unary(op, result))
-        })
+        elementwise(
+            op.name(),
+            &[self.into()],
+            &[self.dtype()],
+            self.shape(),
+            |builder| build!(builder, args => args[0].clone().unary(op, result)),
+        )
     }
 
     /// Applies an operation to pairs of elements of two arguments, which are broadcast; one of them may be a number.
@@ -220,14 +235,22 @@ impl Tensor {
     /// # Errors
     /// [`Error::Shapes`] where the shapes do not broadcast, [`Error::Promotion`] or [`Error::DType`] where the types do not fit,
     /// [`Error::Devices`] for tensors of two devices, or where there is no room.
-    pub fn binary<'a>(op: BinaryOp, left: impl Into<Operand<'a>>, right: impl Into<Operand<'a>>) -> Result<Self> {
+    pub fn binary<'a>(
+        op: BinaryOp,
+        left: impl Into<Operand<'a>>,
+        right: impl Into<Operand<'a>>,
+    ) -> Result<Self> {
         let (left, right, name) = (left.into(), right.into(), op.name());
         let dtype = common(name, &left, &right)?;
         let result = op.result(dtype)?;
         let shape = broadcast_shapes(name, left.shape(), right.shape())?;
-        elementwise(name, &[left, right], &[dtype, dtype], &shape, |builder| {
-            build!(builder, args => args[0].clone().binary(op, &args[1], result))
-        })
+        elementwise(
+            name,
+            &[left, right],
+            &[dtype, dtype],
+            &shape,
+            |builder| build!(builder, args => args[0].clone().binary(op, &args[1], result)),
+        )
     }
 
     /// `left` where this is true, else `right`; all are broadcast.
@@ -241,13 +264,19 @@ impl Tensor {
         }
         let (left, right) = (left.into(), right.into());
         let dtype = match (&left, &right) {
-            (Operand::Scalar(a), Operand::Scalar(b)) => scalar_type(*a, *b).ok_or_else(|| no_common_scalar(*b, *a))?,
+            (Operand::Scalar(a), Operand::Scalar(b)) => {
+                scalar_type(*a, *b).ok_or_else(|| no_common_scalar(*b, *a))?
+            }
             _ => common(OP, &left, &right)?,
         };
         let shape = broadcast_shapes(OP, &broadcast_shapes(OP, self.shape(), left.shape())?, right.shape())?;
-        elementwise(OP, &[self.into(), left, right], &[DType::Bool, dtype, dtype], &shape, |builder| {
-            build!(builder, args => args[0].clone().select(&args[1], &args[2]))
-        })
+        elementwise(
+            OP,
+            &[self.into(), left, right],
+            &[DType::Bool, dtype, dtype],
+            &shape,
+            |builder| build!(builder, args => args[0].clone().select(&args[1], &args[2])),
+        )
     }
 
     /// The elements as another type. Floats become integers without their fraction, the nearest one where they are too large, NaN 0; wide
@@ -263,9 +292,13 @@ impl Tensor {
         if !device.supports(dtype) {
             return Err(Error::Unsupported { device: device.to_string(), what: "64-bit integers" });
         }
-        elementwise("cast", &[self.into()], &[self.dtype()], self.shape(), |builder| {
-            build!(builder, args => args[0].clone().cast(dtype))
-        })
+        elementwise(
+            "cast",
+            &[self.into()],
+            &[self.dtype()],
+            self.shape(),
+            |builder| build!(builder, args => args[0].clone().cast(dtype)),
+        )
     }
 
     /// The elements, but not below `low` nor above `high`; NaN stays.

@@ -54,10 +54,20 @@ impl CpuStorage {
         const OP: &str = "foreign memory";
         let (bytes, size) = (memory.bytes(), dtype.size());
         if !bytes.len().is_multiple_of(size) {
-            return Err(Error::argument(OP, "number of bytes", bytes.len(), "it must be that of whole elements"));
+            return Err(Error::argument(
+                OP,
+                "number of bytes",
+                bytes.len(),
+                "it must be that of whole elements",
+            ));
         }
         if !bytes.as_ptr().addr().is_multiple_of(size) {
-            return Err(Error::argument(OP, "address", bytes.as_ptr(), "it must be a multiple of the size of an element"));
+            return Err(Error::argument(
+                OP,
+                "address",
+                bytes.as_ptr(),
+                "it must be a multiple of the size of an element",
+            ));
         }
         if dtype == DType::Bool
             && let Some((place, &byte)) = bytes.iter().enumerate().find(|(_, byte)| **byte > 1)

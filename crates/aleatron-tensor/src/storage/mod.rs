@@ -2,8 +2,8 @@
 
 mod cpu;
 
-pub use cpu::{CpuStorage, HostMemory};
 pub(crate) use cpu::HostBuffer;
+pub use cpu::{CpuStorage, HostMemory};
 
 use std::fmt;
 use std::sync::Arc;

@@ -106,7 +106,12 @@ impl Tensor {
         let storage = if dtype.is_float() {
             let [from, to, by] = [float(start, dtype)?, float(end, dtype)?, float(step, dtype)?];
             if by == 0.0 || !(from.is_finite() && to.is_finite() && by.is_finite()) {
-                return Err(Error::argument(OP, "range", (from, to, by), "it must be finite, with a step that is not 0"));
+                return Err(Error::argument(
+                    OP,
+                    "range",
+                    (from, to, by),
+                    "it must be finite, with a step that is not 0",
+                ));
             }
             let n = ((to - from) / by).ceil().max(0.0);
             let len = count(n)?;
@@ -185,7 +190,10 @@ fn count(n: f64) -> Result<usize> {
     Err(Error::TooLarge { what: crate::error::Limit::Elements, actual: n as u128, limit: 1 << 53 })
 }
 
-fn generate<T: Element<Stored = T> + Zeroable>(len: usize, value: impl Fn(usize) -> T + Sync) -> Result<CpuStorage>
+fn generate<T: Element<Stored = T> + Zeroable>(
+    len: usize,
+    value: impl Fn(usize) -> T + Sync,
+) -> Result<CpuStorage>
 where
     T: bytemuck::Pod,
 {

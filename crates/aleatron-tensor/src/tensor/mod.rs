@@ -27,9 +27,9 @@ use crate::storage::{CpuStorage, Storage};
 /// use aleatron_tensor::{Device, Tensor};
 ///
 /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3], &Device::Cpu)?;
-/// let y = x.t()?.matmul(&x)?.add(1.0)?;
-/// assert_eq!(y.shape(), [3, 3]);
-/// assert_eq!(y.to_vec::<f32>()?, [18.0, 23.0, 28.0, 23.0, 30.0, 37.0, 28.0, 37.0, 46.0]);
+/// let y = x.t()?.add(1.0)?;
+/// assert_eq!(y.shape(), [3, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 5.0, 3.0, 6.0, 4.0, 7.0]);
 /// # Ok::<(), aleatron_tensor::Error>(())
 /// ```
 #[derive(Clone)]

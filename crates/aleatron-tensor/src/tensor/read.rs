@@ -33,10 +33,18 @@ impl Tensor {
     /// [`Error::Rank`] where there is not one element, else as [`Self::to_vec`].
     pub fn item<T: Element>(&self) -> Result<T> {
         if self.len() != 1 {
-            return Err(Error::Elements { shape: self.shape().to_vec(), expected: self.len() as u128, actual: 1 });
+            return Err(Error::Elements {
+                shape: self.shape().to_vec(),
+                expected: self.len() as u128,
+                actual: 1,
+            });
         }
         let values = self.to_vec()?;
-        values.first().copied().ok_or(Error::Elements { shape: self.shape().to_vec(), expected: 1, actual: 0 })
+        values.first().copied().ok_or(Error::Elements {
+            shape: self.shape().to_vec(),
+            expected: 1,
+            actual: 0,
+        })
     }
 
     /// Starts to read its elements in row-major order, without waiting for them. What is returned can be waited for, or awaited in an
@@ -56,7 +64,8 @@ impl Tensor {
             Place::Cpu(view) => {
                 let stored: &[T::Stored] = view.storage.slice();
                 let stored = &stored[view.layout.offset()..][..self.len()];
-                let mut values = aleatron_core::memory::with_capacity(self.len() as u128, aleatron_core::Quantity::Words)?;
+                let mut values =
+                    aleatron_core::memory::with_capacity(self.len() as u128, aleatron_core::Quantity::Words)?;
                 values.extend(stored.iter().map(|&stored| T::from_stored(stored)));
                 Ok(PendingValues(Inner::Ready(values)))
             }
@@ -83,7 +92,9 @@ impl Tensor {
         };
         let on_host = match &self.storage {
             Storage::Cpu(_) => self.clone(),
-            Storage::Gpu(_) => Self { storage: Storage::Cpu(host), layout: super::create::contiguous(self.shape())? },
+            Storage::Gpu(_) => {
+                Self { storage: Storage::Cpu(host), layout: super::create::contiguous(self.shape())? }
+            }
         };
         let moved = match device {
             Device::Cpu => on_host,
@@ -163,7 +174,13 @@ impl<T: Element> PendingValues<T> {
     }
 }
 
-fn finish<T: Element>(words: &[u32], gpu: &GpuDevice, view: &GpuView, skip: usize, len: usize) -> Result<Vec<T>> {
+fn finish<T: Element>(
+    words: &[u32],
+    gpu: &GpuDevice,
+    view: &GpuView,
+    skip: usize,
+    len: usize,
+) -> Result<Vec<T>> {
     gpu.check_recording(view.data.recording)?;
     view.data.faults.check(gpu)?;
     let size = T::DTYPE.size();
@@ -188,9 +205,9 @@ impl<T: Element> Future for PendingValues<T> {
         match std::mem::replace(&mut self.0, Inner::Taken) {
             Inner::Ready(values) => Poll::Ready(Ok(values)),
             Inner::Reading { mut read, gpu, view, skip, len } => match Pin::new(&mut read).poll(task) {
-                Poll::Ready(words) => {
-                    Poll::Ready(words.map_err(Error::from).and_then(|words| finish(&words, &gpu, &view, skip, len)))
-                }
+                Poll::Ready(words) => Poll::Ready(
+                    words.map_err(Error::from).and_then(|words| finish(&words, &gpu, &view, skip, len)),
+                ),
                 Poll::Pending => {
                     self.0 = Inner::Reading { read, gpu, view, skip, len };
                     Poll::Pending

@@ -97,7 +97,8 @@ impl Tensor {
     /// # Errors
     /// [`Error::Axis`] for an axis there is not.
     pub fn transpose(&self, one: isize, other: isize) -> Result<Self> {
-        let [one, other] = [layout::axis("transpose", one, self.rank())?, layout::axis("transpose", other, self.rank())?];
+        let [one, other] =
+            [layout::axis("transpose", one, self.rank())?, layout::axis("transpose", other, self.rank())?];
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
         order.swap(one, other);
         self.permute(&order)
@@ -175,7 +176,8 @@ impl Tensor {
         if self.rank() == 0 {
             return self.reshape(&[1]);
         }
-        let [first, last] = [layout::axis("flatten", start, self.rank())?, layout::axis("flatten", end, self.rank())?];
+        let [first, last] =
+            [layout::axis("flatten", start, self.rank())?, layout::axis("flatten", end, self.rank())?];
         if first > last {
             return Err(Error::Range { op: "flatten", start: first, end: last, len: self.rank() });
         }
