@@ -171,10 +171,11 @@ impl Tensor {
         self.0.dtype().name()
     }
 
-    /// The name of the device.
+    /// The name of the device: what `to_device` takes, without the adapter's own name.
     #[getter]
     fn device(&self) -> String {
-        self.0.device().to_string()
+        let name = self.0.device().to_string();
+        name.split(' ').next().unwrap_or_default().to_owned()
     }
 
     /// The tensor on a device.
