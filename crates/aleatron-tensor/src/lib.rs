@@ -18,9 +18,13 @@ pub mod trace;
 pub use device::Device;
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};
+pub use gpu::matmul::{MatmulPlan, Tile};
 pub use gpu::{GpuDevice, GpuStorage};
 pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
-pub use ops::Operand;
+pub use ops::{
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Interpolation, Nearest, Operand, Padding, PoolOptions,
+    ResizeAxis, Rounding,
+};
 pub use storage::{CpuStorage, Storage};
 pub use tensor::{PendingValues, Slice, Tensor};
