@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::ops::conv::Geometry;
 
 /// Records a convolution that is not empty. The weights are a matrix: a row for each channel of the result.
+#[expect(clippy::too_many_arguments, reason = "the parts of a convolution")]
 pub(crate) fn launch(
     device: &GpuDevice,
     geometry: &Geometry,
@@ -15,6 +16,7 @@ pub(crate) fn launch(
     weight: &GpuView,
     bias: Option<&GpuView>,
     dtype: DType,
+    plan: MatmulPlan,
 ) -> Result<GpuData> {
     let Geometry { images, groups, channels: [channels, out_channels], out, .. } = *geometry;
     let depth = geometry.depth();
@@ -26,12 +28,8 @@ pub(crate) fn launch(
     let group_step = channels as isize * steps[1];
     // A stride or a dilation that is larger is never taken.
     let small = |sizes: [usize; 2]| sizes.map(|size| size.min(1 << 31) as u32);
-    let patches = Patches {
-        kernel: small(geometry.kernel),
-        stride: small(geometry.stride),
-        dilation: small(geometry.dilation),
-        spread: small(geometry.spread),
-    };
+    let patches = Patches { kernel: small(geometry.kernel), spread: small(geometry.spread) };
+    let ([stride_y, stride_x], [dilation_y, dilation_x]) = (small(geometry.stride), small(geometry.dilation));
     let [before_y, before_x] = geometry.before.map(|before| before as u32);
     let [extent_y, extent_x] = geometry.extent.map(|extent| extent as u32);
     let problem = Problem {
@@ -44,7 +42,7 @@ pub(crate) fn launch(
         right: Source {
             data: &image.data,
             load: Right::Patches(patches),
-            words: [image.layout.offset() as u32, 0, 0],
+            words: [image.layout.offset() as u32, dilation_y, dilation_x],
         },
         bias: bias.map(|view| Bias {
             data: &view.data,
@@ -60,8 +58,10 @@ pub(crate) fn launch(
             steps[1] as u32,
             steps[2] as u32,
             steps[3] as u32,
+            stride_y,
+            stride_x,
         ],
         dtype,
     };
-    run(device, &problem, MatmulPlan::Automatic)
+    run(device, &problem, plan)
 }

@@ -4,6 +4,7 @@ use crate::cpu;
 use crate::dtype::DType;
 use crate::error::{Error, Limit, RankNeeded, Result};
 use crate::gpu::conv as gpu;
+use crate::gpu::matmul::MatmulPlan;
 use crate::tensor::{Place, Tensor};
 use crate::trace::report;
 
@@ -149,7 +150,7 @@ impl Tensor {
             dilation: [1, dilation],
             groups,
         };
-        let result = image.convolve(OP, &kernel, bias, &options)?.squeeze(2)?;
+        let result = image.convolve(OP, &kernel, bias, &options, MatmulPlan::Automatic)?.squeeze(2)?;
         Ok(report(OP, result))
     }
 
@@ -170,8 +171,22 @@ impl Tensor {
     /// [`Error::Rank`] or [`Error::Shapes`] where the shapes do not go together, [`Error::Argument`] for options that do not fit,
     /// [`Error::DType`] or [`Error::Promotion`] for other types than floats, [`Error::Devices`] for two devices, or where there is no room.
     pub fn conv2d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions<2>) -> Result<Self> {
+        self.conv2d_as(weight, bias, options, MatmulPlan::Automatic)
+    }
+
+    /// As [`Self::conv2d`], computed by a given plan: for benchmarks and tests. On the CPU all plans are one.
+    ///
+    /// # Errors
+    /// As [`Self::conv2d`].
+    pub fn conv2d_as(
+        &self,
+        weight: &Self,
+        bias: Option<&Self>,
+        options: &ConvOptions<2>,
+        plan: MatmulPlan,
+    ) -> Result<Self> {
         const OP: &str = "conv2d";
-        Ok(report(OP, self.convolve(OP, weight, bias, options)?))
+        Ok(report(OP, self.convolve(OP, weight, bias, options, plan)?))
     }
 
     /// The transposed convolution of sequences `[n, c, l]` with a kernel `[c, o / groups, k]`, plus a bias `[o]`.
@@ -233,6 +248,7 @@ impl Tensor {
         weight: &Self,
         bias: Option<&Self>,
         options: &ConvOptions<2>,
+        plan: MatmulPlan,
     ) -> Result<Self> {
         let [images, channels, rows, columns] = self.four_axes(op)?;
         let [out_channels, own_channels, kernel_rows, kernel_columns] = weight.four_axes(op)?;
@@ -259,7 +275,7 @@ impl Tensor {
             extent: size,
             out,
         };
-        self.run_convolution(op, weight, bias, geometry)
+        self.run_convolution(op, weight, bias, geometry, plan)
     }
 
     fn convolve_transposed(
@@ -319,7 +335,7 @@ impl Tensor {
             .flip(3)?
             .flip(4)?
             .reshape(&[groups * own_channels, channels / groups, kernel_rows, kernel_columns])?;
-        self.run_convolution(op, &turned, bias, geometry)
+        self.run_convolution(op, &turned, bias, geometry, MatmulPlan::Automatic)
     }
 
     /// A convolution whose sizes were checked.
@@ -329,6 +345,7 @@ impl Tensor {
         weight: &Self,
         bias: Option<&Self>,
         geometry: Geometry,
+        plan: MatmulPlan,
     ) -> Result<Self> {
         self.check_device(op, weight)?;
         let mut dtype = promote(op, self.dtype(), weight.dtype())?;
@@ -377,7 +394,7 @@ impl Tensor {
                     }),
                 };
                 let (matrix, bias) = (view(&matrix)?, bias.map(view).transpose()?);
-                let data = gpu::launch(&device, &geometry, &image, &matrix, bias.as_ref(), dtype)?;
+                let data = gpu::launch(&device, &geometry, &image, &matrix, bias.as_ref(), dtype, plan)?;
                 Self::from_gpu_data(&device, data, &shape)
             }
         }

@@ -1,11 +1,13 @@
 //! Products of matrices on GPUs.
 
+mod cooperative;
 mod finish;
 mod patches;
 mod tile;
 
 use aleatron_device::{Access, BufferView};
 
+pub use cooperative::CooperativeTile;
 pub use tile::Tile;
 
 pub(crate) use patches::Patches;
@@ -18,8 +20,9 @@ use super::fault::Faults;
 use super::operand::{allocate, operand, views};
 use super::wgsl::{Items, ParamsShape};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::{Layout, collapse};
+use cooperative::Squares;
 use finish::Finish;
 use tile::{Edges, Product, SLICE, Slices, WORDS, out_items};
 
@@ -35,7 +38,7 @@ const MAX_APART: usize = 256;
 /// The slices that one launch adds up: some drivers end loops after 2^16 rounds.
 const SLICES_IN_TURN: usize = 32;
 
-/// How a product is computed. Every plan gives the same bits for the same types.
+/// How a product is computed. All plans give the same bits, but for those of matrix units, which give theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MatmulPlan {
     /// By the shape.
@@ -45,6 +48,8 @@ pub enum MatmulPlan {
     InTurn(Tile),
     /// With this tile; slices of the common axis are shared out, too.
     Apart(Tile),
+    /// With the matrix units of the device, which take 16-bit floats.
+    Cooperative(CooperativeTile),
 }
 
 /// An operand of a product as kernels take it.
@@ -156,6 +161,9 @@ pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -
         device.check_recording(data.recording)?;
     }
     let batch: u64 = problem.batch.iter().map(|[size, ..]| u64::from(*size)).product();
+    if let Some(tile) = cooperative_tile(device, problem, batch, plan)? {
+        return launch_squares(device, problem, batch, tile);
+    }
     let count = k.div_ceil(SLICE).max(1);
     let (tile, slices) = choose(problem.sizes, batch, count, plan);
     let len = m * n * batch as usize;
@@ -277,6 +285,90 @@ fn launch_finish(
     device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))
 }
 
+/// The tile of matrix units for a product that they are to compute: where the types and the device allow it, or the plan asks for it.
+fn cooperative_tile(
+    device: &GpuDevice,
+    problem: &Problem<'_>,
+    batch: u64,
+    plan: MatmulPlan,
+) -> Result<Option<CooperativeTile>> {
+    let Right::Matrix(_) = problem.right.load else { return Ok(None) };
+    let is_half = |data: &GpuData| data.dtype == DType::F16;
+    let is_bound_whole = |data: &GpuData| data.view().bytes() <= device.context().max_binding_bytes();
+    let [m, n, _] = problem.sizes;
+    // The result is rounded four elements at a time.
+    let fits = is_half(problem.left.data)
+        && is_half(problem.right.data)
+        && problem.dtype == DType::F16
+        && n.is_multiple_of(4)
+        && is_bound_whole(problem.left.data)
+        && is_bound_whole(problem.right.data);
+    let can = |tile: CooperativeTile| fits && cooperative::is_supported(device, tile);
+    let tiles = |tile: CooperativeTile| {
+        (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
+    };
+    match plan {
+        MatmulPlan::Cooperative(tile) if can(tile) => Ok(Some(tile)),
+        MatmulPlan::Cooperative(_) => {
+            let what = "matrix units for these operands (16-bit floats, columns a multiple of 4)";
+            Err(Error::Unsupported { device: device.to_string(), what })
+        }
+        MatmulPlan::Automatic => Ok([CooperativeTile::LARGE, CooperativeTile::SMALL]
+            .into_iter()
+            .find(|&tile| can(tile) && (tiles(tile) >= BUSY || tile == CooperativeTile::SMALL))),
+        MatmulPlan::InTurn(_) | MatmulPlan::Apart(_) => Ok(None),
+    }
+}
+
+/// Records a product of 16-bit floats by matrix units.
+fn launch_squares(
+    device: &GpuDevice,
+    problem: &Problem<'_>,
+    batch: u64,
+    tile: CooperativeTile,
+) -> Result<GpuData> {
+    let Problem { sizes: [m, n, k], dtype, .. } = *problem;
+    let Right::Matrix(right_load) = problem.right.load else {
+        return Err(Error::Unsupported { device: device.to_string(), what: "matrix units for patches" });
+    };
+    let faults = Faults::of([&problem.left.data.faults, &problem.right.data.faults]);
+    let mut out = allocate(device, dtype, m * n * batch as usize, faults)?;
+    let tiles = [n.div_ceil(tile.columns as usize), m.div_ceil(tile.rows as usize)];
+    let groups = tiles[0] as u64 * tiles[1] as u64 * batch;
+    let mut params = vec![m as u32, n as u32, k as u32, tiles[0] as u32, tiles[1] as u32, groups as u32];
+    params.extend([0; 3]);
+    params.extend(problem.left.words);
+    params.extend(problem.right.words);
+    params.push(0);
+    for i in 0..3 {
+        params.extend(problem.batch.iter().map(|axis| axis[i]));
+    }
+    let is_whole = [(m, tile.rows), (n, tile.columns), (k, tile.depth)]
+        .into_iter()
+        .all(|(size, part)| size.is_multiple_of(part as usize));
+    let side = |data: &GpuData, load: Load| {
+        let items = if load.items == Items::Vectors { Items::Halves } else { Items::SingleHalves };
+        (operand(device, data, items, Access::Read), Load { items, ..load })
+    };
+    let squares = Squares {
+        tile,
+        left: side(problem.left.data, problem.left.load),
+        right: side(problem.right.data, right_load),
+        out: operand(device, &out, Items::Vectors, Access::ReadWrite),
+        edges: if is_whole { Edges::Whole } else { Edges::Ragged },
+        batch_rank: problem.batch.len() as u8,
+        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+    };
+    let mut bound: Vec<BufferView<'_>> = Vec::new();
+    views(device, problem.left.data, &mut bound)?;
+    views(device, problem.right.data, &mut bound)?;
+    views(device, &out, &mut bound)?;
+    let recording = device.launch(squares, &bound, &params, groups)?;
+    drop(bound);
+    out.recording = recording;
+    Ok(out)
+}
+
 /// The tile for a product and who computes its slices.
 fn choose([m, n, k]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> (Tile, Slices) {
     let can_be_apart = count > 1
@@ -286,7 +378,7 @@ fn choose([m, n, k]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> 
         MatmulPlan::InTurn(tile) => return (tile, Slices::InTurn),
         MatmulPlan::Apart(tile) if can_be_apart => return (tile, Slices::Apart),
         MatmulPlan::Apart(tile) => return (tile, Slices::InTurn),
-        MatmulPlan::Automatic => {}
+        MatmulPlan::Automatic | MatmulPlan::Cooperative(_) => {}
     }
     let candidates: &[Tile] = match (m, n) {
         (..=8, _) => &[Tile::ROW],

@@ -4,13 +4,11 @@ use std::fmt::Write;
 
 use super::tile::{Product, Tile, WORDS};
 
-/// What of a convolution is written into its kernel.
+/// What of a convolution is written into its kernel; the rest are parameters, so that few kernels serve many convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Patches {
     /// The height and width of the kernel.
     pub(crate) kernel: [u32; 2],
-    pub(crate) stride: [u32; 2],
-    pub(crate) dilation: [u32; 2],
     /// The distance at which the elements of the image lie, with zeros in between.
     pub(crate) spread: [u32; 2],
 }
@@ -30,14 +28,14 @@ pub(super) fn declare_registers(tile: Tile, out: &mut String) {
 pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String) {
     let first = WORDS + 3 * usize::from(product.batch_rank);
     let word = |i: usize| product.params.word(first + i);
-    let Patches { kernel: [height, width], dilation: [dy, dx], spread: [sy, sx], .. } = patches;
+    let Patches { kernel: [height, width], spread: [sy, sx] } = patches;
     let spread = |name: &str, by: u32| if by > 1 { format!(" && {name} % {by}u == 0u") } else { String::new() };
     let _ = writeln!(
         out,
         "fn b_load(base: u32, y0: u32, x0: u32, k: u32) -> f32 {{
     let c = k / {area}u; let r = k % {area}u;
     // Places before the image wrap, and so are past it.
-    let y = y0 + (r / {width}u) * {dy}u; let x = x0 + (r % {width}u) * {dx}u;
+    let y = y0 + (r / {width}u) * {dy}; let x = x0 + (r % {width}u) * {dx};
     var v = 0.0;
     if (y < {rows} && x < {columns}{spread_y}{spread_x}) {{
         v = b_at(base + {offset} + c * {step_c} + (y / {sy}u) * {step_y} + (x / {sx}u) * {step_x});
@@ -45,6 +43,8 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
     return v;
 }}",
         area = height * width,
+        dy = product.params.word(13),
+        dx = product.params.word(14),
         rows = word(3),
         columns = word(4),
         spread_y = spread("y", sy),
@@ -57,18 +57,19 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
 }
 
 /// Writes where the column of a thread lies in the image.
-pub(super) fn write_places(product: &Product, patches: Patches, out: &mut String) {
+pub(super) fn write_places(product: &Product, out: &mut String) {
     let first = WORDS + 3 * usize::from(product.batch_rank);
     let word = |i: usize| product.params.word(first + i);
-    let [stride_y, stride_x] = patches.stride;
     let _ = writeln!(
         out,
         "let place = col0 + t % {columns}u; let has_place = place < N; let t_k = t / {columns}u;
-let y0 = (place / {width}) * {stride_y}u - {pad_y}; let x0 = (place % {width}) * {stride_x}u - {pad_x};",
+let y0 = (place / {width}) * {stride_y} - {pad_y}; let x0 = (place % {width}) * {stride_x} - {pad_x};",
         columns = product.tile.columns,
         width = word(0),
         pad_y = word(1),
         pad_x = word(2),
+        stride_y = word(8),
+        stride_x = word(9),
     );
 }
 

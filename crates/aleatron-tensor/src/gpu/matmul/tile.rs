@@ -82,7 +82,7 @@ pub(crate) struct Load {
     pub(crate) items: Items,
 }
 
-/// Where the right operand comes from.
+/// Where the right operand comes from. Of patches, the words of steps are the distances of the elements that the kernel meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Right {
     /// A matrix.
@@ -540,8 +540,8 @@ let out_base = first_slice * {step} + batch * M * N;",
         };
         self.write_batch(&mut text);
         self.declare_registers(&mut text);
-        if let Right::Patches(own) = self.right.1 {
-            patches::write_places(self, own, &mut text);
+        if let Right::Patches(_) = self.right.1 {
+            patches::write_places(self, &mut text);
         }
         let _ = writeln!(
             text,
