@@ -6,6 +6,7 @@
 pub(crate) mod cast;
 pub(crate) mod elementwise;
 pub(crate) mod parallel;
+pub(crate) mod reduce;
 pub(crate) mod simd;
 
 use std::sync::Arc;

@@ -18,6 +18,7 @@ mod fault;
 mod kernel;
 mod operand;
 mod program;
+pub(crate) mod reduce;
 mod wgsl;
 
 pub use data::GpuStorage;
