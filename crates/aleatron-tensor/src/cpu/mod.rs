@@ -12,6 +12,7 @@ pub(crate) mod matmul;
 pub(crate) mod parallel;
 pub(crate) mod pool;
 pub(crate) mod resize;
+pub(crate) mod reduce;
 pub(crate) mod simd;
 
 use std::sync::Arc;

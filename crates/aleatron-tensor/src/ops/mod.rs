@@ -6,9 +6,11 @@ mod elementwise;
 mod matmul;
 pub(crate) mod pool;
 pub(crate) mod resize;
+mod reduce;
 
 pub use attention::{AttentionOptions, Causality};
 pub use conv::{ConvOptions, ConvTransposeOptions, Rounding};
 pub use elementwise::Operand;
 pub use pool::{Padding, PoolOptions};
 pub use resize::{Coordinates, Interpolation, Nearest, ResizeAxis};
+pub use reduce::{Dims, Reduction, SUM_DEPTH};
