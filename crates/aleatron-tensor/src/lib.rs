@@ -18,7 +18,7 @@ pub mod trace;
 pub use device::Device;
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};
-pub use gpu::matmul::{CooperativeTile, MatmulPlan, Tile};
+pub use gpu::matmul::{CooperativeTile, MatmulPlan, Shared, Tile};
 pub use gpu::{GpuDevicePool, GpuMatmulCache};
 pub use gpu::{GpuDevice, GpuStorage};
 pub use layout::Layout;

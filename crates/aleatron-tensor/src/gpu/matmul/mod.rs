@@ -7,7 +7,7 @@ mod tile;
 
 use aleatron_device::{Access, BufferView};
 
-pub use cooperative::CooperativeTile;
+pub use cooperative::{CooperativeTile, Shared};
 pub use tile::Tile;
 
 pub(crate) use patches::Patches;
