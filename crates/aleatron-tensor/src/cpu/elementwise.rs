@@ -53,7 +53,7 @@ fn run<T: Out>(expr: &Expr<CpuView>, leaves: &[Leaf<'_>], out: &mut [T], nanosec
 }
 
 /// A leaf whose elements can be taken from any place on.
-struct Leaf<'a> {
+pub(crate) struct Leaf<'a> {
     storage: &'a CpuStorage,
     offset: usize,
     dims: Vec<usize>,
@@ -61,7 +61,7 @@ struct Leaf<'a> {
 }
 
 impl<'a> Leaf<'a> {
-    fn all(views: &'a [CpuView]) -> Vec<Self> {
+    pub(crate) fn all(views: &'a [CpuView]) -> Vec<Self> {
         let (dims, strides) = collapse_all(&views.iter().map(|view| &view.layout).collect::<Vec<_>>());
         let leaf = |(view, strides): (&'a CpuView, _)| Self {
             storage: &view.storage,
@@ -72,22 +72,27 @@ impl<'a> Leaf<'a> {
         views.iter().zip(strides).map(leaf).collect()
     }
 
+    /// The type of its elements.
+    pub(crate) fn dtype(&self) -> DType {
+        self.storage.dtype()
+    }
+
     fn is_contiguous(&self) -> bool {
         self.strides == [1]
     }
 
     /// Whether a run of elements is a slice of the storage, in the type that is computed in.
-    fn is_borrowed(&self) -> bool {
+    pub(crate) fn is_borrowed(&self) -> bool {
         self.is_contiguous() && self.storage.dtype() != DType::F16
     }
 
     /// The elements from `start` on, where they lie in order.
-    fn slice<T: Pod>(&self, start: usize, len: usize) -> &'a [T] {
+    pub(crate) fn slice<T: Pod>(&self, start: usize, len: usize) -> &'a [T] {
         &self.storage.slice()[self.offset + start..][..len]
     }
 
     /// Copies the elements from `start` on, wherever they lie.
-    fn gather<T: Pod>(&self, start: usize, out: &mut [T]) {
+    pub(crate) fn gather<T: Pod>(&self, start: usize, out: &mut [T]) {
         let all: &[T] = self.storage.slice();
         let inner = self.dims.len() - 1;
         // The coordinates of the first element.

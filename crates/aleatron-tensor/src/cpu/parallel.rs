@@ -22,7 +22,14 @@ pub(crate) fn for_each_chunk<T: Pod + Send>(
     Ok(())
 }
 
+/// Runs `task` on items; all of them together take about `nanoseconds` on one thread.
+pub(crate) fn for_each_item<I: Send>(items: Vec<I>, nanoseconds: f64, task: impl Fn(I) + Sync) -> Result<()> {
+    threads::current()?.for_each(items.into_iter(), cost(nanoseconds), task);
+    Ok(())
+}
+
 /// Runs `task` on the numbers below `n`; all of them together take about `nanoseconds` on one thread.
+#[allow(dead_code, reason = "for operations whose work is not a slice")]
 pub(crate) fn for_each_index(n: usize, nanoseconds: f64, task: impl Fn(usize) + Sync) -> Result<()> {
     threads::current()?.for_each(0..n, cost(nanoseconds), task);
     Ok(())

@@ -95,6 +95,43 @@ for_each_width!(
     }
 );
 
+/// Partial results side by side.
+const LANES: usize = 64;
+
+for_each_width!(
+    /// Folds elements with a function that may be taken in any order.
+    fold, <T: Copy, F: Map2<T, T>>, (x: &[T], identity: T, f: F) -> T, {
+        let mut lanes = [identity; LANES];
+        let chunks = x.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = f(*lane, x);
+            }
+        }
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
+            *lane = f(*lane, x);
+        }
+        let mut len = LANES;
+        while len > 1 {
+            len /= 2;
+            for i in 0..len {
+                lanes[i] = f(lanes[i], lanes[i + len]);
+            }
+        }
+        lanes[0]
+    }
+);
+
+for_each_width!(
+    /// Folds elements into results of their own.
+    fold_into, <T: Copy, F: Map2<T, T>>, (into: &mut [T], x: &[T], f: F), {
+        for (into, &x) in into.iter_mut().zip(x) {
+            *into = f(*into, x);
+        }
+    }
+);
+
 /// As [`map2`], for functions with branches that no vector instruction takes.
 pub(crate) fn map2_plain<A: Copy, B>(x: &[A], y: &[A], out: &mut [B], f: impl Fn(A, A) -> B) {
     for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {

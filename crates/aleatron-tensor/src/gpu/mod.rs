@@ -11,16 +11,26 @@
 //! divisors are sizes of axes, which are at least 1, since nothing is launched for a tensor without elements. Indices that are themselves
 //! elements are compared with the size of their axis before they are used. Whatever a kernel adds to this is said beside it.
 
+pub(crate) mod attention;
+pub(crate) mod conv;
 mod data;
 mod device;
+mod device_pool;
 mod elementwise;
 mod fault;
 mod kernel;
+pub(crate) mod matmul;
+mod matmul_cache;
 mod operand;
+pub(crate) mod pool;
 mod program;
+pub(crate) mod resize;
+pub(crate) mod reduce;
 mod wgsl;
 
 pub use data::GpuStorage;
 pub use device::GpuDevice;
+pub use device_pool::GpuDevicePool;
+pub use matmul_cache::GpuMatmulCache;
 
 pub(crate) use data::{GpuData, GpuView, words};

@@ -50,10 +50,12 @@ fn m_log2(x: vec4<f32>) -> vec4<f32> {
 
 fn m_log10(x: vec4<f32>) -> vec4<f32> { return m_log(x) * LOG10_E; }
 
+// Compilers may take (1 + x) - 1 for x, so small arguments never go through the sum.
 fn m_log1p(x: vec4<f32>) -> vec4<f32> {
     let sum = 1.0 + x;
     let lost = x - (sum - 1.0);
     let s = split(sum);
-    let value = s.exponent * LN2_HIGH + (s.f + (log_rest(s.f) + (s.exponent * LN2_LOW + lost / sum)));
-    return log_special(sum, select(value, x, sum == vec4<f32>(1.0)));
+    let far = s.exponent * LN2_HIGH + (s.f + (log_rest(s.f) + (s.exponent * LN2_LOW + lost / sum)));
+    let near = x + log_rest(x);
+    return log_special(sum, select(far, select(near, x, x == vec4<f32>(0.0)), (x > vec4<f32>(-0.29)) & (x < vec4<f32>(0.41))));
 }

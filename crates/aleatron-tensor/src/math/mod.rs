@@ -18,7 +18,7 @@ pub(crate) use erf::{erf, gelu};
 pub(crate) use exp::{elu, exp, expm1, gelu_tanh, sigmoid, silu, softplus, tanh};
 pub(crate) use log::{log, log1p, log2, log10};
 pub(crate) use pow::{int_pow, pow};
-pub(crate) use trig::{cos, cos_all, sin, sin_all};
+pub(crate) use trig::{cos_all, sin_all};
 
 /// A file of functions for GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +110,7 @@ fn scale(x: f32, n: i32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::trig::{cos, sin};
     use super::*;
 
     /// The places where a function is tried: every so manieth float of a range, and its ends.

@@ -77,7 +77,7 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
     } else {
         value
     };
-    let value = if x < 0.0 && !is_integer { f32::NAN } else { value };
+    let value = if x < 0.0 && magnitude < f32::INFINITY && !is_integer { f32::NAN } else { value };
     let value = if x.is_sign_negative() && is_odd { -value } else { value };
     let value = if x.is_nan() || y.is_nan() { f32::NAN } else { value };
     let is_one = y == 0.0 || x == 1.0 || (magnitude == 1.0 && y.abs() == f32::INFINITY);

@@ -53,7 +53,7 @@ fn m_pow(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
     let grows = (size > vec4<f32>(1.0)) == (y > vec4<f32>(0.0));
     let is_limit = (magnitude_bits(x) == vec4<u32>(0u)) | is_inf(x) | is_inf(y);
     value = select(value, select(vec4<f32>(0.0), infinity(), grows), is_limit);
-    value = select(value, nan(), (x < vec4<f32>(0.0)) & !is_integer);
+    value = select(value, nan(), (x < vec4<f32>(0.0)) & is_finite(x) & !is_integer);
     value = select(value, -value, is_negative(x) & is_odd);
     value = keep_nans(x, y, value);
     let is_one = (magnitude_bits(y) == vec4<u32>(0u)) | (bitcast<vec4<u32>>(x) == vec4<u32>(0x3f800000u))

@@ -13,13 +13,13 @@
 //! - **Order.** Elementwise results do not depend on anything but their arguments. Fusing changes none but as said above.
 
 mod binary;
+mod reduce;
 mod unary;
 
 pub use binary::BinaryOp;
 pub use unary::UnaryOp;
 
-pub(crate) use binary::BinaryEntry;
-pub(crate) use unary::UnaryEntry;
+pub(crate) use reduce::Reducer;
 
 use crate::dtype::DType;
 use crate::math::Helper;

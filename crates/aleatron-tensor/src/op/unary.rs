@@ -141,7 +141,7 @@ table! {
     }
     /// ln(1 + x), accurate near 0.
     Log1p "log1p" {
-        float: float!(math::log1p, libm::log1p, "m_log1p({x})", [Log], |_| 2.5),
+        float: float!(math::log1p, libm::log1p, "m_log1p({x})", [Log], |_| 4.0),
     }
     /// The logarithm to base 2; exact for powers of 2.
     Log2 "log2" {
@@ -198,7 +198,8 @@ table! {
     }
     /// ln(1 + e^x).
     Softplus "softplus" {
-        float: float!(math::softplus, |x| libm::log1p((-x.abs()).exp()) + x.max(0.0) + x * 0.0 * f64::from(u8::from(x.is_nan())),
+        float: float!(math::softplus,
+            |x| if x.is_nan() { x } else { libm::log1p((-x.abs()).exp()) + x.max(0.0) },
             "m_softplus({x})", [Exp], |_| 3.0),
     }
     /// The nearest integer, ties to even.

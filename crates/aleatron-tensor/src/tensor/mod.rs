@@ -5,6 +5,7 @@ mod random;
 mod read;
 mod view;
 
+pub(crate) use create::small;
 pub use read::PendingValues;
 pub use view::Slice;
 
