@@ -21,6 +21,6 @@ pub use error::{Error, Result};
 pub use gpu::{GpuDevice, GpuStorage};
 pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
-pub use ops::{Dims, Operand, Reduction, SUM_DEPTH};
+pub use ops::{Dims, Operand, Order, PadMode, Reduction, SUM_DEPTH};
 pub use storage::{CpuStorage, Storage};
 pub use tensor::{PendingValues, Slice, Tensor};

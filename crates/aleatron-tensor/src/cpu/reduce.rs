@@ -93,7 +93,7 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
 }
 
 /// Floats in their order as integers; both zeros are one, and NaN is past everything.
-fn float_key(x: f32, turn: impl Fn(i32) -> i32) -> i32 {
+pub(crate) fn float_key(x: f32, turn: impl Fn(i32) -> i32) -> i32 {
     let bits = (if x == 0.0 { 0.0 } else { x }).to_bits() as i32;
     if x.is_nan() { i32::MAX } else { turn(bits ^ ((bits >> 31) & i32::MAX)) }
 }

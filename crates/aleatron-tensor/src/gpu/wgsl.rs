@@ -18,6 +18,8 @@ pub(crate) enum Items {
     Vectors,
     /// One element, or the word it is in.
     Singles,
+    /// Words that threads change together.
+    Atomics,
 }
 
 /// A buffer of a kernel.
@@ -46,6 +48,7 @@ impl Operand {
     /// The type of an item.
     fn item_type(self) -> &'static str {
         match (self.items, self.dtype) {
+            (Items::Atomics, _) => "atomic<u32>",
             (Items::Vectors, DType::F32) => "vec4<f32>",
             (Items::Vectors, DType::I32) => "vec4<i32>",
             (Items::Vectors, DType::F16) => "vec2<u32>",
@@ -78,7 +81,8 @@ impl Operand {
     /// - `NAME_vec(i)` gives elements 4 i to 4 i + 3, of vectors;
     /// - `NAME_at(i)` gives element i, of singles;
     /// - `NAME_put_vec(i, v)` stores elements 4 i to 4 i + 3, of vectors, where it is written;
-    /// - `NAME_put(i, v)` stores element i, of singles that are elements.
+    /// - `NAME_put(i, v)` stores element i, of singles that are elements;
+    /// - `NAME_raise(i, v)` makes word i at least v, of atomics.
     pub(crate) fn declare(self, name: &str, binding: usize, out: &mut String) {
         let access = match self.access {
             Access::Read => "read",
@@ -91,6 +95,10 @@ impl Operand {
                 out,
                 "@group(0) @binding({at}) var<storage, {access}> {name}_{window}: array<{item}>;"
             );
+        }
+        if self.items == Items::Atomics {
+            let _ = writeln!(out, "fn {name}_raise(i: u32, v: u32) {{ atomicMax(&{name}_0[i], v); }}");
+            return;
         }
         let shift = u32::from(self.window_log2).saturating_sub(self.item_bytes_log2());
         let mask = (1u64 << shift) - 1;
@@ -120,6 +128,7 @@ impl Operand {
         match self.items {
             Items::Vectors => self.declare_vectors(name, out),
             Items::Singles => self.declare_singles(name, out),
+            Items::Atomics => {}
         }
     }
 
