@@ -1,6 +1,7 @@
 //! Float tensors on CPUs and on any GPU.
 #![deny(unsafe_code)]
 
+pub mod batch;
 mod cpu;
 pub mod device;
 pub mod dtype;
@@ -13,8 +14,10 @@ pub mod op;
 mod ops;
 pub mod storage;
 pub mod tensor;
+pub mod tiles;
 pub mod trace;
 
+pub use batch::{BufferId, GpuCommandBatch};
 pub use device::Device;
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};

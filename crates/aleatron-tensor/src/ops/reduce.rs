@@ -121,10 +121,7 @@ pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, red
         crate::gpu::reduce::check_axis_length(count)?;
     }
     match x.storage() {
-        Storage::Cpu(_) => {
-            let Place::Cpu(view) = x.place()? else { return Err(Error::argument(op, "tensor", x, "it must be on the host")) };
-            Tensor::from_cpu(crate::cpu::reduce::reduce(&view, axes, reducer)?, &shape)
-        }
+        Storage::Cpu(_) => Tensor::from_cpu(crate::cpu::reduce::reduce(&x.host_view(op)?, axes, reducer)?, &shape),
         Storage::Gpu(storage) => {
             let gpu = storage.device().clone();
             // What is still to be computed is computed on the way.
@@ -141,7 +138,37 @@ pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, red
     }
 }
 
+/// Folds axes, named in ascending order, of 32-bit floats with a user's operation: an expression on GPUs, a function on the host.
+pub(crate) fn fold_custom(
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    wgsl: &'static str,
+    identity: f32,
+    combine: fn(f32, f32) -> f32,
+) -> Result<Tensor> {
+    match x.storage() {
+        Storage::Cpu(_) => {
+            let shape = reduced_shape(x.shape(), axes, Dims::Drop);
+            let folded = crate::cpu::reduce::fold(&x.host_view(op)?, axes, DType::F32, identity, combine)?;
+            Tensor::from_cpu(folded, &shape)
+        }
+        Storage::Gpu(_) => {
+            let reducer = Reducer::Custom { wgsl: wgsl.to_owned(), identity: identity.to_bits() };
+            fold(op, x, axes, Dims::Drop, &reducer)
+        }
+    }
+}
+
 impl Tensor {
+    /// The view of a tensor on the host.
+    fn host_view(&self, op: &'static str) -> Result<crate::cpu::CpuView> {
+        match self.place()? {
+            Place::Cpu(view) => Ok(view),
+            Place::Gpu(..) => Err(Error::argument(op, "device", self.device(), "it must be the host")),
+        }
+    }
+
     /// Reduces axes, all of them where none is named. The rules are in [`Reduction`]'s module.
     ///
     /// ```
