@@ -97,8 +97,11 @@ fn name_of(plan: MatmulPlan) -> String {
         MatmulPlan::InTurn(tile) => format!("{} in turn", of(tile)),
         MatmulPlan::Apart(tile) => format!("{} apart", of(tile)),
         MatmulPlan::Cooperative(tile) => {
-            let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared } = tile;
-            format!("{rows}x{columns}x{depth} by {subgroup_rows}x{subgroup_columns}, {buffers} buffers of {shared:?}")
+            let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared } =
+                tile;
+            format!(
+                "{rows}x{columns}x{depth} by {subgroup_rows}x{subgroup_columns}, {buffers} buffers of {shared:?}"
+            )
         }
     }
 }
@@ -151,7 +154,13 @@ fn matmul(options: &Options, device: &Device) {
             }
             let got = left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap();
             let seconds = time(device, || left.matmul_as(&right, plan));
-            row(&format!("f32 matmul {n}"), &name_of(plan), seconds, flops, wrong(&got, &a, &b, [n; 3], false));
+            row(
+                &format!("f32 matmul {n}"),
+                &name_of(plan),
+                seconds,
+                flops,
+                wrong(&got, &a, &b, [n; 3], false),
+            );
         }
         for (name, left, right) in [
             ("left transposed", left.t().unwrap(), right.clone()),
@@ -204,7 +213,13 @@ fn half(options: &Options, device: &Device) {
             };
             let got: Vec<f32> = got.into_iter().map(f16::to_f32).collect();
             let seconds = time(device, || left.matmul_as(&right, plan));
-            row(&format!("f16 matmul {n}"), &name_of(plan), seconds, flops, wrong(&got, &a, &b, [n; 3], true));
+            row(
+                &format!("f16 matmul {n}"),
+                &name_of(plan),
+                seconds,
+                flops,
+                wrong(&got, &a, &b, [n; 3], true),
+            );
         }
         let columns = right.t().unwrap();
         let seconds = time(device, || left.matmul(&columns));
@@ -262,7 +277,9 @@ fn conv(options: &Options, device: &Device) {
 fn attention(options: &Options, device: &Device) {
     let (heads, length) = (32, 128);
     for n in [512, 2048].map(|n| options.size(n)) {
-        let of = |seed| Tensor::from_slice(&random(heads * n * length, seed), &[heads, n, length], device).unwrap();
+        let of = |seed| {
+            Tensor::from_slice(&random(heads * n * length, seed), &[heads, n, length], device).unwrap()
+        };
         let (q, k, v) = (of(12), of(13), of(14));
         let seconds = time(device, || q.attention(&k, &v, &AttentionOptions::default()));
         let flops = 4.0 * (heads * n * n * length) as f64;

@@ -71,7 +71,11 @@ impl CooperativeTile {
 
     /// A tile of rows, columns and depth, whose subgroups have rows and columns of their own.
     #[must_use]
-    pub const fn new([rows, columns, depth]: [u32; 3], [subgroup_rows, subgroup_columns]: [u32; 2], buffers: u32) -> Self {
+    pub const fn new(
+        [rows, columns, depth]: [u32; 3],
+        [subgroup_rows, subgroup_columns]: [u32; 2],
+        buffers: u32,
+    ) -> Self {
         Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared: Shared::Vectors }
     }
 
@@ -216,10 +220,8 @@ impl Squares {
             let _ = writeln!(out, "    return {name}_item(base + {offset} + {place});\n}}");
             return;
         }
-        let _ = writeln!(
-            out,
-            "    let at = base + {offset} + x * {step_x} + k * {step_k};\n    var v = {zero};"
-        );
+        let _ =
+            writeln!(out, "    let at = base + {offset} + x * {step_x} + k * {step_k};\n    var v = {zero};");
         for (i, c) in ["x", "y", "z", "w"].into_iter().enumerate() {
             let (step, check) = match side.load.along {
                 Along::Depth => (&step_k, format!("x < {limit} && k + {i}u < K")),
@@ -315,7 +317,11 @@ let start = subgroup * 256u + lane * 8u; let at = out_base + row * N + col;",
                 );
                 let is_ragged = self.edges == Edges::Ragged;
                 for part in 0..2 {
-                    let check = if is_ragged { format!("if (row < M && col + {}u < N) ", 4 * part) } else { String::new() };
+                    let check = if is_ragged {
+                        format!("if (row < M && col + {}u < N) ", 4 * part)
+                    } else {
+                        String::new()
+                    };
                     let value = |i: u32| format!("stage[start + {}u]", 4 * part + i);
                     let _ = writeln!(
                         out,
@@ -368,7 +374,8 @@ impl Describe for Squares {
     }
 
     fn body(&self, _: Capabilities) -> String {
-        let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } = self.tile;
+        let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } =
+            self.tile;
         let word = |i: usize| self.params.word(i);
         let mut text = String::new();
         for side in self.sides() {
@@ -428,7 +435,10 @@ let out_base = batch * M * N;",
         }
         self.write_loads("0u", &mut text);
         self.write_stores("0u", &mut text);
-        let _ = writeln!(text, "workgroupBarrier();\nvar buffer = 0u;\nfor (var k0 = 0u; k0 < K; k0 += {depth}u) {{");
+        let _ = writeln!(
+            text,
+            "workgroupBarrier();\nvar buffer = 0u;\nfor (var k0 = 0u; k0 < K; k0 += {depth}u) {{"
+        );
         let _ = writeln!(text, "let k1 = k0 + {depth}u;\nif (k1 < K) {{");
         self.write_loads("k1", &mut text);
         let _ = writeln!(text, "}}");
@@ -463,7 +473,8 @@ mod tests {
     /// Few devices run these kernels; every tile of them must at least be a valid shader.
     #[test]
     fn all_tiles_are_valid_shaders() {
-        let operand = |items, access| Operand { dtype: DType::F16, items, access, windows: 1, window_log2: 0 };
+        let operand =
+            |items, access| Operand { dtype: DType::F16, items, access, windows: 1, window_log2: 0 };
         for tile in CooperativeTile::ALL {
             for items in [Items::Halves, Items::SingleHalves] {
                 for along in [Along::Depth, Along::Side] {
@@ -482,7 +493,8 @@ mod tests {
                         let module = naga::front::wgsl::parse_str(&source)
                             .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&source)));
                         let flags = naga::valid::ValidationFlags::all();
-                        let mut validator = naga::valid::Validator::new(flags, naga::valid::Capabilities::all());
+                        let mut validator =
+                            naga::valid::Validator::new(flags, naga::valid::Capabilities::all());
                         if let Err(error) = validator.validate(&module) {
                             panic!("{}", error.emit_to_string(&source));
                         }
