@@ -198,7 +198,11 @@ impl Tensor {
         let is_choice = matches!(interpolation, Interpolation::Nearest(_))
             && !matches!(coordinates, Coordinates::CropAndResize(_));
         if !dtype.is_float() && !is_choice {
-            return Err(Error::DType { op: OP, dtype, expected: "floats, unless the nearest element is taken," });
+            return Err(Error::DType {
+                op: OP,
+                dtype,
+                expected: "floats, unless the nearest element is taken,",
+            });
         }
         let mut shape = self.shape().to_vec();
         let mut steps = Vec::with_capacity(axes.len());

@@ -53,21 +53,28 @@ pub enum Shared {
 
 impl CooperativeTile {
     /// For large products.
-    pub const LARGE: Self = Self::new([128, 128, 32], [64, 32], 2);
+    pub const LARGE: Self = Self::new([128, 128, 64], [64, 32], 1);
     /// For products that would be too few large tiles.
     pub const SMALL: Self = Self::new([64, 64, 32], [32, 32], 2);
     /// Others, to compare.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::LARGE,
         Self::SMALL,
-        Self::new([128, 128, 32], [64, 64], 2),
-        Self::new([128, 128, 64], [64, 32], 1),
+        Self::new([128, 128, 32], [64, 32], 2),
+        Self::new([128, 128, 32], [64, 32], 2).with_singles(),
+        Self::new([128, 128, 64], [64, 32], 1).with_singles(),
         Self::new([128, 256, 32], [64, 64], 1),
-        Self::new([256, 128, 32], [64, 64], 1),
-        Self::new([128, 128, 16], [64, 32], 2),
-        Self::new([128, 64, 32], [32, 32], 2),
-        Self { shared: Shared::Singles, ..Self::LARGE },
+        Self::new([128, 256, 32], [64, 64], 1).with_singles(),
+        Self::new([256, 128, 32], [64, 64], 1).with_singles(),
+        Self::new([128, 128, 32], [64, 64], 2).with_singles(),
+        Self::new([64, 128, 64], [32, 32], 1),
     ];
+
+    /// The same with workgroup memory that is written one element at a time.
+    #[must_use]
+    pub const fn with_singles(self) -> Self {
+        Self { shared: Shared::Singles, ..self }
+    }
 
     /// A tile of rows, columns and depth, whose subgroups have rows and columns of their own.
     #[must_use]
@@ -435,22 +442,25 @@ let out_base = batch * M * N;",
         }
         self.write_loads("0u", &mut text);
         self.write_stores("0u", &mut text);
-        let _ = writeln!(
-            text,
-            "workgroupBarrier();\nvar buffer = 0u;\nfor (var k0 = 0u; k0 < K; k0 += {depth}u) {{"
-        );
-        let _ = writeln!(text, "let k1 = k0 + {depth}u;\nif (k1 < K) {{");
-        self.write_loads("k1", &mut text);
-        let _ = writeln!(text, "}}");
-        self.write_products("buffer", &mut text);
-        if buffers == 2 {
-            let _ = writeln!(text, "buffer = 1u - buffer;");
-        } else {
-            let _ = writeln!(text, "workgroupBarrier();");
+        // Buffers take turns within one round, so that their places are known when the shader is compiled.
+        let _ =
+            writeln!(text, "workgroupBarrier();\nfor (var k0 = 0u; k0 < K; k0 += {}u) {{", depth * buffers);
+        for buffer in 0..buffers {
+            if buffer > 0 {
+                let _ = writeln!(text, "if (k0 + {}u >= K) {{ break; }}", depth * buffer);
+            }
+            let _ = writeln!(text, "{{\nlet k1 = k0 + {}u;\nif (k1 < K) {{", depth * (buffer + 1));
+            self.write_loads("k1", &mut text);
+            let _ = writeln!(text, "}}");
+            self.write_products(&format!("{buffer}u"), &mut text);
+            if buffers == 1 {
+                let _ = writeln!(text, "workgroupBarrier();");
+            }
+            let _ = writeln!(text, "if (k1 < K) {{");
+            self.write_stores(&format!("{}u", (buffer + 1) % buffers), &mut text);
+            let _ = writeln!(text, "}}\nworkgroupBarrier();\n}}");
         }
-        let _ = writeln!(text, "if (k1 < K) {{");
-        self.write_stores("buffer", &mut text);
-        let _ = writeln!(text, "}}\nworkgroupBarrier();\n}}");
+        let _ = writeln!(text, "}}");
         self.write_results(&mut text);
         text.push_str("}\n");
         text
