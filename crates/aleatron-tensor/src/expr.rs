@@ -26,19 +26,6 @@ pub(crate) enum Node {
     Cast(Place),
 }
 
-impl Node {
-    /// The values it is made of.
-    pub(crate) fn arguments(self) -> impl Iterator<Item = Place> {
-        let places = match self {
-            Self::Leaf(_) | Self::Constant(_) => [None; 3],
-            Self::Unary(_, x) | Self::Cast(x) => [Some(x), None, None],
-            Self::Binary(_, x, y) => [Some(x), Some(y), None],
-            Self::Select(c, x, y) => [Some(c), Some(x), Some(y)],
-        };
-        places.into_iter().flatten()
-    }
-}
-
 /// What is computed, step by step; the last value is the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Program {
@@ -59,19 +46,6 @@ impl Program {
     /// The steps that compute.
     pub(crate) fn operations(&self) -> usize {
         self.steps.iter().filter(|(node, _)| !matches!(node, Node::Leaf(_) | Node::Constant(_))).count()
-    }
-
-    /// The type of each leaf, in order.
-    pub(crate) fn leaf_types(&self) -> Vec<DType> {
-        let mut types = Vec::new();
-        for &(node, dtype) in &self.steps {
-            if let Node::Leaf(leaf) = node {
-                let leaf = usize::from(leaf);
-                types.resize(types.len().max(leaf + 1), dtype);
-                types[leaf] = dtype;
-            }
-        }
-        types
     }
 }
 

@@ -330,6 +330,20 @@ impl Layout {
         Ok(Some(Self { shape: shape.to_vec(), strides: new_strides, offset: self.offset }))
     }
 
+    /// A layout made of the strides of others, whose places are inside their storage.
+    pub(crate) fn raw(shape: &[usize], strides: Vec<isize>, offset: usize) -> Self {
+        debug_assert_eq!(shape.len(), strides.len());
+        Self { shape: shape.to_vec(), strides, offset }
+    }
+
+    /// The layout with another size and stride of an axis.
+    pub(crate) fn with_axis(&self, axis: usize, size: usize, stride: isize) -> Self {
+        let mut changed = self.clone();
+        changed.shape[axis] = size;
+        changed.strides[axis] = stride;
+        changed
+    }
+
     /// The view with only these axes, at the first element of the others.
     pub(crate) fn keep_axes(&self, kept: impl Iterator<Item = usize>) -> Self {
         let (shape, strides) = kept.map(|axis| (self.shape[axis], self.strides[axis])).unzip();

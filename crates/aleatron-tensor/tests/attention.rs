@@ -16,7 +16,8 @@ fn exact(
     let mut out = vec![0.0; queries * values];
     for i in 0..queries {
         let score = |j: usize| {
-            let dot: f64 = (0..length).map(|e| f64::from(q[i * length + e]) * f64::from(k[j * length + e])).sum();
+            let dot: f64 =
+                (0..length).map(|e| f64::from(q[i * length + e]) * f64::from(k[j * length + e])).sum();
             seen(i, j).map_or(f64::NEG_INFINITY, |added| scale * dot + added)
         };
         let scores: Vec<f64> = (0..keys).map(score).collect();
@@ -46,7 +47,14 @@ fn bound([_, keys, length, _]: [usize; 4], scale: f64, mask: f64) -> f64 {
 fn attention_of_every_size_is_right() {
     let mut draw = Draw::new(51);
     for device in devices() {
-        for sizes in [[1, 1, 1, 1], [3, 5, 4, 2], [33, 40, 16, 70], [65, 31, 40, 64], [2, 300, 8, 130], [40, 2100, 4, 3]] {
+        for sizes in [
+            [1, 1, 1, 1],
+            [3, 5, 4, 2],
+            [33, 40, 16, 70],
+            [65, 31, 40, 64],
+            [2, 300, 8, 130],
+            [40, 2100, 4, 3],
+        ] {
             let [queries, keys, length, values] = sizes;
             let q = draw.floats(queries * length, -1.0, 1.0);
             let k = draw.floats(keys * length, -1.0, 1.0);
@@ -89,7 +97,8 @@ fn heads_share_keys_and_views_are_taken_as_they_are() {
     let v = draw.floats(batch * shared * keys * length, -1.0, 1.0);
     for device in all_devices() {
         for (kind, key) in views(&k, &[batch, shared, 1, keys, length], &device) {
-            let query = Tensor::from_slice(&q, &[batch, shared, heads / shared, queries, length], &device).unwrap();
+            let query =
+                Tensor::from_slice(&q, &[batch, shared, heads / shared, queries, length], &device).unwrap();
             let value = Tensor::from_slice(&v, &[batch, shared, 1, keys, length], &device).unwrap();
             let got = query.attention(&key, &value, &AttentionOptions::default()).unwrap();
             assert_eq!(got.shape(), [batch, shared, heads / shared, queries, length]);
@@ -105,7 +114,9 @@ fn heads_share_keys_and_views_are_taken_as_they_are() {
                 let scale = 1.0 / (length as f64).sqrt();
                 let want = exact(parts, sizes, scale, |_, _| Some(0.0));
                 let got = &got[head * queries * length..][..queries * length];
-                assert_within(&format!("{kind} head {head} on {device}"), got, &want, |_| bound(sizes, scale, 0.0));
+                assert_within(&format!("{kind} head {head} on {device}"), got, &want, |_| {
+                    bound(sizes, scale, 0.0)
+                });
             }
         }
     }

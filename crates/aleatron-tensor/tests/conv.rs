@@ -176,7 +176,8 @@ fn halves_are_added_up_in_32_bits() {
                 Tensor::from_slice(data, shape, &device).unwrap().cast(DType::F16).unwrap()
             };
             let bias = case.bias.as_ref().map(|bias| of(bias, &[bias.len()]));
-            let got = of(&case.x, &x_shape).conv2d(&of(&case.w, &w_shape), bias.as_ref(), &case.options).unwrap();
+            let got =
+                of(&case.x, &x_shape).conv2d(&of(&case.w, &w_shape), bias.as_ref(), &case.options).unwrap();
             assert_eq!(got.dtype(), DType::F16);
             let (_, want, absolute) =
                 exact(&case.x, x_shape, &case.w, w_shape, case.bias.as_deref(), &case.options);
@@ -241,12 +242,15 @@ fn transposed_convolutions_spread_each_element() {
                             for o in 0..own {
                                 for i in 0..kh {
                                     for j in 0..kw {
-                                        let row = (y * stride[0] + i * dilation[0]).wrapping_sub(padding[0][0]);
-                                        let column = (z * stride[1] + j * dilation[1]).wrapping_sub(padding[1][0]);
+                                        let row =
+                                            (y * stride[0] + i * dilation[0]).wrapping_sub(padding[0][0]);
+                                        let column =
+                                            (z * stride[1] + j * dilation[1]).wrapping_sub(padding[1][0]);
                                         if row < oh && column < ow {
                                             let channel = c / (channels / groups) * own + o;
                                             let at = ((n * groups * own + channel) * oh + row) * ow + column;
-                                            let x = f64::from(x[((n * channels + c) * height + y) * width + z]);
+                                            let x =
+                                                f64::from(x[((n * channels + c) * height + y) * width + z]);
                                             let product = x * f64::from(w[((c * own + o) * kh + i) * kw + j]);
                                             want[at] += product;
                                             absolute[at] += product.abs();
@@ -265,7 +269,9 @@ fn transposed_convolutions_spread_each_element() {
             let got = image.conv_transpose2d(&weight, Some(&bias), &options).unwrap();
             assert_eq!(got.shape(), [2, groups * own, oh, ow]);
             let what = format!("{options:?} on {device}");
-            assert_within(&what, &got.to_vec::<f32>().unwrap(), &want, |i| gamma(channels * kh * kw) * absolute[i]);
+            assert_within(&what, &got.to_vec::<f32>().unwrap(), &want, |i| {
+                gamma(channels * kh * kw) * absolute[i]
+            });
         }
         // A sequence.
         let x = Tensor::from_slice(&[1.0f32, 2.0], &[1, 1, 2], &device).unwrap();
@@ -295,8 +301,14 @@ fn what_is_empty_or_does_not_fit_is_handled() {
         assert!(matches!(refused(x.conv2d(&of(&[2, 4, 3, 3]), None, &none)), Error::Argument { .. }));
         let huge = ConvOptions { padding: [[usize::MAX, 1], [0, 0]], ..plain };
         assert!(matches!(refused(x.conv2d(&of(&[2, 4, 3, 3]), None, &huge)), Error::TooLarge { .. }));
-        assert!(matches!(refused(x.conv2d(&of(&[2, 4, 3, 3]), Some(&of(&[3])), &plain)), Error::Shapes { .. }));
-        assert!(matches!(refused(x.select(0, 0).unwrap().conv2d(&of(&[2, 4, 3, 3]), None, &plain)), Error::Rank { .. }));
+        assert!(matches!(
+            refused(x.conv2d(&of(&[2, 4, 3, 3]), Some(&of(&[3])), &plain)),
+            Error::Shapes { .. }
+        ));
+        assert!(matches!(
+            refused(x.select(0, 0).unwrap().conv2d(&of(&[2, 4, 3, 3]), None, &plain)),
+            Error::Rank { .. }
+        ));
         let integers = x.cast(DType::I32).unwrap();
         assert!(matches!(refused(integers.conv2d(&integers, None, &plain)), Error::DType { .. }));
         // One step that is longer than the image, and one distance that is never taken.

@@ -31,8 +31,10 @@ fn sharded_products_are_those_of_one_device() {
 fn batches_are_shared_out_in_order() {
     let mut draw = Draw::new(62);
     let pool = pool(2);
-    let batch = Tensor::from_slice(&draw.floats(5 * 2 * 6 * 6, -1.0, 1.0), &[5, 2, 6, 6], &Device::Cpu).unwrap();
-    let weight = Tensor::from_slice(&draw.floats(3 * 2 * 3 * 3, -1.0, 1.0), &[3, 2, 3, 3], &Device::Cpu).unwrap();
+    let batch =
+        Tensor::from_slice(&draw.floats(5 * 2 * 6 * 6, -1.0, 1.0), &[5, 2, 6, 6], &Device::Cpu).unwrap();
+    let weight =
+        Tensor::from_slice(&draw.floats(3 * 2 * 3 * 3, -1.0, 1.0), &[3, 2, 3, 3], &Device::Cpu).unwrap();
     let convolve = |device: &Device, part: &Tensor| {
         part.conv2d(&weight.to_device(device)?, None, &ConvOptions::default())?.relu()
     };
@@ -56,7 +58,10 @@ fn what_a_pool_cannot_take_is_refused() {
     assert!(matches!(pool.matmul(&there, &here), Err(Error::Devices { .. })));
     assert!(matches!(pool.matmul(&here, &there), Err(Error::Devices { .. })));
     assert!(matches!(pool.matmul(&here, &here.select(0, 0).unwrap()), Err(Error::Shapes { .. })));
-    assert!(matches!(pool.map_batch(&Tensor::ones(&[], DType::F32, &Device::Cpu).unwrap(), |_, x| Ok(x.clone())), Err(Error::Rank { .. })));
+    assert!(matches!(
+        pool.map_batch(&Tensor::ones(&[], DType::F32, &Device::Cpu).unwrap(), |_, x| Ok(x.clone())),
+        Err(Error::Rank { .. })
+    ));
     assert_eq!(pool.adapter_index(0), Some(pool.get(0).unwrap().info().index));
     assert_eq!((pool.adapter_index(1), pool.into_devices().len()), (None, 1));
 }

@@ -255,7 +255,10 @@ fn what_does_not_fit_is_refused() {
         let a = of(&[2, 3], &device);
         let refused = Error::Shapes { op: "matmul", left: vec![2, 3], right: vec![2, 3] };
         assert_eq!(a.matmul(&a).unwrap_err(), refused);
-        assert!(matches!(of(&[2, 2, 3], &device).matmul(&of(&[3, 3, 2], &device)), Err(Error::Shapes { .. })));
+        assert!(matches!(
+            of(&[2, 2, 3], &device).matmul(&of(&[3, 3, 2], &device)),
+            Err(Error::Shapes { .. })
+        ));
         assert!(matches!(of(&[], &device).matmul(&a), Err(Error::Rank { .. })));
         let truths = a.cast(DType::Bool).unwrap();
         assert!(matches!(truths.matmul(&truths.t().unwrap()), Err(Error::DType { .. })));

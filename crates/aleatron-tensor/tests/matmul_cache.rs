@@ -45,7 +45,10 @@ fn weights_are_counted_replaced_and_forgotten() {
     cache.insert("b", &Tensor::ones(&[3, 2], DType::F16, &Device::Cpu).unwrap()).unwrap();
     assert_eq!((cache.weight_count(), cache.weight_bytes()), (2, 36));
     let input = Tensor::ones(&[1, 3], DType::F16, &cache.device()).unwrap();
-    assert_eq!(cache.matmul("b", &input).unwrap().cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), [3.0, 3.0]);
+    assert_eq!(
+        cache.matmul("b", &input).unwrap().cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
+        [3.0, 3.0]
+    );
     cache.upload_weight("a", &[2.0; 4], 2, 2).unwrap();
     assert_eq!((cache.weight_count(), cache.weight("a").unwrap().shape()), (2, &[2, 2][..]));
     assert!(cache.remove("a") && !cache.remove("a"));
@@ -61,7 +64,10 @@ fn lengths_that_do_not_fit_are_refused() {
     let mut output = [0.0; 3];
     assert!(matches!(cache.matmul_cached("w", &[1.0; 3], &mut output, 1), Err(Error::Elements { .. })));
     assert!(matches!(cache.matmul_cached("w", &[1.0; 4], &mut output, 2), Err(Error::Elements { .. })));
-    assert!(matches!(cache.matmul_cached("w", &[1.0; 2], &mut output, usize::MAX), Err(Error::Elements { .. })));
+    assert!(matches!(
+        cache.matmul_cached("w", &[1.0; 2], &mut output, usize::MAX),
+        Err(Error::Elements { .. })
+    ));
     let line = Tensor::ones(&[3], DType::F32, &Device::Cpu).unwrap();
     assert!(matches!(cache.insert("w", &line), Err(Error::Rank { .. })));
     let integers = Tensor::ones(&[3, 3], DType::I32, &Device::Cpu).unwrap();

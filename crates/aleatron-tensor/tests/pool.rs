@@ -33,11 +33,13 @@ fn windows(
                 let (mut elements, mut counted) = (Vec::new(), 0);
                 for i in 0..kernel[0] {
                     for j in 0..kernel[1] {
-                        let (row, column) = (y * stride[0] + i * dilation[0], z * stride[1] + j * dilation[1]);
+                        let (row, column) =
+                            (y * stride[0] + i * dilation[0], z * stride[1] + j * dilation[1]);
                         let is_counted = row < height + padding[0][0] + padding[0][1]
                             && column < width + padding[1][0] + padding[1][1];
                         counted += usize::from(is_counted);
-                        let (row, column) = (row.wrapping_sub(padding[0][0]), column.wrapping_sub(padding[1][0]));
+                        let (row, column) =
+                            (row.wrapping_sub(padding[0][0]), column.wrapping_sub(padding[1][0]));
                         if row < height && column < width {
                             elements.push(plane[row * width + column]);
                         }
@@ -111,7 +113,11 @@ fn views_sequences_and_halves_are_pooled() {
         let want = Tensor::from_slice(&x, &shape, &device).unwrap().max_pool2d(&options).unwrap();
         let want = want.to_vec::<f32>().unwrap();
         for (kind, image) in views(&x, &shape, &device) {
-            assert_eq!(image.max_pool2d(&options).unwrap().to_vec::<f32>().unwrap(), want, "{kind} on {device}");
+            assert_eq!(
+                image.max_pool2d(&options).unwrap().to_vec::<f32>().unwrap(),
+                want,
+                "{kind} on {device}"
+            );
         }
         let line = Tensor::arange(0, 10, 1, DType::F16, &device).unwrap().reshape(&[1, 1, 10]).unwrap();
         let got = line.max_pool1d(&PoolOptions::new([4])).unwrap();

@@ -20,10 +20,28 @@ fn place(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
     let (i, len, size) = (i as f64, len as f64, size as f64);
     match coordinates {
         Coordinates::HalfPixel | Coordinates::HalfPixelSymmetric => (i + 0.5) * len / size - 0.5,
-        Coordinates::PytorchHalfPixel => if size > 1.0 { (i + 0.5) * len / size - 0.5 } else { 0.0 },
-        Coordinates::AlignCorners => if size > 1.0 { i * (len - 1.0) / (size - 1.0) } else { 0.0 },
+        Coordinates::PytorchHalfPixel => {
+            if size > 1.0 {
+                (i + 0.5) * len / size - 0.5
+            } else {
+                0.0
+            }
+        }
+        Coordinates::AlignCorners => {
+            if size > 1.0 {
+                i * (len - 1.0) / (size - 1.0)
+            } else {
+                0.0
+            }
+        }
         Coordinates::Asymmetric => i * len / size,
-        Coordinates::CropAndResize(_) => if size > 1.0 { i * (len - 1.0) / (size - 1.0) } else { (len - 1.0) / 2.0 },
+        Coordinates::CropAndResize(_) => {
+            if size > 1.0 {
+                i * (len - 1.0) / (size - 1.0)
+            } else {
+                (len - 1.0) / 2.0
+            }
+        }
     }
 }
 
@@ -35,13 +53,15 @@ fn lines_between_neighbours_are_straight() {
             let x = draw.floats(3 * len, -1.0, 1.0);
             let tensor = Tensor::from_slice(&x, &[3, len], &device).unwrap();
             for coordinates in ALL {
-                let got = tensor.resize(&[ResizeAxis::new(1, size)], Interpolation::Linear, coordinates).unwrap();
+                let got =
+                    tensor.resize(&[ResizeAxis::new(1, size)], Interpolation::Linear, coordinates).unwrap();
                 assert_eq!(got.shape(), [3, size]);
                 let want: Vec<f64> = (0..3 * size)
                     .map(|i| {
                         let at = place(coordinates, i % size, len, size);
                         let (low, fraction) = (at.floor(), at - at.floor());
-                        let element = |at: f64| f64::from(x[i / size * len + at.clamp(0.0, len as f64 - 1.0) as usize]);
+                        let element =
+                            |at: f64| f64::from(x[i / size * len + at.clamp(0.0, len as f64 - 1.0) as usize]);
                         element(low) * (1.0 - fraction) + element(low + 1.0) * fraction
                     })
                     .collect();
@@ -61,11 +81,20 @@ fn the_nearest_neighbour_is_chosen_as_asked() {
             let axis = ResizeAxis::new(0, size);
             x.resize(&[axis], Interpolation::Nearest(nearest), coordinates).unwrap().to_vec::<f32>().unwrap()
         };
-        assert_eq!(of(Nearest::PreferFloor, Coordinates::HalfPixel, 8), [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
+        assert_eq!(
+            of(Nearest::PreferFloor, Coordinates::HalfPixel, 8),
+            [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+        );
         assert_eq!(of(Nearest::Floor, Coordinates::Asymmetric, 8), [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
         assert_eq!(of(Nearest::Ceil, Coordinates::Asymmetric, 8), [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0]);
-        assert_eq!(of(Nearest::PreferFloor, Coordinates::Asymmetric, 8), [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
-        assert_eq!(of(Nearest::PreferCeil, Coordinates::Asymmetric, 8), [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0]);
+        assert_eq!(
+            of(Nearest::PreferFloor, Coordinates::Asymmetric, 8),
+            [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+        );
+        assert_eq!(
+            of(Nearest::PreferCeil, Coordinates::Asymmetric, 8),
+            [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0]
+        );
         assert_eq!(of(Nearest::PreferFloor, Coordinates::AlignCorners, 3), [0.0, 1.0, 3.0]);
         assert_eq!(of(Nearest::PreferFloor, Coordinates::HalfPixel, 2), [0.0, 2.0]);
     }
@@ -123,7 +152,8 @@ fn several_axes_views_and_halves_are_resized() {
 fn what_cannot_be_resized_is_refused() {
     for device in devices() {
         let x = Tensor::ones(&[2, 0], DType::F32, &device).unwrap();
-        let resize = |x: &Tensor, axes: &[ResizeAxis]| x.resize(axes, Interpolation::Linear, Coordinates::HalfPixel);
+        let resize =
+            |x: &Tensor, axes: &[ResizeAxis]| x.resize(axes, Interpolation::Linear, Coordinates::HalfPixel);
         assert!(matches!(resize(&x, &[ResizeAxis::new(1, 3)]), Err(Error::Argument { .. })));
         assert_eq!(resize(&x, &[ResizeAxis::new(0, 3)]).unwrap().shape(), [3, 0]);
         assert!(matches!(resize(&x, &[ResizeAxis::new(2, 3)]), Err(Error::Axis { .. })));
@@ -133,5 +163,9 @@ fn what_cannot_be_resized_is_refused() {
         assert!(matches!(resize(&x, &[scale]), Err(Error::Argument { .. })));
         assert!(matches!(resize(&x, &[ResizeAxis::new(0, 1 << 40)]), Err(Error::TooLarge { .. })));
         assert!(matches!(resize(&x.cast(DType::U8).unwrap(), &[]), Err(Error::DType { .. })));
+        let bytes = Tensor::from_slice(&[7u8, 8, 9], &[3], &device).unwrap();
+        let nearest = Interpolation::Nearest(Nearest::Floor);
+        let got = bytes.resize(&[ResizeAxis::new(0, 6)], nearest, Coordinates::Asymmetric).unwrap();
+        assert_eq!(got.to_vec::<u8>().unwrap(), [7, 7, 8, 8, 9, 9]);
     }
 }

@@ -19,7 +19,12 @@ const NANOSECONDS: f64 = 0.04;
 const FEW_CHANNELS: usize = 4;
 
 /// A convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for each channel of the result.
-pub(crate) fn run(geometry: &Geometry, image: &CpuView, weight: &CpuView, bias: &[f32]) -> Result<CpuStorage> {
+pub(crate) fn run(
+    geometry: &Geometry,
+    image: &CpuView,
+    weight: &CpuView,
+    bias: &[f32],
+) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
     let (places, depth) = (geometry.places(), geometry.depth());
     let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(places);
@@ -40,7 +45,7 @@ pub(crate) fn run(geometry: &Geometry, image: &CpuView, weight: &CpuView, bias: 
                 column_step: weight.layout.strides()[1],
             };
             let first = index % groups * out_channels;
-            errors.note(convolve(geometry, &image, weight.from_row(first), bias.get(first..), block));
+            errors.note(convolve(geometry, &image, weight.at_row(first), bias.get(first..), block));
         });
         errors.result()
     })
@@ -64,7 +69,8 @@ fn convolve(
         for k in 0..depth {
             image.patch_row(geometry, k, places.clone(), &mut patch);
             for row in 0..rows {
-                let place = weight.offset as isize + row as isize * weight.row_step + k as isize * weight.column_step;
+                let place =
+                    weight.offset as isize + row as isize * weight.row_step + k as isize * weight.column_step;
                 let factor = weight.data[place as usize];
                 for (out, &x) in out.row_mut(row).iter_mut().zip(&patch) {
                     *out += factor * x;

@@ -83,7 +83,9 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
         if m == 1 && k > 0 {
             let pool = aleatron_cpu::threads::current()?;
             let pieces = out.chunks_mut(n).enumerate().flat_map(|(index, row)| {
-                row.chunks_mut(ROW_COLUMNS).enumerate().map(move |(piece, out)| (index, piece * ROW_COLUMNS, out))
+                row.chunks_mut(ROW_COLUMNS)
+                    .enumerate()
+                    .map(move |(piece, out)| (index, piece * ROW_COLUMNS, out))
             });
             let pieces: Vec<_> = pieces.collect();
             pool.for_each(pieces.into_iter(), cost(work * ROW_NANOSECONDS), |(index, column, out)| {
@@ -102,7 +104,7 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
             })
             .collect();
         pool.for_each(pieces.into_iter(), cost(work * NANOSECONDS), |(index, first, out)| {
-            let left = batch.matrix(0, index, a).from_row(first);
+            let left = batch.matrix(0, index, a).at_row(first);
             let sizes = [out.len() / n, k, n];
             errors.note(gemm(sizes, left, batch.matrix(1, index, b), Into::Empty, out, n));
         });

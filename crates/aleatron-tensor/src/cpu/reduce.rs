@@ -87,13 +87,15 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
             Reducer::ArgMax => places::<f32, i32>(view, reduced, |x| float_key(x, |key| key)),
             Reducer::ArgMin => places::<f32, i32>(view, reduced, |x| float_key(x, |key| !key)),
             // Those come with their own function.
-            Reducer::Custom { identity, .. } => fold(view, reduced, DType::F32, f32::from_bits(*identity), |x, _| x),
+            Reducer::Custom { identity, .. } => {
+                fold(view, reduced, DType::F32, f32::from_bits(*identity), |x, _| x)
+            }
         },
     }
 }
 
 /// Floats in their order as integers; both zeros are one, and NaN is past everything.
-fn float_key(x: f32, turn: impl Fn(i32) -> i32) -> i32 {
+pub(crate) fn float_key(x: f32, turn: impl Fn(i32) -> i32) -> i32 {
     let bits = (if x == 0.0 { 0.0 } else { x }).to_bits() as i32;
     if x.is_nan() { i32::MAX } else { turn(bits ^ ((bits >> 31) & i32::MAX)) }
 }
@@ -126,7 +128,12 @@ macro_rules! whole {
 whole!(i32, I32);
 whole!(i64, I64);
 
-fn integers<T: Whole>(view: &CpuView, reduced: &[usize], reducer: &Reducer, extremes: [T; 2]) -> Result<CpuStorage> {
+fn integers<T: Whole>(
+    view: &CpuView,
+    reduced: &[usize],
+    reducer: &Reducer,
+    extremes: [T; 2],
+) -> Result<CpuStorage> {
     match reducer {
         Reducer::Sum => fold(view, reduced, T::DTYPE, T::SMALL[0], T::plus),
         Reducer::Prod => fold(view, reduced, T::DTYPE, T::SMALL[1], T::times),

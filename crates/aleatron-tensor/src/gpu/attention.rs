@@ -62,7 +62,10 @@ impl Blocks {
     fn write_batch(&self, text: &mut String) {
         let rank = usize::from(self.batch_rank);
         let word = |i: usize| self.params.word(WORDS + i);
-        let _ = writeln!(text, "var left = batch; var base_q = 0u; var base_k = 0u; var base_v = 0u; var base_m = 0u;");
+        let _ = writeln!(
+            text,
+            "var left = batch; var base_q = 0u; var base_k = 0u; var base_v = 0u; var base_m = 0u;"
+        );
         for axis in (0..rank).rev() {
             let _ = writeln!(
                 text,
@@ -230,10 +233,15 @@ state_put(at, most[4u * row4 + {row}u]); state_put(at + 1u, own); }}",
                 for (i, c) in ["x", "y", "z", "w"].into_iter().enumerate() {
                     let column = format!("{}u + 4u * column4 + {i}u", u32::from(part) * VALUES);
                     let value = match self.ranges {
-                        Ranges::One => format!("select(divide(vec4<f32>(c{part}_{row}.{c}), vec4<f32>(own)).x, 0.0, own == 0.0)"),
+                        Ranges::One => format!(
+                            "select(divide(vec4<f32>(c{part}_{row}.{c}), vec4<f32>(own)).x, 0.0, own == 0.0)"
+                        ),
                         Ranges::Many => format!("c{part}_{row}.{c}"),
                     };
-                    let _ = writeln!(text, "if ({column} < value_length) {{ out_put(line + {column}, {value}); }}");
+                    let _ = writeln!(
+                        text,
+                        "if ({column} < value_length) {{ out_put(line + {column}, {value}); }}"
+                    );
                 }
             }
             let _ = writeln!(text, "}} }}");
@@ -247,8 +255,11 @@ impl Describe for Blocks {
     }
 
     fn operands(&self) -> Vec<(String, Operand)> {
-        let mut all: Vec<(String, Operand)> =
-            ["q", "k", "v"].into_iter().zip(self.operands).map(|(name, operand)| (name.to_owned(), operand)).collect();
+        let mut all: Vec<(String, Operand)> = ["q", "k", "v"]
+            .into_iter()
+            .zip(self.operands)
+            .map(|(name, operand)| (name.to_owned(), operand))
+            .collect();
         all.extend(self.mask.map(|mask| ("mask".to_owned(), mask)));
         all.push(("out".to_owned(), self.out));
         all.extend(self.state.map(|state| ("state".to_owned(), state)));
@@ -405,7 +416,8 @@ pub(crate) fn launch(
         device.check_recording(view.data.recording)?;
     }
     let faults = Faults::of(all.iter().map(|view| &view.data.faults));
-    let outer: Vec<Layout> = all.iter().map(|view| view.layout.keep_axes(0..view.layout.rank() - 2)).collect();
+    let outer: Vec<Layout> =
+        all.iter().map(|view| view.layout.keep_axes(0..view.layout.rank() - 2)).collect();
     let (dims, mut steps) = collapse_all(&outer.iter().collect::<Vec<_>>());
     steps.resize(4, vec![0; dims.len()]);
     let batch: u64 = dims.iter().map(|&size| size as u64).product();

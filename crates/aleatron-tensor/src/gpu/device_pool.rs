@@ -128,8 +128,14 @@ impl GpuDevicePool {
         };
         // A thread for each device: one waits while the others compute.
         let parts: Vec<Result<Tensor>> = std::thread::scope(|scope| {
-            let others: Vec<_> =
-                self.devices.iter().enumerate().take(count).skip(1).map(|at| scope.spawn(move || run(at))).collect();
+            let others: Vec<_> = self
+                .devices
+                .iter()
+                .enumerate()
+                .take(count)
+                .skip(1)
+                .map(|at| scope.spawn(move || run(at)))
+                .collect();
             let mut parts = vec![run((0, &self.devices[0]))];
             parts.extend(others.into_iter().map(|thread| match thread.join() {
                 Ok(part) => part,
@@ -152,7 +158,10 @@ fn join(op: &'static str, parts: &[Tensor]) -> Result<Tensor> {
     let mut shape = first.shape().to_vec();
     shape[0] = 0;
     for part in parts {
-        if part.rank() != first.rank() || part.shape()[1..] != first.shape()[1..] || part.dtype() != first.dtype() {
+        if part.rank() != first.rank()
+            || part.shape()[1..] != first.shape()[1..]
+            || part.dtype() != first.dtype()
+        {
             return Err(Error::shapes(op, first.shape(), part.shape()));
         }
         shape[0] += part.shape()[0];
@@ -163,7 +172,11 @@ fn join(op: &'static str, parts: &[Tensor]) -> Result<Tensor> {
         for part in parts {
             let part = part.contiguous()?;
             let Storage::Cpu(storage) = part.storage() else {
-                return Err(Error::Devices { op, left: Device::Cpu.to_string(), right: part.device().to_string() });
+                return Err(Error::Devices {
+                    op,
+                    left: Device::Cpu.to_string(),
+                    right: part.device().to_string(),
+                });
             };
             let from = part.layout().offset() * size;
             let bytes = part.len() * size;

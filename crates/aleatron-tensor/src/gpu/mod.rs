@@ -11,6 +11,7 @@
 //! divisors are sizes of axes, which are at least 1, since nothing is launched for a tensor without elements. Indices that are themselves
 //! elements are compared with the size of their axis before they are used. Whatever a kernel adds to this is said beside it.
 
+pub(crate) mod assemble;
 pub(crate) mod attention;
 pub(crate) mod conv;
 mod data;
@@ -18,14 +19,18 @@ mod device;
 mod device_pool;
 mod elementwise;
 mod fault;
+pub(crate) mod gather;
 mod kernel;
 pub(crate) mod matmul;
 mod matmul_cache;
+pub(crate) mod normalize;
 mod operand;
 pub(crate) mod pool;
 mod program;
-pub(crate) mod resize;
 pub(crate) mod reduce;
+pub(crate) mod resize;
+pub(crate) mod scan;
+pub(crate) mod sort;
 mod wgsl;
 
 pub use data::GpuStorage;

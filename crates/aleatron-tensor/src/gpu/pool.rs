@@ -59,8 +59,23 @@ impl Describe for PoolKernel {
         let word = |i: usize| self.params.word(i);
         let mut text = String::new();
         let names = [
-            "vectors", "last", "channels", "rows", "columns", "out_rows", "out_columns", "kernel_y", "kernel_x",
-            "stride_y", "stride_x", "dilation_y", "dilation_x", "pad_y", "pad_x", "end_y", "end_x",
+            "vectors",
+            "last",
+            "channels",
+            "rows",
+            "columns",
+            "out_rows",
+            "out_columns",
+            "kernel_y",
+            "kernel_x",
+            "stride_y",
+            "stride_x",
+            "dilation_y",
+            "dilation_x",
+            "pad_y",
+            "pad_x",
+            "end_y",
+            "end_x",
         ];
         let _ = writeln!(text, "fn window(index: u32) -> f32 {{");
         for (i, name) in names.into_iter().enumerate() {
@@ -135,7 +150,8 @@ impl Describe for PoolKernel {
 
 /// Records a pooling.
 pub(crate) fn launch(device: &GpuDevice, windows: &Windows, image: &GpuView) -> Result<GpuData> {
-    let Windows { pool, shape: [images, channels, rows, columns], kernel, stride, dilation, padding, out } = *windows;
+    let Windows { pool, shape: [images, channels, rows, columns], kernel, stride, dilation, padding, out } =
+        *windows;
     let area = kernel[0] as u128 * kernel[1] as u128;
     if area > MAX_AREA {
         return Err(Error::TooLarge { what: Limit::AxisLength, actual: area, limit: MAX_AREA });

@@ -141,7 +141,8 @@ fn fill(template: &str, dtype: DType, x: &str, y: &str) -> String {
         .replace("{t}", value)
 }
 
-fn constant(dtype: DType, low: &str, high: &str) -> String {
+/// Four times a constant whose words are these expressions.
+pub(crate) fn constant(dtype: DType, low: &str, high: &str) -> String {
     match dtype {
         DType::F32 | DType::F16 => format!("vec4<f32>(bitcast<f32>({low}))"),
         DType::I32 => format!("vec4<i32>(bitcast<i32>({low}))"),

@@ -48,7 +48,8 @@ impl Describe for Resample {
     fn body(&self, _: Capabilities) -> String {
         let word = |i: usize| self.params.word(i);
         let (rank, axis) = (usize::from(self.rank), usize::from(self.axis));
-        let mut text = String::from("fn element(index: u32) -> f32 {\n    var left = index;\n    var at = 0u;\n");
+        let mut text =
+            String::from("fn element(index: u32) -> f32 {\n    var left = index;\n    var at = 0u;\n");
         let _ = writeln!(text, "    var place = {};", word(2));
         for i in (0..rank).rev() {
             let (size, step) = (word(5 + i), word(5 + rank + i));

@@ -22,6 +22,8 @@ pub(crate) enum Items {
     Halves,
     /// One 16-bit float, in the type that shaders have for it.
     SingleHalves,
+    /// Words that threads change together.
+    Atomics,
 }
 
 /// A buffer of a kernel.
@@ -52,6 +54,7 @@ impl Operand {
         match (self.items, self.dtype) {
             (Items::Halves, _) => "vec4<f16>",
             (Items::SingleHalves, _) => "f16",
+            (Items::Atomics, _) => "atomic<u32>",
             (Items::Vectors, DType::F32) => "vec4<f32>",
             (Items::Vectors, DType::I32) => "vec4<i32>",
             (Items::Vectors, DType::F16) => "vec2<u32>",
@@ -85,7 +88,8 @@ impl Operand {
     /// - `NAME_vec(i)` gives elements 4 i to 4 i + 3, of vectors;
     /// - `NAME_at(i)` gives element i, of singles;
     /// - `NAME_put_vec(i, v)` stores elements 4 i to 4 i + 3, of vectors, where it is written;
-    /// - `NAME_put(i, v)` stores element i, of singles that are elements.
+    /// - `NAME_put(i, v)` stores element i, of singles that are elements;
+    /// - `NAME_raise(i, v)` makes word i at least v, of atomics.
     pub(crate) fn declare(self, name: &str, binding: usize, out: &mut String) {
         let access = match self.access {
             Access::Read => "read",
@@ -98,6 +102,10 @@ impl Operand {
                 out,
                 "@group(0) @binding({at}) var<storage, {access}> {name}_{window}: array<{item}>;"
             );
+        }
+        if self.items == Items::Atomics {
+            let _ = writeln!(out, "fn {name}_raise(i: u32, v: u32) {{ atomicMax(&{name}_0[i], v); }}");
+            return;
         }
         let shift = u32::from(self.window_log2).saturating_sub(self.item_bytes_log2());
         let mask = (1u64 << shift) - 1;
@@ -128,6 +136,7 @@ impl Operand {
             Items::Vectors => self.declare_vectors(name, out),
             Items::Singles => self.declare_singles(name, out),
             Items::Halves | Items::SingleHalves => {}
+            Items::Atomics => {}
         }
     }
 

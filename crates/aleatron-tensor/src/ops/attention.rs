@@ -100,7 +100,11 @@ impl Tensor {
                     Kind::Bool => mask.where_(0.0, f64::NEG_INFINITY)?,
                     Kind::Float => mask.clone(),
                     Kind::Integer => {
-                        return Err(Error::DType { op: OP, dtype: mask.dtype(), expected: "floats or booleans" });
+                        return Err(Error::DType {
+                            op: OP,
+                            dtype: mask.dtype(),
+                            expected: "floats or booleans",
+                        });
                     }
                 };
                 Some(added.broadcast_to(&shape).map_err(|_| Error::shapes(OP, mask.shape(), &shape))?)
@@ -137,11 +141,13 @@ impl Tensor {
             Self::from_gpu_data(gpu_device, data, &shape)?
         } else {
             // 16-bit floats become 32-bit ones before they are repeated.
-            let floats = |tensor: &Self, shape: &[usize]| {
-                match tensor.cast(DType::F32)?.broadcast_to(shape)?.place()? {
-                    Place::Cpu(view) => Ok(view),
-                    Place::Gpu(..) => Err(Error::Unsupported { device: device.to_string(), what: "a GPU" }),
-                }
+            let floats = |tensor: &Self, shape: &[usize]| match tensor
+                .cast(DType::F32)?
+                .broadcast_to(shape)?
+                .place()?
+            {
+                Place::Cpu(view) => Ok(view),
+                Place::Gpu(..) => Err(Error::Unsupported { device: device.to_string(), what: "a GPU" }),
             };
             let over = |tensor: &Self| floats(tensor, &[&batch[..], &sides(tensor)].concat());
             let (q, k, v) = (over(self)?, over(keys)?, over(values)?);

@@ -144,12 +144,8 @@ impl Tensor {
         const OP: &str = "conv1d";
         let (image, kernel) = (self.with_rows(OP)?, weight.with_rows(OP)?);
         let ConvOptions { stride: [stride], padding: [padding], dilation: [dilation], groups } = *options;
-        let options = ConvOptions {
-            stride: [1, stride],
-            padding: [[0; 2], padding],
-            dilation: [1, dilation],
-            groups,
-        };
+        let options =
+            ConvOptions { stride: [1, stride], padding: [[0; 2], padding], dilation: [1, dilation], groups };
         let result = image.convolve(OP, &kernel, bias, &options, MatmulPlan::Automatic)?.squeeze(2)?;
         Ok(report(OP, result))
     }
@@ -307,7 +303,12 @@ impl Tensor {
             let all = spread.saturating_add(reach).saturating_add(output_padding[axis] as i128);
             let kept = all - cut_before - cut_after;
             if n > 0 && kept <= 0 {
-                return Err(Error::argument(op, "padding", padding[axis], "it must leave something of the result"));
+                return Err(Error::argument(
+                    op,
+                    "padding",
+                    padding[axis],
+                    "it must leave something of the result",
+                ));
             }
             if all.saturating_add(reach) >= MAX_EXTENT as i128 {
                 let (actual, limit) = (all as u128, MAX_EXTENT - 1);

@@ -48,7 +48,8 @@ impl Tensor {
         if k != *k_right {
             return Err(refused());
         }
-        let (left_batch, right_batch) = (&left.shape()[..left.rank() - 2], &right.shape()[..right.rank() - 2]);
+        let (left_batch, right_batch) =
+            (&left.shape()[..left.rank() - 2], &right.shape()[..right.rank() - 2]);
         let batch = broadcast_shapes(OP, left_batch, right_batch).map_err(|_| refused())?;
         let dtype = self.dtype().promote(other.dtype());
         let (left_dtype, right_dtype) = (self.dtype(), other.dtype());

@@ -177,7 +177,10 @@ impl Tensor {
         let result = match self.place()? {
             Place::Cpu(_) => {
                 let Place::Cpu(view) = self.cast(DType::F32)?.place()? else {
-                    return Err(Error::Unsupported { device: self.device().to_string(), what: "host memory" });
+                    return Err(Error::Unsupported {
+                        device: self.device().to_string(),
+                        what: "host memory",
+                    });
                 };
                 Self::from_cpu(cpu::pool::run(&windows, &view)?, &out_shape)?.cast(dtype)?
             }

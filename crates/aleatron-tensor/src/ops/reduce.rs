@@ -105,7 +105,13 @@ fn reduced_shape(shape: &[usize], axes: &[usize], dims: Dims) -> Vec<usize> {
 }
 
 /// Folds axes, named in ascending order. The result has the type that is computed in.
-pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, reducer: &Reducer) -> Result<Tensor> {
+pub(crate) fn fold(
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    dims: Dims,
+    reducer: &Reducer,
+) -> Result<Tensor> {
     let shape = reduced_shape(x.shape(), axes, dims);
     let computed = Reducer::computed_in(x.dtype());
     let count = layout::elements(&axes.iter().map(|&axis| x.shape()[axis]).collect::<Vec<_>>())?;
@@ -122,8 +128,7 @@ pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, red
     }
     match x.storage() {
         Storage::Cpu(_) => {
-            let Place::Cpu(view) = x.place()? else { return Err(Error::argument(op, "tensor", x, "it must be on the host")) };
-            Tensor::from_cpu(crate::cpu::reduce::reduce(&view, axes, reducer)?, &shape)
+            Tensor::from_cpu(crate::cpu::reduce::reduce(&x.host_view(op)?, axes, reducer)?, &shape)
         }
         Storage::Gpu(storage) => {
             let gpu = storage.device().clone();
@@ -136,12 +141,46 @@ pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, red
                 }
             };
             let expr = if expr.dtype().is_float() { expr } else { expr.cast(computed) };
-            Tensor::from_gpu_data(&gpu, crate::gpu::reduce::launch(&gpu, &expr, x.shape(), axes, reducer)?, &shape)
+            Tensor::from_gpu_data(
+                &gpu,
+                crate::gpu::reduce::launch(&gpu, &expr, x.shape(), axes, reducer)?,
+                &shape,
+            )
+        }
+    }
+}
+
+/// Folds axes, named in ascending order, of 32-bit floats with a user's operation: an expression on GPUs, a function on the host.
+pub(crate) fn fold_custom(
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    wgsl: &'static str,
+    identity: f32,
+    combine: fn(f32, f32) -> f32,
+) -> Result<Tensor> {
+    match x.storage() {
+        Storage::Cpu(_) => {
+            let shape = reduced_shape(x.shape(), axes, Dims::Drop);
+            let folded = crate::cpu::reduce::fold(&x.host_view(op)?, axes, DType::F32, identity, combine)?;
+            Tensor::from_cpu(folded, &shape)
+        }
+        Storage::Gpu(_) => {
+            let reducer = Reducer::Custom { wgsl: wgsl.to_owned(), identity: identity.to_bits() };
+            fold(op, x, axes, Dims::Drop, &reducer)
         }
     }
 }
 
 impl Tensor {
+    /// The view of a tensor on the host.
+    fn host_view(&self, op: &'static str) -> Result<crate::cpu::CpuView> {
+        match self.place()? {
+            Place::Cpu(view) => Ok(view),
+            Place::Gpu(..) => Err(Error::argument(op, "device", self.device(), "it must be the host")),
+        }
+    }
+
     /// Reduces axes, all of them where none is named. The rules are in [`Reduction`]'s module.
     ///
     /// ```

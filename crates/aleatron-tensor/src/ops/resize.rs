@@ -107,7 +107,8 @@ impl Taps {
         let mut taps = Self { count, places: Vec::new(), weights: Vec::new(), outside };
         for i in 0..to.size {
             let x = coordinate(i, len, to, coordinates);
-            let is_outside = matches!(coordinates, Coordinates::CropAndResize(_)) && !(0.0..=len as f64 - 1.0).contains(&x);
+            let is_outside = matches!(coordinates, Coordinates::CropAndResize(_))
+                && !(0.0..=len as f64 - 1.0).contains(&x);
             if is_outside {
                 taps.places.extend(std::iter::repeat_n(OUTSIDE, count));
                 taps.weights.push(1.0);
@@ -136,7 +137,8 @@ impl Taps {
                     taps.places.extend([-1.0, 0.0, 1.0, 2.0].map(|step| clamped(below + step)));
                     let near = |d: f64| ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0;
                     let far = |d: f64| ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
-                    let weights = [far(1.0 + fraction), near(fraction), near(1.0 - fraction), far(2.0 - fraction)];
+                    let weights =
+                        [far(1.0 + fraction), near(fraction), near(1.0 - fraction), far(2.0 - fraction)];
                     taps.weights.extend(weights.map(|weight| weight as f32));
                 }
             }
@@ -184,7 +186,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale or a region that is not finite, or where
-    /// nothing is to become something, [`Error::DType`] for other types than floats, or where there is no room.
+    /// nothing is to become something, [`Error::DType`] for other types than floats unless the nearest elements are taken, or where there is no room.
     pub fn resize(
         &self,
         axes: &[ResizeAxis],
@@ -193,8 +195,14 @@ impl Tensor {
     ) -> Result<Self> {
         const OP: &str = "resize";
         let dtype = self.dtype();
-        if !dtype.is_float() {
-            return Err(Error::DType { op: OP, dtype, expected: "floats" });
+        let is_choice = matches!(interpolation, Interpolation::Nearest(_))
+            && !matches!(coordinates, Coordinates::CropAndResize(_));
+        if !dtype.is_float() && !is_choice {
+            return Err(Error::DType {
+                op: OP,
+                dtype,
+                expected: "floats, unless the nearest element is taken,",
+            });
         }
         let mut shape = self.shape().to_vec();
         let mut steps = Vec::with_capacity(axes.len());
@@ -233,6 +241,12 @@ impl Tensor {
         let mut resized = self.clone();
         for (i, &(axis, to)) in steps.iter().enumerate() {
             let taps = Taps::new(self.shape()[axis], to, interpolation, coordinates);
+            if !dtype.is_float() {
+                let places: Vec<i32> = taps.places.iter().map(|&place| place as i32).collect();
+                let places = Self::from_slice(&places, &[places.len()], &device)?;
+                resized = resized.index_select(axis as isize, &places)?;
+                continue;
+            }
             // Between axes 16-bit floats would be rounded more than once.
             let to_dtype = if i + 1 == steps.len() { dtype } else { DType::F32 };
             resized = resized.resample(axis, &taps, to_dtype, &device)?;

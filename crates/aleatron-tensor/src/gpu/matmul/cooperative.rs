@@ -53,25 +53,36 @@ pub enum Shared {
 
 impl CooperativeTile {
     /// For large products.
-    pub const LARGE: Self = Self::new([128, 128, 32], [64, 32], 2);
+    pub const LARGE: Self = Self::new([128, 128, 64], [64, 32], 1);
     /// For products that would be too few large tiles.
     pub const SMALL: Self = Self::new([64, 64, 32], [32, 32], 2);
     /// Others, to compare.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::LARGE,
         Self::SMALL,
-        Self::new([128, 128, 32], [64, 64], 2),
-        Self::new([128, 128, 64], [64, 32], 1),
+        Self::new([128, 128, 32], [64, 32], 2),
+        Self::new([128, 128, 32], [64, 32], 2).with_singles(),
+        Self::new([128, 128, 64], [64, 32], 1).with_singles(),
         Self::new([128, 256, 32], [64, 64], 1),
-        Self::new([256, 128, 32], [64, 64], 1),
-        Self::new([128, 128, 16], [64, 32], 2),
-        Self::new([128, 64, 32], [32, 32], 2),
-        Self { shared: Shared::Singles, ..Self::LARGE },
+        Self::new([128, 256, 32], [64, 64], 1).with_singles(),
+        Self::new([256, 128, 32], [64, 64], 1).with_singles(),
+        Self::new([128, 128, 32], [64, 64], 2).with_singles(),
+        Self::new([64, 128, 64], [32, 32], 1),
     ];
+
+    /// The same with workgroup memory that is written one element at a time.
+    #[must_use]
+    pub const fn with_singles(self) -> Self {
+        Self { shared: Shared::Singles, ..self }
+    }
 
     /// A tile of rows, columns and depth, whose subgroups have rows and columns of their own.
     #[must_use]
-    pub const fn new([rows, columns, depth]: [u32; 3], [subgroup_rows, subgroup_columns]: [u32; 2], buffers: u32) -> Self {
+    pub const fn new(
+        [rows, columns, depth]: [u32; 3],
+        [subgroup_rows, subgroup_columns]: [u32; 2],
+        buffers: u32,
+    ) -> Self {
         Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared: Shared::Vectors }
     }
 
@@ -216,10 +227,8 @@ impl Squares {
             let _ = writeln!(out, "    return {name}_item(base + {offset} + {place});\n}}");
             return;
         }
-        let _ = writeln!(
-            out,
-            "    let at = base + {offset} + x * {step_x} + k * {step_k};\n    var v = {zero};"
-        );
+        let _ =
+            writeln!(out, "    let at = base + {offset} + x * {step_x} + k * {step_k};\n    var v = {zero};");
         for (i, c) in ["x", "y", "z", "w"].into_iter().enumerate() {
             let (step, check) = match side.load.along {
                 Along::Depth => (&step_k, format!("x < {limit} && k + {i}u < K")),
@@ -315,7 +324,11 @@ let start = subgroup * 256u + lane * 8u; let at = out_base + row * N + col;",
                 );
                 let is_ragged = self.edges == Edges::Ragged;
                 for part in 0..2 {
-                    let check = if is_ragged { format!("if (row < M && col + {}u < N) ", 4 * part) } else { String::new() };
+                    let check = if is_ragged {
+                        format!("if (row < M && col + {}u < N) ", 4 * part)
+                    } else {
+                        String::new()
+                    };
                     let value = |i: u32| format!("stage[start + {}u]", 4 * part + i);
                     let _ = writeln!(
                         out,
@@ -368,7 +381,8 @@ impl Describe for Squares {
     }
 
     fn body(&self, _: Capabilities) -> String {
-        let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } = self.tile;
+        let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } =
+            self.tile;
         let word = |i: usize| self.params.word(i);
         let mut text = String::new();
         for side in self.sides() {
@@ -428,19 +442,25 @@ let out_base = batch * M * N;",
         }
         self.write_loads("0u", &mut text);
         self.write_stores("0u", &mut text);
-        let _ = writeln!(text, "workgroupBarrier();\nvar buffer = 0u;\nfor (var k0 = 0u; k0 < K; k0 += {depth}u) {{");
-        let _ = writeln!(text, "let k1 = k0 + {depth}u;\nif (k1 < K) {{");
-        self.write_loads("k1", &mut text);
-        let _ = writeln!(text, "}}");
-        self.write_products("buffer", &mut text);
-        if buffers == 2 {
-            let _ = writeln!(text, "buffer = 1u - buffer;");
-        } else {
-            let _ = writeln!(text, "workgroupBarrier();");
+        // Buffers take turns within one round, so that their places are known when the shader is compiled.
+        let _ =
+            writeln!(text, "workgroupBarrier();\nfor (var k0 = 0u; k0 < K; k0 += {}u) {{", depth * buffers);
+        for buffer in 0..buffers {
+            if buffer > 0 {
+                let _ = writeln!(text, "if (k0 + {}u >= K) {{ break; }}", depth * buffer);
+            }
+            let _ = writeln!(text, "{{\nlet k1 = k0 + {}u;\nif (k1 < K) {{", depth * (buffer + 1));
+            self.write_loads("k1", &mut text);
+            let _ = writeln!(text, "}}");
+            self.write_products(&format!("{buffer}u"), &mut text);
+            if buffers == 1 {
+                let _ = writeln!(text, "workgroupBarrier();");
+            }
+            let _ = writeln!(text, "if (k1 < K) {{");
+            self.write_stores(&format!("{}u", (buffer + 1) % buffers), &mut text);
+            let _ = writeln!(text, "}}\nworkgroupBarrier();\n}}");
         }
-        let _ = writeln!(text, "if (k1 < K) {{");
-        self.write_stores("buffer", &mut text);
-        let _ = writeln!(text, "}}\nworkgroupBarrier();\n}}");
+        let _ = writeln!(text, "}}");
         self.write_results(&mut text);
         text.push_str("}\n");
         text
@@ -463,7 +483,8 @@ mod tests {
     /// Few devices run these kernels; every tile of them must at least be a valid shader.
     #[test]
     fn all_tiles_are_valid_shaders() {
-        let operand = |items, access| Operand { dtype: DType::F16, items, access, windows: 1, window_log2: 0 };
+        let operand =
+            |items, access| Operand { dtype: DType::F16, items, access, windows: 1, window_log2: 0 };
         for tile in CooperativeTile::ALL {
             for items in [Items::Halves, Items::SingleHalves] {
                 for along in [Along::Depth, Along::Side] {
@@ -482,7 +503,8 @@ mod tests {
                         let module = naga::front::wgsl::parse_str(&source)
                             .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&source)));
                         let flags = naga::valid::ValidationFlags::all();
-                        let mut validator = naga::valid::Validator::new(flags, naga::valid::Capabilities::all());
+                        let mut validator =
+                            naga::valid::Validator::new(flags, naga::valid::Capabilities::all());
                         if let Err(error) = validator.validate(&module) {
                             panic!("{}", error.emit_to_string(&source));
                         }

@@ -33,7 +33,7 @@ const BUSY: u64 = 128;
 const SLICE_BYTES: u128 = 256 << 20;
 
 /// The most slices that are computed apart.
-const MAX_APART: usize = 256;
+const MAX_APART: usize = 4096;
 
 /// The slices that one launch adds up: some drivers end loops after 2^16 rounds.
 const SLICES_IN_TURN: usize = 32;
@@ -157,7 +157,9 @@ pub(crate) fn launch(
 /// Records a batch of products that are not empty.
 pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -> Result<GpuData> {
     let Problem { sizes: [m, n, k], dtype, .. } = *problem;
-    for data in [problem.left.data, problem.right.data].into_iter().chain(problem.bias.as_ref().map(|b| b.data)) {
+    for data in
+        [problem.left.data, problem.right.data].into_iter().chain(problem.bias.as_ref().map(|b| b.data))
+    {
         device.check_recording(data.recording)?;
     }
     let batch: u64 = problem.batch.iter().map(|[size, ..]| u64::from(*size)).product();
@@ -370,7 +372,7 @@ fn launch_squares(
 }
 
 /// The tile for a product and who computes its slices.
-fn choose([m, n, k]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> (Tile, Slices) {
+fn choose([m, n, _]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> (Tile, Slices) {
     let can_be_apart = count > 1
         && count <= MAX_APART
         && count as u128 * m as u128 * n as u128 * u128::from(batch) * 4 <= SLICE_BYTES;
@@ -390,7 +392,6 @@ fn choose([m, n, k]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> 
     let tiles = |tile: &Tile| {
         (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
     };
-    let _ = k;
     if let Some(tile) = candidates.iter().find(|tile| tiles(tile) >= BUSY) {
         return (*tile, Slices::InTurn);
     }

@@ -29,7 +29,8 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
     let first = WORDS + 3 * usize::from(product.batch_rank);
     let word = |i: usize| product.params.word(first + i);
     let Patches { kernel: [height, width], spread: [sy, sx] } = patches;
-    let spread = |name: &str, by: u32| if by > 1 { format!(" && {name} % {by}u == 0u") } else { String::new() };
+    let spread =
+        |name: &str, by: u32| if by > 1 { format!(" && {name} % {by}u == 0u") } else { String::new() };
     let _ = writeln!(
         out,
         "fn b_load(base: u32, y0: u32, x0: u32, k: u32) -> f32 {{

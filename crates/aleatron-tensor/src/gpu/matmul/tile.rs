@@ -40,9 +40,9 @@ impl Tile {
     /// For large products.
     pub const LARGE: Self = Self::new(128, 128, 16, 8, 8);
     /// For products that would be too few large tiles.
-    pub const WIDE: Self = Self::new(64, 128, 16, 8, 8);
+    pub const WIDE: Self = Self::new(64, 128, 16, 8, 4);
     /// For still smaller ones.
-    pub const MEDIUM: Self = Self::new(64, 64, 16, 4, 4);
+    pub const MEDIUM: Self = Self::new(64, 64, 16, 8, 4);
     /// For few rows.
     pub const LOW: Self = Self::new(16, 64, 32, 4, 4);
     /// For one row, or a few.
@@ -262,7 +262,8 @@ impl Product {
             let i = format!("(t + {}u)", j * threads);
             let (x, k) = self.item_place(side, load, &i);
             let is_last = j + 1 == items.per_thread;
-            let load = format!("p{name}{j} = {name}_load(base_{name}, {} + {x}, {k0} + {k}, k_end);", side.first);
+            let load =
+                format!("p{name}{j} = {name}_load(base_{name}, {} + {x}, {k0} + {k}, k_end);", side.first);
             let _ = if is_last && !items.is_even {
                 writeln!(out, "if {i} < {}u {{ {load} }}", items.count)
             } else {
@@ -355,10 +356,7 @@ impl Product {
         }
         for row in 0..thread_rows {
             for group in 0..thread_columns / 4 {
-                let _ = writeln!(
-                    out,
-                    "c{row}_{group} = fma(vec4<f32>(x{row}), y{group}, c{row}_{group});"
-                );
+                let _ = writeln!(out, "c{row}_{group} = fma(vec4<f32>(x{row}), y{group}, c{row}_{group});");
             }
         }
         let _ = writeln!(out, "}}");
@@ -378,11 +376,19 @@ impl Product {
                 let _ = writeln!(out, "{{");
             }
             if bias {
-                let _ = writeln!(out, "let bias = select(0.0, bias_at(bias_first + row * {}), is_last);", self.params.word(15));
+                let _ = writeln!(
+                    out,
+                    "let bias = select(0.0, bias_at(bias_first + row * {}), is_last);",
+                    self.params.word(15)
+                );
             }
             for group in 0..thread_columns / 4 {
                 let value = format!("c{row}_{group}");
-                let _ = writeln!(out, "{{ let col = col0 + {}; let at = out_base + row * N + col;", self.column_of(group));
+                let _ = writeln!(
+                    out,
+                    "{{ let col = col0 + {}; let at = out_base + row * N + col;",
+                    self.column_of(group)
+                );
                 if self.out.items == Items::Vectors {
                     let check = if self.is_ragged() { "if (col < N) " } else { "" };
                     let _ = writeln!(out, "{check}{{ var v = {value};");
@@ -395,7 +401,8 @@ impl Product {
                     let _ = writeln!(out, "out_put_vec(at / 4u, v); }}");
                 } else {
                     for (i, part) in ["x", "y", "z", "w"].into_iter().enumerate() {
-                        let check = if self.is_ragged() { format!("if (col + {i}u < N) ") } else { String::new() };
+                        let check =
+                            if self.is_ragged() { format!("if (col + {i}u < N) ") } else { String::new() };
                         let _ = writeln!(out, "{check}{{ var v = {value}.{part};");
                         if adds {
                             let _ = writeln!(out, "if (s > 0u) {{ v = out_at(at + {i}u) + v; }}");
