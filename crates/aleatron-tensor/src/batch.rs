@@ -108,8 +108,13 @@ impl GpuCommandBatch {
     }
 
     fn value(&self, id: BufferId) -> Result<&Value> {
-        let refused =
-            Error::Handle { index: id.index, owner: id.batch, round: id.round, user: self.id, current: self.round };
+        let refused = Error::Handle {
+            index: id.index,
+            owner: id.batch,
+            round: id.round,
+            user: self.id,
+            current: self.round,
+        };
         if (id.batch, id.round) != (self.id, self.round) {
             return Err(refused);
         }

@@ -21,9 +21,15 @@ pub use batch::{BufferId, GpuCommandBatch};
 pub use device::Device;
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};
+pub use gpu::matmul::{CooperativeTile, MatmulPlan, Tile};
 pub use gpu::{GpuDevice, GpuStorage};
+pub use gpu::{GpuDevicePool, GpuMatmulCache};
 pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
+pub use ops::{
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Interpolation, Nearest,
+    Padding, PoolOptions, ResizeAxis, Rounding,
+};
 pub use ops::{Dims, Operand, Order, PadMode, Reduction, SUM_DEPTH};
 pub use storage::{CpuStorage, Storage};
 pub use tensor::{PendingValues, Slice, Tensor};

@@ -19,7 +19,10 @@ fn sums_along_every_axis_of_views() {
                     let terms = || (0..=at).map(|j| f64::from(data[i - (at - j) * stride]));
                     let bound = at as f64 * U * terms().map(f64::abs).sum::<f64>() * 1.01;
                     let want: f64 = terms().sum();
-                    assert!((f64::from(got) - want).abs() <= bound, "{what} axis {axis} element {i} on {device}: {got} {want}");
+                    assert!(
+                        (f64::from(got) - want).abs() <= bound,
+                        "{what} axis {axis} element {i} on {device}: {got} {want}"
+                    );
                 }
             }
         }
@@ -33,7 +36,13 @@ fn long_axes() {
             let data: Vec<i32> = (0..n).map(|i| (i as i32).wrapping_mul(7919) % 1000).collect();
             let x = Tensor::from_slice(&data, &[n], &device).unwrap();
             let mut total = 0i32;
-            let want: Vec<i32> = data.iter().map(|x| { total = total.wrapping_add(*x); total }).collect();
+            let want: Vec<i32> = data
+                .iter()
+                .map(|x| {
+                    total = total.wrapping_add(*x);
+                    total
+                })
+                .collect();
             assert!(x.cumsum(0).unwrap().to_vec::<i32>().unwrap() == want, "{n} on {device}");
         }
         let data = Draw::new(5).floats(2 * 70_000, -1.0, 1.0);
@@ -44,7 +53,10 @@ fn long_axes() {
             for (x, got) in row.iter().zip(got) {
                 want += f64::from(*x);
                 size += f64::from(x.abs());
-                assert!((f64::from(*got) - want).abs() <= SUM_DEPTH as f64 * U * size, "{got} {want} on {device}");
+                assert!(
+                    (f64::from(*got) - want).abs() <= SUM_DEPTH as f64 * U * size,
+                    "{got} {want} on {device}"
+                );
             }
         }
     }

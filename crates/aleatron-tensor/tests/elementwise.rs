@@ -10,8 +10,34 @@ use half::f16;
 fn arguments() -> Vec<f32> {
     let mut draw = Draw::new(1);
     let mut all = vec![
-        0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.25, 1.5, 2.5, -2.5, 3.5, f32::INFINITY, f32::NEG_INFINITY,
-        f32::NAN, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-5, -1e-5, 3e-8, 88.0, -88.0, 100.0, -100.0, 1e5, 16777216.0,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        2.0,
+        -2.0,
+        0.25,
+        1.5,
+        2.5,
+        -2.5,
+        3.5,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        f32::MIN,
+        f32::MIN_POSITIVE,
+        1e-5,
+        -1e-5,
+        3e-8,
+        88.0,
+        -88.0,
+        100.0,
+        -100.0,
+        1e5,
+        16777216.0,
     ];
     for _ in 0..1000 {
         all.push(draw.float(-10.0, 10.0));
@@ -61,9 +87,12 @@ fn operations_of_one_argument() {
             let (y, z) = (y.to_vec::<f32>().unwrap(), z.to_vec::<f16>().unwrap());
             let exact = |x: f64| op.exact(x).unwrap();
             let what = |x: f64| format!("{}({x:e}) on {device}", op.name());
-            faults.extend(x.iter().map(|&x| f64::from(x)).zip(&y).find_map(|(x, &y)| {
-                fault(&what(x), y, exact(x), op.ulps(x), DType::F32)
-            }));
+            faults.extend(
+                x.iter()
+                    .map(|&x| f64::from(x))
+                    .zip(&y)
+                    .find_map(|(x, &y)| fault(&what(x), y, exact(x), op.ulps(x), DType::F32)),
+            );
             faults.extend(halves.iter().map(|h| h.to_f64()).zip(&z).find_map(|(x, z)| {
                 fault(&format!("half {}", what(x)), z.to_f32(), exact(x), op.ulps(x), DType::F16)
             }));
@@ -93,7 +122,13 @@ fn operations_of_two_arguments() {
             }
             faults.extend(pairs.zip(y.to_vec::<f32>().unwrap()).find_map(|((x, z), got)| {
                 let want = op.exact(x, z).unwrap();
-                fault(&format!("{}({x:e}, {z:e}) on {device}", op.name()), got, want, op.ulps(x, z), DType::F32)
+                fault(
+                    &format!("{}({x:e}, {z:e}) on {device}", op.name()),
+                    got,
+                    want,
+                    op.ulps(x, z),
+                    DType::F32,
+                )
             }));
         }
     }
@@ -130,7 +165,8 @@ fn integers_are_exact_on_every_device() {
             }
             let (on_a, on_b) = (a.to_device(&device).unwrap(), b.to_device(&device).unwrap());
             let equal = |name: &str, want: Tensor, got: Tensor| {
-                let got = got.to_device(&Device::Cpu).unwrap().cast(DType::I64).unwrap().to_vec::<i64>().unwrap();
+                let got =
+                    got.to_device(&Device::Cpu).unwrap().cast(DType::I64).unwrap().to_vec::<i64>().unwrap();
                 let want = want.cast(DType::I64).unwrap().to_vec::<i64>().unwrap();
                 assert_eq!(got, want, "{name} of {} on {device}", a.dtype());
             };
@@ -141,7 +177,11 @@ fn integers_are_exact_on_every_device() {
             }
             for &op in BinaryOp::ALL {
                 if op.result(a.dtype()).is_ok() {
-                    equal(op.name(), Tensor::binary(op, &a, &b).unwrap(), Tensor::binary(op, &on_a, &on_b).unwrap());
+                    equal(
+                        op.name(),
+                        Tensor::binary(op, &a, &b).unwrap(),
+                        Tensor::binary(op, &on_a, &on_b).unwrap(),
+                    );
                 }
             }
         }
@@ -162,16 +202,29 @@ fn casts() {
         let ints = x.cast(DType::I32).unwrap().to_vec::<i32>().unwrap();
         assert_eq!(ints, floats.map(|x| x as i32), "{device}");
         assert_eq!(x.cast(DType::U8).unwrap().to_vec::<u8>().unwrap(), floats.map(|x| x as u8), "{device}");
-        assert_eq!(x.cast(DType::Bool).unwrap().to_vec::<bool>().unwrap(), floats.map(|x| x != 0.0), "{device}");
+        assert_eq!(
+            x.cast(DType::Bool).unwrap().to_vec::<bool>().unwrap(),
+            floats.map(|x| x != 0.0),
+            "{device}"
+        );
         let halves = x.cast(DType::F16).unwrap().to_vec::<f16>().unwrap();
-        assert!(halves.iter().zip(floats).all(|(h, x)| h.to_bits() == f16::from_f32(x).to_bits() || x.is_nan()));
+        assert!(
+            halves.iter().zip(floats).all(|(h, x)| h.to_bits() == f16::from_f32(x).to_bits() || x.is_nan())
+        );
         let n = Tensor::from_slice(&[-1i32, 0, 256, 70_000, i32::MAX], &[5], &device).unwrap();
         assert_eq!(n.cast(DType::U8).unwrap().to_vec::<u8>().unwrap(), [255, 0, 0, 112, 255]);
-        assert_eq!(n.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), [-1.0, 0.0, 256.0, 70_000.0, 2_147_483_648.0]);
+        assert_eq!(
+            n.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
+            [-1.0, 0.0, 256.0, 70_000.0, 2_147_483_648.0]
+        );
         let truth = n.cast(DType::Bool).unwrap();
         assert_eq!(truth.cast(DType::I32).unwrap().to_vec::<i32>().unwrap(), [1, 0, 1, 1, 1]);
         if device.supports(DType::I64) {
-            assert_eq!(x.cast(DType::I64).unwrap().to_vec::<i64>().unwrap(), floats.map(|x| x as i64), "{device}");
+            assert_eq!(
+                x.cast(DType::I64).unwrap().to_vec::<i64>().unwrap(),
+                floats.map(|x| x as i64),
+                "{device}"
+            );
         }
     }
 }
@@ -205,7 +258,10 @@ fn broadcasting_over_views() {
         }
         let x = Tensor::from_slice(&a, &[2, 3, 5], &device).unwrap();
         let wrong = Tensor::from_slice(&a[..4], &[4], &device).unwrap();
-        assert_eq!(x.add(&wrong).unwrap_err(), Error::Shapes { op: "add", left: vec![2, 3, 5], right: vec![4] });
+        assert_eq!(
+            x.add(&wrong).unwrap_err(),
+            Error::Shapes { op: "add", left: vec![2, 3, 5], right: vec![4] }
+        );
     }
 }
 

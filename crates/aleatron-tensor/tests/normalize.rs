@@ -42,7 +42,9 @@ fn check(what: &str, x: &Tensor, data: &[f32], n: usize) {
     assert_within(&format!("softmax {what}"), &got.to_vec().unwrap(), &want, |i| relative * want[i] + 1e-37);
     let want = by_rows(data, n, log_softmax);
     let got = x.log_softmax(&[-1]).unwrap().to_vec::<f32>().unwrap();
-    assert_within(&format!("log_softmax {what}"), &got, &want, |i| relative + U * (4.0 * want[i].abs() + 3.0 * SPREAD));
+    assert_within(&format!("log_softmax {what}"), &got, &want, |i| {
+        relative + U * (4.0 * want[i].abs() + 3.0 * SPREAD)
+    });
     let scale: Vec<f32> = (0..n).map(|i| 1.0 + i as f32 / 8.0).collect();
     let shift: Vec<f32> = (0..n).map(|i| i as f32 - 2.0).collect();
     let [g, b] = [&scale, &shift].map(|w| Tensor::from_slice(w, &[n], &x.device()).unwrap());
@@ -51,7 +53,10 @@ fn check(what: &str, x: &Tensor, data: &[f32], n: usize) {
     let want = by_rows(data, n, |row| {
         let (mean, variance) = moments(row);
         let factor = 1.0 / (variance + f64::from(epsilon)).sqrt();
-        row.iter().enumerate().map(|(i, x)| (x - mean) * factor * f64::from(scale[i]) + f64::from(shift[i])).collect()
+        row.iter()
+            .enumerate()
+            .map(|(i, x)| (x - mean) * factor * f64::from(scale[i]) + f64::from(shift[i]))
+            .collect()
     });
     let rows: Vec<(f64, f64, f64)> = data
         .chunks(n)
@@ -70,14 +75,22 @@ fn check(what: &str, x: &Tensor, data: &[f32], n: usize) {
         let share = (2.0 * off * variance.sqrt() + off * off) * factor * factor + U * (depth + 8.0);
         let y = (f64::from(data[i]) - mean) * factor;
         let g = f64::from(scale[i % n]);
-        (off * factor + y.abs() * (share / 2.0 + 8.0 * U)) * g * 1.05 + 3.0 * U * (y * g).abs() + U * want[i].abs() + 1e-12
+        (off * factor + y.abs() * (share / 2.0 + 8.0 * U)) * g * 1.05
+            + 3.0 * U * (y * g).abs()
+            + U * want[i].abs()
+            + 1e-12
     });
     let got = x.rms_norm(&[-1], Some(&g), epsilon).unwrap().to_vec::<f32>().unwrap();
     let want = by_rows(data, n, |row| {
         let square = row.iter().map(|x| x * x).sum::<f64>() / n as f64;
-        row.iter().enumerate().map(|(i, x)| x / (square + f64::from(epsilon)).sqrt() * f64::from(scale[i])).collect()
+        row.iter()
+            .enumerate()
+            .map(|(i, x)| x / (square + f64::from(epsilon)).sqrt() * f64::from(scale[i]))
+            .collect()
     });
-    assert_within(&format!("rms_norm {what}"), &got, &want, |i| want[i].abs() * U * ((depth + 8.0) / 2.0 + 8.0) + 1e-12);
+    assert_within(&format!("rms_norm {what}"), &got, &want, |i| {
+        want[i].abs() * U * ((depth + 8.0) / 2.0 + 8.0) + 1e-12
+    });
 }
 
 #[test]
@@ -111,7 +124,8 @@ fn other_axes() {
                 _ => (0..4).filter(|a| !axes.contains(a)).chain(axes.iter().copied()).collect(),
             };
             let moved = x.permute(&order).unwrap().contiguous().unwrap();
-            let n: usize = if axes.is_empty() { 96 } else { axes.iter().map(|&a| x.shape()[a as usize]).product() };
+            let n: usize =
+                if axes.is_empty() { 96 } else { axes.iter().map(|&a| x.shape()[a as usize]).product() };
             let rows = moved.reshape(&[96 / n, n]).unwrap().softmax(&[1]).unwrap().to_vec::<f32>().unwrap();
             let got = x.softmax(axes).unwrap();
             assert_eq!(got.shape(), x.shape());
@@ -133,7 +147,12 @@ fn other_axes() {
 fn special_rows_types_and_nothing() {
     let inf = f32::INFINITY;
     for device in devices() {
-        let x = Tensor::from_slice(&[-inf, -inf, -inf, -inf, 0.0, -inf, 1.0, 1.0, 1e38, -1e38, 1e38, 0.0], &[3, 4], &device).unwrap();
+        let x = Tensor::from_slice(
+            &[-inf, -inf, -inf, -inf, 0.0, -inf, 1.0, 1.0, 1e38, -1e38, 1e38, 0.0],
+            &[3, 4],
+            &device,
+        )
+        .unwrap();
         let y = x.softmax(&[1]).unwrap().to_vec::<f32>().unwrap();
         assert!(y[..4].iter().all(|x| x.is_nan()), "{device}: {y:?}");
         assert_eq!(y[5], 0.0);

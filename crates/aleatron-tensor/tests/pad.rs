@@ -11,7 +11,15 @@ fn source(at: usize, before: usize, len: usize, mode: PadMode) -> Option<usize> 
     let inside = match mode {
         PadMode::Constant(_) => return (0..n).contains(&i).then_some(i as usize),
         PadMode::Edge => i.clamp(0, n - 1),
-        PadMode::Reflect => if i < 0 { -i } else if i >= n { 2 * (n - 1) - i } else { i },
+        PadMode::Reflect => {
+            if i < 0 {
+                -i
+            } else if i >= n {
+                2 * (n - 1) - i
+            } else {
+                i
+            }
+        }
         PadMode::Wrap => i.rem_euclid(n),
         other => panic!("{other:?} is not tested"),
     };
@@ -24,7 +32,9 @@ fn every_mode() {
     let around = [(2, 1), (0, 4)];
     for device in all_devices() {
         for (what, x) in common::views(&data, &[3, 5], &device) {
-            for mode in [PadMode::Constant(Scalar::Float(7.5)), PadMode::Edge, PadMode::Reflect, PadMode::Wrap] {
+            for mode in
+                [PadMode::Constant(Scalar::Float(7.5)), PadMode::Edge, PadMode::Reflect, PadMode::Wrap]
+            {
                 let y = x.pad(&around, mode).unwrap();
                 assert_eq!(y.shape(), [6, 9]);
                 let want: Vec<f32> = (0..54)
@@ -37,7 +47,10 @@ fn every_mode() {
             }
         }
         let empty = Tensor::zeros(&[0, 2], DType::I32, &device).unwrap();
-        assert_eq!(empty.pad(&[(1, 0), (0, 0)], PadMode::Constant(Scalar::Int(3))).unwrap().to_vec::<i32>().unwrap(), [3, 3]);
+        assert_eq!(
+            empty.pad(&[(1, 0), (0, 0)], PadMode::Constant(Scalar::Int(3))).unwrap().to_vec::<i32>().unwrap(),
+            [3, 3]
+        );
     }
 }
 
@@ -47,8 +60,14 @@ fn what_cannot_be_padded_is_refused() {
     assert!(matches!(x.pad(&[(1, 1)], PadMode::Edge), Err(Error::Argument { .. })));
     assert!(matches!(x.pad(&[(2, 0), (0, 0)], PadMode::Reflect), Err(Error::Argument { .. })));
     assert!(matches!(x.pad(&[(3, 0), (0, 0)], PadMode::Wrap), Err(Error::Argument { .. })));
-    assert!(matches!(x.pad(&[(1, 0), (0, 0)], PadMode::Constant(Scalar::Int(256))), Err(Error::Scalar { .. })));
-    assert!(matches!(x.pad(&[(usize::MAX, 1), (0, 0)], PadMode::Constant(Scalar::Int(0))), Err(Error::TooLarge { .. })));
+    assert!(matches!(
+        x.pad(&[(1, 0), (0, 0)], PadMode::Constant(Scalar::Int(256))),
+        Err(Error::Scalar { .. })
+    ));
+    assert!(matches!(
+        x.pad(&[(usize::MAX, 1), (0, 0)], PadMode::Constant(Scalar::Int(0))),
+        Err(Error::TooLarge { .. })
+    ));
     let empty = Tensor::zeros(&[0], DType::F32, &Device::Cpu).unwrap();
     assert!(matches!(empty.pad(&[(1, 0)], PadMode::Edge), Err(Error::Argument { .. })));
 }

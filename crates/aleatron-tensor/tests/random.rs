@@ -31,7 +31,10 @@ fn moments_are_right() {
     // Five standard deviations of the mean of so many, and the rounding of the sum.
     let five = |variance: f64| 5.0 * (variance / n as f64).sqrt() + 4e-5;
     assert!((item(uniform.mean(&[], Dims::Drop).unwrap()) - 0.5).abs() < five(1.0 / 12.0));
-    assert!(item(uniform.min(&[], Dims::Drop).unwrap()) >= 0.0 && item(uniform.max(&[], Dims::Drop).unwrap()) < 1.0);
+    assert!(
+        item(uniform.min(&[], Dims::Drop).unwrap()) >= 0.0
+            && item(uniform.max(&[], Dims::Drop).unwrap()) < 1.0
+    );
     let normal = Tensor::randn(&[n], 1, DType::F32, &Device::Cpu).unwrap();
     assert!(item(normal.mean(&[], Dims::Drop).unwrap()).abs() < five(1.0));
     // The square of a normal variable has variance 2, its fourth power 96.

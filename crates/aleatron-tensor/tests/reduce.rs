@@ -82,7 +82,8 @@ fn check(what: &str, x: &Tensor, data: &[f32], axes: &[isize]) {
             };
             let exact: Vec<(f64, f64)> = rows.iter().map(|row| exact(reduction, row)).collect();
             let want: Vec<f64> = exact.iter().map(|(want, _)| *want).collect();
-            let what = format!("{} of {:?} over {axes:?} ({what}) on {}", reduction.name(), x.shape(), x.device());
+            let what =
+                format!("{} of {:?} over {axes:?} ({what}) on {}", reduction.name(), x.shape(), x.device());
             assert_within(&what, &got, &want, |i| exact[i].1);
         }
     }
@@ -118,7 +119,8 @@ fn every_reduction_over_every_axis() {
 fn long_rows_and_columns() {
     let mut draw = Draw::new(2);
     for device in devices() {
-        for shape in [[3, 20_001], [2, 70_000], [20_004, 4], [9_000, 3], [700, 64], [1, 140_000], [5_000, 20]] {
+        for shape in [[3, 20_001], [2, 70_000], [20_004, 4], [9_000, 3], [700, 64], [1, 140_000], [5_000, 20]]
+        {
             let data = draw.floats(shape[0] * shape[1], -1.0, 1.0);
             let x = Tensor::from_slice(&data, &shape, &device).unwrap();
             for axes in [&[0][..], &[1], &[]] {
@@ -170,7 +172,10 @@ fn special_floats() {
         assert_eq!(places(&[-0.0, 0.0, -0.0]), (0, 0));
         assert_eq!(places(&[-inf, -inf]), (0, 0));
         assert_eq!(places(&[2.0, 5.0, 5.0, -1.0, -1.0]), (1, 3));
-        assert_eq!((lse(&[-inf, -inf]), lse(&[inf, 1.0]), lse(&[1000.0, 1000.0])), (-inf, inf, 1000.693_147_2));
+        assert_eq!(
+            (lse(&[-inf, -inf]), lse(&[inf, 1.0]), lse(&[1000.0, 1000.0])),
+            (-inf, inf, 1000.693_147_2)
+        );
         assert!(lse(&[f32::NAN, 1.0]).is_nan());
         let sum = |data: &[f32]| of(data).sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
         assert!(sum(&[inf, -inf]).is_nan());
@@ -184,7 +189,8 @@ fn integers_bytes_booleans_and_halves() {
     let data = draw.ints(6000, i32::MIN / 2, i32::MAX / 2);
     for device in devices() {
         let x = Tensor::from_slice(&data, &[20, 300], &device).unwrap();
-        let sums: Vec<i32> = data.chunks(300).map(|row| row.iter().fold(0i32, |a, b| a.wrapping_add(*b))).collect();
+        let sums: Vec<i32> =
+            data.chunks(300).map(|row| row.iter().fold(0i32, |a, b| a.wrapping_add(*b))).collect();
         assert_eq!(x.sum(&[1], Dims::Drop).unwrap().to_vec::<i32>().unwrap(), sums);
         let maxima: Vec<i32> = data.chunks(300).map(|row| *row.iter().max().unwrap()).collect();
         assert_eq!(x.max(&[1], Dims::Drop).unwrap().to_vec::<i32>().unwrap(), maxima);

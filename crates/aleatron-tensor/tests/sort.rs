@@ -40,7 +40,11 @@ fn rows_of_every_length() {
                 for order in [Order::Ascending, Order::Descending] {
                     let want: Vec<i32> = data.chunks(n).flat_map(|row| exact(row, order)).collect();
                     let places = x.argsort(-1, order).unwrap();
-                    assert_eq!(places.to_vec::<i32>().unwrap(), want, "{rows} x {n} {what} {order:?} on {device}");
+                    assert_eq!(
+                        places.to_vec::<i32>().unwrap(),
+                        want,
+                        "{rows} x {n} {what} {order:?} on {device}"
+                    );
                     let sorted = x.sort(1, order).unwrap().to_vec::<f32>().unwrap();
                     let same = sorted.iter().zip(&want).enumerate().all(|(i, (got, place))| {
                         got.to_bits() == data[i / n * n + *place as usize].to_bits()

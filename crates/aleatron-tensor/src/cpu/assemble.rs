@@ -9,20 +9,30 @@ use crate::layout::{Layout, collapse};
 use crate::storage::CpuStorage;
 
 /// A tensor of a shape from views, each at some place of it, and a constant everywhere else.
-pub(crate) fn assemble(boxes: &[(CpuView, Vec<usize>)], shape: &[usize], fill: Constant) -> Result<CpuStorage> {
+pub(crate) fn assemble(
+    boxes: &[(CpuView, Vec<usize>)],
+    shape: &[usize],
+    fill: Constant,
+) -> Result<CpuStorage> {
     let layout = Layout::contiguous(shape)?;
     let covered: usize = boxes.iter().map(|(view, _)| view.layout.len()).sum();
     filled(fill.dtype(), layout.len(), |buffer| {
         // Boxes do not overlap.
         let has_gaps = covered < layout.len();
         match fill.dtype() {
-            DType::F32 => place::<u32>(boxes, &layout, has_gaps.then(|| fill.as_f32().to_bits()), buffer.slice_mut()),
+            DType::F32 => {
+                place::<u32>(boxes, &layout, has_gaps.then(|| fill.as_f32().to_bits()), buffer.slice_mut())
+            }
             DType::F16 => {
                 let bits = half::f16::from_f32(fill.as_f32()).to_bits();
                 place::<u16>(boxes, &layout, has_gaps.then_some(bits), buffer.slice_mut())
             }
-            DType::I32 => place::<u32>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u32), buffer.slice_mut()),
-            DType::I64 => place::<u64>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u64), buffer.slice_mut()),
+            DType::I32 => {
+                place::<u32>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u32), buffer.slice_mut())
+            }
+            DType::I64 => {
+                place::<u64>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u64), buffer.slice_mut())
+            }
             DType::U8 | DType::Bool => {
                 place::<u8>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u8), buffer.slice_mut())
             }
@@ -30,7 +40,12 @@ pub(crate) fn assemble(boxes: &[(CpuView, Vec<usize>)], shape: &[usize], fill: C
     })
 }
 
-fn place<T: Pod>(boxes: &[(CpuView, Vec<usize>)], layout: &Layout, fill: Option<T>, out: &mut [T]) -> Result<()> {
+fn place<T: Pod>(
+    boxes: &[(CpuView, Vec<usize>)],
+    layout: &Layout,
+    fill: Option<T>,
+    out: &mut [T],
+) -> Result<()> {
     if let Some(fill) = fill {
         out.fill(fill);
     }
@@ -59,7 +74,8 @@ fn copy<T: Pod>(from: &[T], from_layout: &Layout, to: &mut [T], to_layout: &Layo
             to[target as usize..][..run].copy_from_slice(&from[source as usize..][..run]);
         } else {
             for i in 0..run as isize {
-                to[(target + i * to_strides[inner]) as usize] = from[(source + i * from_strides[inner]) as usize];
+                to[(target + i * to_strides[inner]) as usize] =
+                    from[(source + i * from_strides[inner]) as usize];
             }
         }
         let mut axis = inner;

@@ -4,11 +4,17 @@
 //! but for matrix products not on the tier.
 
 pub(crate) mod assemble;
+pub(crate) mod attention;
 pub(crate) mod cast;
+pub(crate) mod conv;
 pub(crate) mod elementwise;
 pub(crate) mod gather;
+pub(crate) mod gemm;
+pub(crate) mod matmul;
 pub(crate) mod parallel;
+pub(crate) mod pool;
 pub(crate) mod reduce;
+pub(crate) mod resize;
 pub(crate) mod scan;
 pub(crate) mod simd;
 pub(crate) mod sort;

@@ -87,7 +87,9 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
             Reducer::ArgMax => places::<f32, i32>(view, reduced, |x| float_key(x, |key| key)),
             Reducer::ArgMin => places::<f32, i32>(view, reduced, |x| float_key(x, |key| !key)),
             // Those come with their own function.
-            Reducer::Custom { identity, .. } => fold(view, reduced, DType::F32, f32::from_bits(*identity), |x, _| x),
+            Reducer::Custom { identity, .. } => {
+                fold(view, reduced, DType::F32, f32::from_bits(*identity), |x, _| x)
+            }
         },
     }
 }
@@ -126,7 +128,12 @@ macro_rules! whole {
 whole!(i32, I32);
 whole!(i64, I64);
 
-fn integers<T: Whole>(view: &CpuView, reduced: &[usize], reducer: &Reducer, extremes: [T; 2]) -> Result<CpuStorage> {
+fn integers<T: Whole>(
+    view: &CpuView,
+    reduced: &[usize],
+    reducer: &Reducer,
+    extremes: [T; 2],
+) -> Result<CpuStorage> {
     match reducer {
         Reducer::Sum => fold(view, reduced, T::DTYPE, T::SMALL[0], T::plus),
         Reducer::Prod => fold(view, reduced, T::DTYPE, T::SMALL[1], T::times),

@@ -13,15 +13,36 @@ pub(crate) fn scan(view: &CpuView, n: usize, reducer: &Reducer) -> Result<CpuSto
     let (dtype, is_sum) = (view.storage.dtype(), *reducer == Reducer::Sum);
     let len = view.layout.len();
     filled(dtype, len, |buffer| match dtype {
-        DType::I32 => rows::<i32, i32>(view, n, buffer.slice_mut(), |x| x, |x| x, |a, b| {
-            if is_sum { a.wrapping_add(b) } else { a.wrapping_mul(b) }
-        }),
-        DType::I64 => rows::<i64, i64>(view, n, buffer.slice_mut(), |x| x, |x| x, |a, b| {
-            if is_sum { a.wrapping_add(b) } else { a.wrapping_mul(b) }
-        }),
-        _ => rows::<f32, f64>(view, n, buffer.slice_mut(), f64::from, |x| x as f32, |a, b| {
-            if is_sum { a + b } else { a * b }
-        }),
+        DType::I32 => rows::<i32, i32>(
+            view,
+            n,
+            buffer.slice_mut(),
+            |x| x,
+            |x| x,
+            |a, b| {
+                if is_sum { a.wrapping_add(b) } else { a.wrapping_mul(b) }
+            },
+        ),
+        DType::I64 => rows::<i64, i64>(
+            view,
+            n,
+            buffer.slice_mut(),
+            |x| x,
+            |x| x,
+            |a, b| {
+                if is_sum { a.wrapping_add(b) } else { a.wrapping_mul(b) }
+            },
+        ),
+        _ => rows::<f32, f64>(
+            view,
+            n,
+            buffer.slice_mut(),
+            f64::from,
+            |x| x as f32,
+            |a, b| {
+                if is_sum { a + b } else { a * b }
+            },
+        ),
     })
 }
 

@@ -30,10 +30,13 @@ fn rows<T: Load, K: Ord + Copy + Send + Sync>(
         parallel::for_each_chunk(buffer.slice_mut::<i32>(), n, 20.0, |start, out| {
             let mut scratch = Vec::new();
             let elements = T::load(leaf, start, out.len(), &mut scratch);
-            let mut pairs: Vec<(K, i32)> = elements.iter().zip(0..).map(|(&x, place)| (key(x), place)).collect();
+            let mut pairs: Vec<(K, i32)> =
+                elements.iter().zip(0..).map(|(&x, place)| (key(x), place)).collect();
             match order {
                 Order::Ascending => pairs.sort_unstable(),
-                Order::Descending => pairs.sort_unstable_by_key(|&(key, place)| (std::cmp::Reverse(key), place)),
+                Order::Descending => {
+                    pairs.sort_unstable_by_key(|&(key, place)| (std::cmp::Reverse(key), place))
+                }
             }
             for (out, (_, place)) in out.iter_mut().zip(pairs) {
                 *out = place;

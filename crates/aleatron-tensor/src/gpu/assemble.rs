@@ -82,7 +82,8 @@ impl Describe for Assemble {
             let mut inside = Vec::new();
             let mut place = word(at);
             for axis in 0..rank {
-                let (stride, start, size) = (word(at + 1 + axis), word(at + 1 + rank + axis), word(at + 1 + 2 * rank + axis));
+                let (stride, start, size) =
+                    (word(at + 1 + axis), word(at + 1 + rank + axis), word(at + 1 + 2 * rank + axis));
                 inside.push(format!("(c{axis} - {start}) < {size}"));
                 let _ = write!(place, " + (c{axis} - {start}) * {stride}");
             }

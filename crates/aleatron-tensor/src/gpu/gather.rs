@@ -53,7 +53,9 @@ impl Describe for Gather {
         let mut text = format!("fn element(o: u32) -> {value} {{\n");
         coordinates(rank, word, OWN_PARAMS, &mut text);
         let first = OWN_PARAMS + rank - 1;
-        let sum = |first: usize| (0..rank).map(|axis| format!(" + c{axis} * {}", word(first + axis))).collect::<String>();
+        let sum = |first: usize| {
+            (0..rank).map(|axis| format!(" + c{axis} * {}", word(first + axis))).collect::<String>()
+        };
         let index = value_type(self.indices.dtype);
         let _ = writeln!(
             text,
@@ -132,7 +134,13 @@ pub(crate) fn launch(device: &GpuDevice, job: &Job<'_>) -> Result<GpuData> {
     let description = Gather {
         x: operand(device, &job.x.data, Items::Singles, Access::Read),
         indices: operand(device, &job.indices.data, Items::Singles, Access::Read),
-        faults: Operand { dtype: DType::I32, items: Items::Atomics, access: Access::ReadWrite, windows: 1, window_log2: 0 },
+        faults: Operand {
+            dtype: DType::I32,
+            items: Items::Atomics,
+            access: Access::ReadWrite,
+            windows: 1,
+            window_log2: 0,
+        },
         rank: rank as u8,
         out: operand(device, &out, Items::Vectors, Access::ReadWrite),
         params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },

@@ -12,21 +12,30 @@
 //! elements are compared with the size of their axis before they are used. Whatever a kernel adds to this is said beside it.
 
 pub(crate) mod assemble;
+pub(crate) mod attention;
+pub(crate) mod conv;
 mod data;
 mod device;
+mod device_pool;
 mod elementwise;
 mod fault;
 pub(crate) mod gather;
 mod kernel;
+pub(crate) mod matmul;
+mod matmul_cache;
 pub(crate) mod normalize;
 mod operand;
+pub(crate) mod pool;
 mod program;
 pub(crate) mod reduce;
+pub(crate) mod resize;
 pub(crate) mod scan;
 pub(crate) mod sort;
 mod wgsl;
 
 pub use data::GpuStorage;
 pub use device::GpuDevice;
+pub use device_pool::GpuDevicePool;
+pub use matmul_cache::GpuMatmulCache;
 
 pub(crate) use data::{GpuData, GpuView, words};

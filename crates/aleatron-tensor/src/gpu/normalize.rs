@@ -82,7 +82,11 @@ impl Normalize {
         let lanes = self.lanes;
         let _ = match self.kept {
             Some(kept) => (0..kept).try_for_each(|k| {
-                writeln!(text, "    {{ let t = first + {}u; let x = x{k}; if (t < stop) {{ {statement} }} }}", u32::from(k) * lanes)
+                writeln!(
+                    text,
+                    "    {{ let t = first + {}u; let x = x{k}; if (t < stop) {{ {statement} }} }}",
+                    u32::from(k) * lanes
+                )
             }),
             None => writeln!(
                 text,
@@ -109,7 +113,12 @@ impl Describe for Normalize {
 
     fn operands(&self) -> Vec<(String, Operand)> {
         let mut all = self.leaves.named();
-        all.extend(["scale", "shift"].iter().zip(&self.weights).map(|(name, operand)| ((*name).to_owned(), *operand)));
+        all.extend(
+            ["scale", "shift"]
+                .iter()
+                .zip(&self.weights)
+                .map(|(name, operand)| ((*name).to_owned(), *operand)),
+        );
         all.push(("out".to_owned(), self.out));
         all
     }
@@ -250,7 +259,10 @@ pub(crate) fn launch(
         normal,
         program: expr.program.clone(),
         leaves,
-        weights: weights.iter().map(|view| operand(device, &view.data, Items::Vectors, Access::Read)).collect(),
+        weights: weights
+            .iter()
+            .map(|view| operand(device, &view.data, Items::Vectors, Access::Read))
+            .collect(),
         lanes,
         kept: (each <= KEPT).then_some(each as u8),
         out: operand(device, &out, Items::Vectors, Access::ReadWrite),

@@ -109,7 +109,8 @@ impl Reduce {
     return select({turned}k, vec4<i32>(2147483647), is_nan(x));"
                 ),
             };
-            let lowest = if self.dtype == DType::I64 { extremes(DType::I64)[0] } else { extremes(DType::I32)[0] };
+            let lowest =
+                if self.dtype == DType::I64 { extremes(DType::I64)[0] } else { extremes(DType::I32)[0] };
             let _ = writeln!(
                 text,
                 "struct Lanes {{ key: vec4<{key}>, at: vec4<u32> }}
@@ -180,8 +181,12 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
                 "f32" => "bitcast<f32>(parts_at(p))".to_owned(),
                 _ => "parts_at(p)".to_owned(),
             };
-            let at = if self.is_arg() { format!(", u32(parts_at(p + {}u))", words - 1) } else { String::new() };
-            let _ = writeln!(text, "fn part(i: u32) -> State {{ let p = i * {words}u; return State({value}{at}); }}");
+            let at =
+                if self.is_arg() { format!(", u32(parts_at(p + {}u))", words - 1) } else { String::new() };
+            let _ = writeln!(
+                text,
+                "fn part(i: u32) -> State {{ let p = i * {words}u; return State({value}{at}); }}"
+            );
         }
         let _ = match self.store {
             Store::Result => writeln!(text, "fn put(i: u32, s: State) {{ out_put(i, finish(s)); }}"),
@@ -193,7 +198,11 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
                     "f32" => format!("out_put(p, bitcast<i32>(s.{field}));"),
                     _ => format!("out_put(p, s.{field});"),
                 };
-                let at = if self.is_arg() { format!(" out_put(p + {}u, i32(s.at));", words - 1) } else { String::new() };
+                let at = if self.is_arg() {
+                    format!(" out_put(p + {}u, i32(s.at));", words - 1)
+                } else {
+                    String::new()
+                };
                 writeln!(text, "fn put(i: u32, s: State) {{ let p = i * {words}u; {value}{at} }}")
             }
         };
@@ -362,7 +371,8 @@ impl Describe for Reduce {
                     word(1),
                 );
                 for (i, c) in ["x", "y", "z", "w"].iter().enumerate() {
-                    let state = if self.is_arg() { format!("s.key.{c}, s.at.{c}") } else { format!("s.v.{c}") };
+                    let state =
+                        if self.is_arg() { format!("s.key.{c}, s.at.{c}") } else { format!("s.v.{c}") };
                     let _ = writeln!(text, "    put(place + {i}u, State({state}));");
                 }
                 text += "}\n";

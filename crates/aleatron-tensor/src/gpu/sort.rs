@@ -130,8 +130,13 @@ fn exchange(a: u32, b: u32, up: bool) {
             }
             Step::Blocks => {
                 let _ = write!(text, "{shared}{ENTRY}{}", load.replace("PAIRS", &word(0)));
-                let _ = writeln!(text, "    for (var size = 2u; size <= min({}, 1024u); size = 2u * size) {{", word(1));
-                text += &merge.replace("DISTANCE", "size / 2u").replace("SIZE", "size").replace("ROW", &word(1));
+                let _ = writeln!(
+                    text,
+                    "    for (var size = 2u; size <= min({}, 1024u); size = 2u * size) {{",
+                    word(1)
+                );
+                text +=
+                    &merge.replace("DISTANCE", "size / 2u").replace("SIZE", "size").replace("ROW", &word(1));
                 text += "    }\n";
                 text += store;
             }
@@ -206,7 +211,8 @@ pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, order: Order)
             launch(Step::Exchange, &params, (pairs / 2).div_ceil(256), &keys, &places)?;
             distance /= 2;
         }
-        places.recording = launch(Step::Merge, &[shape[0], shape[1], size as u32], pairs / BLOCK, &keys, &places)?;
+        places.recording =
+            launch(Step::Merge, &[shape[0], shape[1], size as u32], pairs / BLOCK, &keys, &places)?;
         size *= 2;
     }
     Ok((places, row))

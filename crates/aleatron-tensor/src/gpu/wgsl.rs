@@ -20,6 +20,10 @@ pub(crate) enum Items {
     Singles,
     /// Words that threads change together.
     Atomics,
+    /// Four 16-bit floats at a time, in the type that shaders have for them.
+    Halves,
+    /// One 16-bit float, in the type that shaders have for it.
+    SingleHalves,
 }
 
 /// A buffer of a kernel.
@@ -49,6 +53,8 @@ impl Operand {
     fn item_type(self) -> &'static str {
         match (self.items, self.dtype) {
             (Items::Atomics, _) => "atomic<u32>",
+            (Items::Halves, _) => "vec4<f16>",
+            (Items::SingleHalves, _) => "f16",
             (Items::Vectors, DType::F32) => "vec4<f32>",
             (Items::Vectors, DType::I32) => "vec4<i32>",
             (Items::Vectors, DType::F16) => "vec2<u32>",
@@ -63,7 +69,8 @@ impl Operand {
     fn item_bytes_log2(self) -> u32 {
         match self.item_type() {
             "vec4<f32>" | "vec4<i32>" => 4,
-            "vec2<u32>" | "i64" => 3,
+            "vec2<u32>" | "vec4<f16>" | "i64" => 3,
+            "f16" => 1,
             _ => 2,
         }
     }
@@ -129,6 +136,7 @@ impl Operand {
             Items::Vectors => self.declare_vectors(name, out),
             Items::Singles => self.declare_singles(name, out),
             Items::Atomics => {}
+            Items::Halves | Items::SingleHalves => {}
         }
     }
 

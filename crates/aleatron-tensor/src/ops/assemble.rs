@@ -23,7 +23,12 @@ pub enum PadMode {
 }
 
 /// A tensor of a shape with others at some places of it, and a constant everywhere else.
-fn assemble(op: &'static str, boxes: &[(&Tensor, Vec<usize>)], shape: &[usize], fill: Scalar) -> Result<Tensor> {
+fn assemble(
+    op: &'static str,
+    boxes: &[(&Tensor, Vec<usize>)],
+    shape: &[usize],
+    fill: Scalar,
+) -> Result<Tensor> {
     let Some((first, _)) = boxes.first() else {
         return Err(Error::argument(op, "tensors", 0, "at least one is needed"));
     };
@@ -163,8 +168,9 @@ impl Tensor {
         }
         if let PadMode::Constant(value) = mode {
             let sizes = self.shape().iter().zip(around);
-            let shape: Vec<usize> =
-                sizes.map(|(&size, &(before, after))| size.saturating_add(before).saturating_add(after)).collect();
+            let shape: Vec<usize> = sizes
+                .map(|(&size, &(before, after))| size.saturating_add(before).saturating_add(after))
+                .collect();
             layout::elements(&shape)?;
             let starts = around.iter().map(|&(before, _)| before).collect();
             return Ok(report(OP, assemble(OP, &[(self, starts)], &shape, value)?));
@@ -186,11 +192,22 @@ impl Tensor {
         let most = match mode {
             PadMode::Reflect => len.saturating_sub(1),
             PadMode::Wrap => len,
-            _ => if len > 0 { usize::MAX } else { 0 },
+            _ => {
+                if len > 0 {
+                    usize::MAX
+                } else {
+                    0
+                }
+            }
         };
         let wanted = before.max(after);
         if wanted > most {
-            return Err(Error::argument(OP, "elements around an axis", wanted, "there are fewer to take them from"));
+            return Err(Error::argument(
+                OP,
+                "elements around an axis",
+                wanted,
+                "there are fewer to take them from",
+            ));
         }
         let (front, back) = match mode {
             PadMode::Reflect => {
@@ -229,7 +246,8 @@ impl Tensor {
         repeats.extend(times);
         let apart: Vec<usize> = own.iter().flat_map(|&size| [1, size]).collect();
         let wide: Vec<usize> = own.iter().zip(&repeats).flat_map(|(&size, &times)| [times, size]).collect();
-        let shape: Vec<usize> = own.iter().zip(&repeats).map(|(&size, &times)| size.saturating_mul(times)).collect();
+        let shape: Vec<usize> =
+            own.iter().zip(&repeats).map(|(&size, &times)| size.saturating_mul(times)).collect();
         layout::elements(&shape)?;
         let tiled = self.reshape(&apart)?.broadcast_to(&wide)?.reshape(&shape)?;
         Ok(report("tile", tiled))

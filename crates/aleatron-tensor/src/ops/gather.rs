@@ -43,10 +43,17 @@ fn run(
             Tensor::from_cpu(cpu::gather::gather(&job)?, &shape)?
         }
         (Place::Gpu(device, x), Place::Gpu(_, indices)) => {
-            let job = gpu::gather::Job { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
+            let job =
+                gpu::gather::Job { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
             Tensor::from_gpu_data(&device, gpu::gather::launch(&device, &job)?, &shape)?
         }
-        _ => return Err(Error::Devices { op, left: x.device().to_string(), right: indices.device().to_string() }),
+        _ => {
+            return Err(Error::Devices {
+                op,
+                left: x.device().to_string(),
+                right: indices.device().to_string(),
+            });
+        }
     };
     Ok(report(op, tensor))
 }
@@ -71,7 +78,8 @@ impl Tensor {
         let over = indices.layout().broadcast_to(OP, &shape).map_err(|_| refused())?;
         let base = self.layout().with_axis(axis, indices.shape()[axis], 0);
         let plain = Layout::contiguous(indices.shape())?;
-        let numbers = (0..self.rank()).map(|a| if indices.shape()[a] == 1 { 0 } else { plain.strides()[a] as usize });
+        let numbers =
+            (0..self.rank()).map(|a| if indices.shape()[a] == 1 { 0 } else { plain.strides()[a] as usize });
         let numbers = numbers.collect();
         run(OP, self, axis, &indices, base, over, numbers)
     }

@@ -67,7 +67,13 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Self::softmax`]; [`Error::Shapes`] where the scale or the shift is not for these shapes.
-    pub fn layer_norm(&self, axes: &[isize], scale: Option<&Self>, shift: Option<&Self>, epsilon: f32) -> Result<Self> {
+    pub fn layer_norm(
+        &self,
+        axes: &[isize],
+        scale: Option<&Self>,
+        shift: Option<&Self>,
+        epsilon: f32,
+    ) -> Result<Self> {
         const OP: &str = "layer_norm";
         let (dtype, axes) = (self.dtype(), float_axes(OP, self, axes)?);
         self.check_weights(OP, &[scale, shift])?;
@@ -92,7 +98,9 @@ impl Tensor {
         let mean = fold(OP, &wide, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
         let centred = wide.sub(&mean)?;
         let variance = fold(OP, &centred.square()?, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
-        weighted(centred.mul(&variance.add(f64::from(epsilon))?.rsqrt()?)?, weights)?.cast(dtype).map(|tensor| report(OP, tensor))
+        weighted(centred.mul(&variance.add(f64::from(epsilon))?.rsqrt()?)?, weights)?
+            .cast(dtype)
+            .map(|tensor| report(OP, tensor))
     }
 
     /// Mean square 1 along axes, all of them where none is named: x / sqrt(mean of x^2 + epsilon), times a scale, which is broadcast.
@@ -113,7 +121,9 @@ impl Tensor {
         let wide = self.cast(DType::F32)?;
         let count = axes.iter().map(|&axis| self.shape()[axis] as f64).product::<f64>();
         let square = fold(OP, &wide.square()?, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
-        weighted(wide.mul(&square.add(f64::from(epsilon))?.rsqrt()?)?, &weights)?.cast(dtype).map(|tensor| report(OP, tensor))
+        weighted(wide.mul(&square.add(f64::from(epsilon))?.rsqrt()?)?, &weights)?
+            .cast(dtype)
+            .map(|tensor| report(OP, tensor))
     }
 
     fn check_weights(&self, op: &'static str, weights: &[Option<&Self>]) -> Result<()> {
@@ -129,7 +139,14 @@ impl Tensor {
 
     /// The normalisation by one kernel, where there is one: on GPUs, over rows that are whole vectors and not too long. Weights must differ
     /// along the axes alone.
-    fn rows(&self, op: &'static str, axes: &[usize], normal: Normal, weights: &[&Self], epsilon: f32) -> Result<Option<Self>> {
+    fn rows(
+        &self,
+        op: &'static str,
+        axes: &[usize],
+        normal: Normal,
+        weights: &[&Self],
+        epsilon: f32,
+    ) -> Result<Option<Self>> {
         let Storage::Gpu(storage) = self.storage() else { return Ok(None) };
         let n: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
         let rows = self.len() / n.max(1);

@@ -105,7 +105,13 @@ fn reduced_shape(shape: &[usize], axes: &[usize], dims: Dims) -> Vec<usize> {
 }
 
 /// Folds axes, named in ascending order. The result has the type that is computed in.
-pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, reducer: &Reducer) -> Result<Tensor> {
+pub(crate) fn fold(
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    dims: Dims,
+    reducer: &Reducer,
+) -> Result<Tensor> {
     let shape = reduced_shape(x.shape(), axes, dims);
     let computed = Reducer::computed_in(x.dtype());
     let count = layout::elements(&axes.iter().map(|&axis| x.shape()[axis]).collect::<Vec<_>>())?;
@@ -121,7 +127,9 @@ pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, red
         crate::gpu::reduce::check_axis_length(count)?;
     }
     match x.storage() {
-        Storage::Cpu(_) => Tensor::from_cpu(crate::cpu::reduce::reduce(&x.host_view(op)?, axes, reducer)?, &shape),
+        Storage::Cpu(_) => {
+            Tensor::from_cpu(crate::cpu::reduce::reduce(&x.host_view(op)?, axes, reducer)?, &shape)
+        }
         Storage::Gpu(storage) => {
             let gpu = storage.device().clone();
             // What is still to be computed is computed on the way.
@@ -133,7 +141,11 @@ pub(crate) fn fold(op: &'static str, x: &Tensor, axes: &[usize], dims: Dims, red
                 }
             };
             let expr = if expr.dtype().is_float() { expr } else { expr.cast(computed) };
-            Tensor::from_gpu_data(&gpu, crate::gpu::reduce::launch(&gpu, &expr, x.shape(), axes, reducer)?, &shape)
+            Tensor::from_gpu_data(
+                &gpu,
+                crate::gpu::reduce::launch(&gpu, &expr, x.shape(), axes, reducer)?,
+                &shape,
+            )
         }
     }
 }

@@ -31,7 +31,11 @@ impl Tensor {
             return Err(Error::DType { op: OP, dtype, expected: "numbers" });
         }
         if dtype == DType::I64 && self.device().is_gpu() {
-            return Err(Error::DType { op: OP, dtype, expected: "on a GPU, floats or integers of at most 32 bits" });
+            return Err(Error::DType {
+                op: OP,
+                dtype,
+                expected: "on a GPU, floats or integers of at most 32 bits",
+            });
         }
         let n = self.shape()[place as usize];
         check_axis_length(n)?;

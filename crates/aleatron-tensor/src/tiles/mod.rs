@@ -9,7 +9,8 @@ mod view;
 
 pub use partition::{PartitionView, TileInfo, Tiles};
 pub use reduce::{
-    MaxOp, MinOp, ReduceOp, SumOp, tiled_max_2d, tiled_min_2d, tiled_reduce_2d, tiled_reduce_partial, tiled_sum_2d,
+    MaxOp, MinOp, ReduceOp, SumOp, tiled_max_2d, tiled_min_2d, tiled_reduce_2d, tiled_reduce_partial,
+    tiled_sum_2d,
 };
 pub use view::{MemoryLayout, TensorView};
 

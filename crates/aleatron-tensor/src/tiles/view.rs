@@ -81,7 +81,11 @@ impl<T: Element> TensorView<T> {
         check_type::<T>(tensor)?;
         let rank = tensor.rank();
         if rank > 4 {
-            return Err(Error::Rank { op: "view", expected: RankNeeded::Exactly(4), shape: tensor.shape().to_vec() });
+            return Err(Error::Rank {
+                op: "view",
+                expected: RankNeeded::Exactly(4),
+                shape: tensor.shape().to_vec(),
+            });
         }
         let mut layout = tensor.layout().clone();
         for _ in rank..4 {
@@ -137,7 +141,8 @@ impl<T: Element> TensorView<T> {
     /// Whether the elements follow each other in row-major order; axes of size 1 change nothing.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
-        matches!(self.memory, MemoryLayout::RowMajor | MemoryLayout::ColumnMajor) && self.layout.is_contiguous()
+        matches!(self.memory, MemoryLayout::RowMajor | MemoryLayout::ColumnMajor)
+            && self.layout.is_contiguous()
     }
 
     /// Memory of the same shape in another order, from its beginning.
@@ -153,9 +158,17 @@ impl<T: Element> TensorView<T> {
                 back.permute("layout", &[3, 2, 1, 0])?
             }
             MemoryLayout::Tiled { tile_size: [rows, columns] } => {
-                let fits = rows > 0 && columns > 0 && shape[2].is_multiple_of(rows) && shape[3].is_multiple_of(columns);
+                let fits = rows > 0
+                    && columns > 0
+                    && shape[2].is_multiple_of(rows)
+                    && shape[3].is_multiple_of(columns);
                 if !fits {
-                    return Err(Error::argument("layout", "tile", [rows, columns], "it must divide the last two axes"));
+                    return Err(Error::argument(
+                        "layout",
+                        "tile",
+                        [rows, columns],
+                        "it must divide the last two axes",
+                    ));
                 }
                 Layout::contiguous(&shape)?
             }
@@ -185,8 +198,10 @@ impl<T: Element> TensorView<T> {
     /// [`Error::Axis`] for an axis there is not.
     pub fn transpose(&self, one: usize, other: usize) -> Result<Self> {
         let mut order = [0, 1, 2, 3];
-        let [one, other] =
-            [crate::layout::axis("transpose", one as isize, 4)?, crate::layout::axis("transpose", other as isize, 4)?];
+        let [one, other] = [
+            crate::layout::axis("transpose", one as isize, 4)?,
+            crate::layout::axis("transpose", other as isize, 4)?,
+        ];
         order.swap(one, other);
         self.changed("transpose", self.layout.permute("transpose", &order)?)
     }
