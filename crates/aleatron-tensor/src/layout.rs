@@ -344,6 +344,12 @@ impl Layout {
         changed
     }
 
+    /// The view with only these axes, at the first element of the others.
+    pub(crate) fn keep_axes(&self, kept: impl Iterator<Item = usize>) -> Self {
+        let (shape, strides) = kept.map(|axis| (self.shape[axis], self.strides[axis])).unzip();
+        Self { shape, strides, offset: self.offset }
+    }
+
     /// The places of all elements in row-major order.
     pub(crate) fn places(&self) -> Places {
         let (dims, [strides]) = collapse([self]);
