@@ -10,12 +10,14 @@
 
 mod erf;
 mod exp;
+mod inverse;
 mod log;
 mod pow;
 mod trig;
 
 pub(crate) use erf::{erf, gelu};
 pub(crate) use exp::{elu, exp, expm1, gelu_tanh, sigmoid, silu, softplus, tanh};
+pub(crate) use inverse::{logaddexp, nextafter};
 pub(crate) use log::{log, log1p, log2, log10};
 pub(crate) use pow::{int_pow, pow};
 pub(crate) use trig::{cos_all, sin_all};
@@ -35,6 +37,8 @@ pub(crate) enum Helper {
     Trig,
     /// The error function and what is made of it.
     Erf,
+    /// Inverse and hyperbolic functions.
+    Inverse,
     /// Remainders of floats.
     Remainder,
     /// Floats to integers.
@@ -57,6 +61,7 @@ impl Helper {
             Self::Pow => include_str!("pow.wgsl"),
             Self::Trig => include_str!("trig.wgsl"),
             Self::Erf => include_str!("erf.wgsl"),
+            Self::Inverse => include_str!("inverse.wgsl"),
             Self::Remainder => include_str!("remainder.wgsl"),
             Self::Cast => include_str!("cast.wgsl"),
             Self::Cast64 => include_str!("cast64.wgsl"),
@@ -71,6 +76,7 @@ impl Helper {
             Self::Basic | Self::Half | Self::Integer => &[],
             Self::Log | Self::Trig | Self::Remainder | Self::Cast | Self::Cast64 => &[Self::Basic],
             Self::Exp => &[Self::Basic, Self::Log],
+            Self::Inverse => &[Self::Basic, Self::Exp, Self::Log, Self::Trig],
             Self::Pow | Self::Erf => &[Self::Basic, Self::Exp, Self::Log],
         }
     }

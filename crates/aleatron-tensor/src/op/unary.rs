@@ -159,6 +159,27 @@ table! {
     Cos "cos" {
         float: float!(@loop math::cos_all, f64::cos, "m_cos({x})", [Trig], |x| near_zero_of_a_period(x + std::f64::consts::FRAC_PI_2)),
     }
+    /// The tangent.
+    Tan "tan" {
+        float: float!(libm::tanf, f64::tan, "m_tan({x})", [Inverse],
+            |x| 4.0 + near_zero_of_a_period(x) + near_zero_of_a_period(x + std::f64::consts::FRAC_PI_2)),
+    }
+    /// The inverse sine; NaN outside [-1, 1].
+    Asin "asin" { float: float!(libm::asinf, f64::asin, "m_asin({x})", [Inverse], |_| 4.0), }
+    /// The inverse cosine; NaN outside [-1, 1].
+    Acos "acos" { float: float!(libm::acosf, f64::acos, "m_acos({x})", [Inverse], |_| 4.0), }
+    /// The inverse tangent.
+    Atan "atan" { float: float!(libm::atanf, f64::atan, "m_atan({x})", [Inverse], |_| 4.0), }
+    /// The hyperbolic sine, accurate near 0.
+    Sinh "sinh" { float: float!(libm::sinhf, f64::sinh, "m_sinh({x})", [Inverse], |_| 6.0), }
+    /// The hyperbolic cosine.
+    Cosh "cosh" { float: float!(libm::coshf, f64::cosh, "m_cosh({x})", [Inverse], |_| 6.0), }
+    /// The inverse hyperbolic sine, accurate near 0.
+    Asinh "asinh" { float: float!(libm::asinhf, libm::asinh, "m_asinh({x})", [Inverse], |_| 6.0), }
+    /// The inverse hyperbolic cosine; NaN below 1.
+    Acosh "acosh" { float: float!(libm::acoshf, libm::acosh, "m_acosh({x})", [Inverse], |_| 6.0), }
+    /// The inverse hyperbolic tangent, accurate near 0; NaN outside [-1, 1].
+    Atanh "atanh" { float: float!(libm::atanhf, libm::atanh, "m_atanh({x})", [Inverse], |_| 6.0), }
     /// The hyperbolic tangent, accurate near 0.
     Tanh "tanh" {
         float: float!(math::tanh, f64::tanh, "m_tanh({x})", [Exp], |_| 4.0),
@@ -231,6 +252,11 @@ table! {
     IsNan "isnan" {
         predicate: Some(Predicate { run: |x, out| map(x, out, |x: f32| u8::from(x.is_nan())), exact: f64::is_nan,
             wgsl: "is_nan({x})", helpers: &[Helper::Basic] }),
+    }
+    /// Whether the bit of its sign is set, as it is for -0.
+    SignBit "signbit" {
+        predicate: Some(Predicate { run: |x, out| map(x, out, |x: f32| u8::from(x.is_sign_negative())), exact: f64::is_sign_negative,
+            wgsl: "is_negative({x})", helpers: &[Helper::Basic] }),
     }
     /// Whether it is infinite.
     IsInf "isinf" {

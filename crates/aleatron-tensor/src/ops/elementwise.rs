@@ -371,6 +371,24 @@ unary! {
     sin Sin
     /// The cosine.
     cos Cos
+    /// The tangent.
+    tan Tan
+    /// The inverse sine.
+    asin Asin
+    /// The inverse cosine.
+    acos Acos
+    /// The inverse tangent.
+    atan Atan
+    /// The hyperbolic sine, accurate near 0.
+    sinh Sinh
+    /// The hyperbolic cosine.
+    cosh Cosh
+    /// The inverse hyperbolic sine, accurate near 0.
+    asinh Asinh
+    /// The inverse hyperbolic cosine.
+    acosh Acosh
+    /// The inverse hyperbolic tangent, accurate near 0.
+    atanh Atanh
     /// The hyperbolic tangent, accurate near 0.
     tanh Tanh
     /// The error function, accurate near 0.
