@@ -15,6 +15,7 @@ products, so a layer is an AND and a count:
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
   changes what it computes;
 - `aleatron.compat`: the names of `sc_neurocore_engine`;
+- `aleatron.cluster`: evaluations and layers on several processes and machines;
 - `aleatron.accel`: the same bits in NumPy, CuPy, JAX and Numba, and over MPI.
 """
 
@@ -52,6 +53,7 @@ except ImportError as _error:
     _why_no_core: str | None = str(_error)
 else:
     _why_no_core = None
+    from aleatron import cluster as cluster
     from aleatron._devices import Gpu, gpus
     from aleatron._evaluation import Evaluation, evaluate, load_digits
     from aleatron._network import Layer

@@ -12,7 +12,7 @@ use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::stream::check_words;
 use aleatron::{Connections, Device, LayerBuilder, Polarity, SampleSeed};
 use numpy::Element;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -426,6 +426,41 @@ impl DenseLayer {
         Py::new(py, PyClassInitializer::from(base).add_subclass(Self))
     }
 
+    /// Some neurons of a layer of `n_neurons`, from `first` on: `weights` are theirs, or random ones where `weights` is (n, n_inputs)
+    /// instead. Copies by pickle are not made: they would be layers of their own, with other bits.
+    #[staticmethod]
+    fn _part(
+        py: Python<'_>,
+        n_neurons: usize,
+        first: usize,
+        weights: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = length)] length: usize,
+        #[pyo3(from_py_with = seed)] seed: u64,
+        #[pyo3(from_py_with = polarity)] polarity: Polarity,
+        #[pyo3(from_py_with = device)] device: Device,
+        #[pyo3(from_py_with = generator)] generator: GeneratorName,
+        #[pyo3(from_py_with = width)] width: WidthChoice,
+        #[pyo3(from_py_with = sharing)] sharing: Sharing,
+    ) -> PyResult<Py<Self>> {
+        let settings = Settings { length, seed, polarity, device, generator, width, sharing };
+        let part = |n_inputs: usize, n: usize| {
+            aleatron::StreamLayer::dense(n_inputs, n_neurons).neurons(first..first.saturating_add(n))
+        };
+        let base = if let Ok((n, n_inputs)) = weights.extract::<(usize, usize)>() {
+            settings.build(py, part(n_inputs, n), None, &[])?
+        } else {
+            let weights = Input::<f64>::read(weights, "weights")?;
+            let &[n, n_inputs] = weights.shape() else {
+                let shape = shape_text(weights.shape());
+                return Err(PyValueError::new_err(format!(
+                    "weights have shape {shape}, not (n_neurons, n_inputs)"
+                )));
+            };
+            settings.build(py, part(n_inputs, n), Some(weights.slice()?), weights.shape())?
+        };
+        Py::new(py, PyClassInitializer::from(base).add_subclass(Self))
+    }
+
     /// The weights, a read-only array of shape (n_neurons, n_inputs).
     ///
     /// Assign a whole matrix to replace them; calls under way in other threads finish with the old ones.
@@ -449,6 +484,11 @@ impl DenseLayer {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        if slf.borrow().as_super().layer().spec().first_neuron() != 0 {
+            return Err(PyTypeError::new_err(
+                "a part of a layer cannot be pickled: it would be a layer of its own",
+            ));
+        }
         let arguments = (Self::weights(slf.borrow())?,).into_pyobject(slf.py())?.into_any();
         rebuild(slf.as_any(), slf.borrow().as_super(), arguments)
     }

@@ -2,7 +2,7 @@
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
 //! `compute.rs` releases the interpreter around every computation. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `network.rs`, `evaluation.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `network.rs`, `evaluation.rs`, `job.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -16,6 +16,7 @@ mod array;
 mod compute;
 mod error;
 mod evaluation;
+mod job;
 mod layer;
 mod lif;
 mod network;
@@ -33,6 +34,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::evaluation::{Evaluation, digits, evaluate};
+    #[pymodule_export]
+    use crate::job::{EvalProgram, Job};
     #[pymodule_export]
     use crate::layer::{DenseLayer, SparseLayer, StreamLayer};
     #[pymodule_export]

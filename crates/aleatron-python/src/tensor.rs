@@ -3,7 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
-use aleatron_tensor::{BinaryOp, DType, Device, Element, Error, Operand, Result, Scalar, Tensor as Inner, UnaryOp};
+use aleatron_tensor::{
+    AttentionOptions, BinaryOp, Causality, ConvOptions, DType, Device, Dims, Element, Error, Operand, Order,
+    PadMode, Padding, PoolOptions, Reduction, Result, Rounding, Scalar, Tensor as Inner, UnaryOp,
+};
 use half::f16;
 use numpy::{PyArrayDyn, PyArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
@@ -47,6 +50,25 @@ fn dtype(name: &str) -> PyResult<DType> {
 
 fn named<T: FromStr<Err = Error>>(name: &str) -> PyResult<T> {
     name.parse().map_err(|error: Error| exception(&error))
+}
+
+/// The reduction with this name.
+fn reduction(name: &str) -> PyResult<Reduction> {
+    use Reduction::{All, Any, ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, Sum};
+    let known = [Sum, Mean, Prod, Max, Min, ArgMax, ArgMin, LogSumExp, Any, All];
+    let found = known.into_iter().find(|reduction| reduction.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("there is no reduction named {name}")))
+}
+
+fn order(descending: bool) -> Order {
+    if descending { Order::Descending } else { Order::Ascending }
+}
+
+/// As many numbers as there are axes.
+fn for_axes<T: Copy + Default, const D: usize>(values: &[T], what: &str) -> PyResult<[T; D]> {
+    values
+        .try_into()
+        .map_err(|_| PyValueError::new_err(format!("{what}: {D} are needed, not {}", values.len())))
 }
 
 /// A number of Python's.
@@ -251,5 +273,173 @@ impl Tensor {
     /// With a new axis of size 1.
     fn unsqueeze(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
         run(py, || self.0.unsqueeze(axis)).map(Self)
+    }
+
+    /// Random numbers in [0, 1).
+    #[staticmethod]
+    fn rand(py: Python<'_>, shape: Vec<usize>, seed: u64, device: &str) -> PyResult<Self> {
+        run(py, || Inner::rand(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
+    }
+
+    /// Random numbers of the normal distribution.
+    #[staticmethod]
+    fn randn(py: Python<'_>, shape: Vec<usize>, seed: u64, device: &str) -> PyResult<Self> {
+        run(py, || Inner::randn(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
+    }
+
+    /// Many elements as one, over some axes; no axis for all of them.
+    fn reduce(&self, py: Python<'_>, name: &str, axes: Vec<isize>, keep: bool) -> PyResult<Self> {
+        let (reduction, dims) = (reduction(name)?, if keep { Dims::Keep } else { Dims::Drop });
+        run(py, || self.0.reduce(reduction, &axes, dims)).map(Self)
+    }
+
+    /// Sums or products of all elements up to each.
+    fn cumulative(&self, py: Python<'_>, name: &str, axis: isize) -> PyResult<Self> {
+        match name {
+            "sum" => run(py, || self.0.cumsum(axis)).map(Self),
+            "prod" => run(py, || self.0.cumprod(axis)).map(Self),
+            _ => Err(PyValueError::new_err(format!("there is no cumulative {name}"))),
+        }
+    }
+
+    /// Tensors one after the other.
+    #[staticmethod]
+    fn concat(py: Python<'_>, tensors: Vec<Py<Self>>, axis: isize) -> PyResult<Self> {
+        let tensors: Vec<&Inner> = tensors.iter().map(|tensor| &tensor.get().0).collect();
+        run(py, || Inner::concat(&tensors, axis)).map(Self)
+    }
+
+    /// A number before and after each axis.
+    fn pad(&self, py: Python<'_>, widths: Vec<(usize, usize)>, value: Number) -> PyResult<Self> {
+        run(py, || self.0.pad(&widths, PadMode::Constant(value.0))).map(Self)
+    }
+
+    /// The elements at some places of an axis.
+    fn index_select(&self, py: Python<'_>, axis: isize, indices: &Self) -> PyResult<Self> {
+        run(py, || self.0.index_select(axis, &indices.0)).map(Self)
+    }
+
+    /// The elements at places of their own along an axis.
+    fn gather(&self, py: Python<'_>, axis: isize, indices: &Self) -> PyResult<Self> {
+        run(py, || self.0.gather(axis, &indices.0)).map(Self)
+    }
+
+    /// The elements along an axis in order.
+    fn sort(&self, py: Python<'_>, axis: isize, descending: bool) -> PyResult<Self> {
+        run(py, || self.0.sort(axis, order(descending))).map(Self)
+    }
+
+    /// The places of the elements along an axis in order.
+    fn argsort(&self, py: Python<'_>, axis: isize, descending: bool) -> PyResult<Self> {
+        run(py, || self.0.argsort(axis, order(descending))).map(Self)
+    }
+
+    /// The largest elements along an axis, and their places.
+    fn topk(&self, py: Python<'_>, k: usize, axis: isize) -> PyResult<(Self, Self)> {
+        run(py, || self.0.topk(k, axis, Order::Descending))
+            .map(|(values, places)| (Self(values), Self(places)))
+    }
+
+    /// The product of matrices.
+    fn matmul(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        run(py, || self.0.matmul(&other.0)).map(Self)
+    }
+
+    /// Exponentials over their sum.
+    fn softmax(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        run(py, || self.0.softmax(&[axis])).map(Self)
+    }
+
+    /// The logarithm of that.
+    fn log_softmax(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        run(py, || self.0.log_softmax(&[axis])).map(Self)
+    }
+
+    /// Less the mean, over the deviation.
+    fn layer_norm(
+        &self,
+        py: Python<'_>,
+        axes: Vec<isize>,
+        weight: Option<Py<Self>>,
+        bias: Option<Py<Self>>,
+        epsilon: f32,
+    ) -> PyResult<Self> {
+        let [weight, bias] = [&weight, &bias].map(|tensor| tensor.as_ref().map(|tensor| &tensor.get().0));
+        run(py, || self.0.layer_norm(&axes, weight, bias, epsilon)).map(Self)
+    }
+
+    /// Over the root of the mean square.
+    fn rms_norm(
+        &self,
+        py: Python<'_>,
+        axes: Vec<isize>,
+        weight: Option<Py<Self>>,
+        epsilon: f32,
+    ) -> PyResult<Self> {
+        let weight = weight.as_ref().map(|tensor| &tensor.get().0);
+        run(py, || self.0.rms_norm(&axes, weight, epsilon)).map(Self)
+    }
+
+    /// The convolution of sequences or images, as there are strides.
+    fn conv(
+        &self,
+        py: Python<'_>,
+        weight: &Self,
+        bias: Option<Py<Self>>,
+        stride: Vec<usize>,
+        padding: Vec<[usize; 2]>,
+        dilation: Vec<usize>,
+        groups: usize,
+    ) -> PyResult<Self> {
+        let bias = bias.as_ref().map(|tensor| &tensor.get().0);
+        if stride.len() == 1 {
+            let options: ConvOptions<1> = ConvOptions {
+                stride: for_axes(&stride, "stride")?,
+                padding: for_axes(&padding, "padding")?,
+                dilation: for_axes(&dilation, "dilation")?,
+                groups,
+            };
+            return run(py, || self.0.conv1d(&weight.0, bias, &options)).map(Self);
+        }
+        let options: ConvOptions<2> = ConvOptions {
+            stride: for_axes(&stride, "stride")?,
+            padding: for_axes(&padding, "padding")?,
+            dilation: for_axes(&dilation, "dilation")?,
+            groups,
+        };
+        run(py, || self.0.conv2d(&weight.0, bias, &options)).map(Self)
+    }
+
+    /// The largest element or the average of windows of images.
+    fn pool(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        padding: [[usize; 2]; 2],
+    ) -> PyResult<Self> {
+        let options = PoolOptions { kernel, stride, padding, dilation: [1, 1], rounding: Rounding::Down };
+        match name {
+            "max" => run(py, || self.0.max_pool2d(&options)).map(Self),
+            "average" => run(py, || self.0.avg_pool2d(&options, Padding::Ignored)).map(Self),
+            _ => Err(PyValueError::new_err(format!("there is no pool named {name}"))),
+        }
+    }
+
+    /// Values weighed by what queries and keys have in common.
+    fn attention(
+        &self,
+        py: Python<'_>,
+        keys: &Self,
+        values: &Self,
+        mask: Option<Py<Self>>,
+        causal: bool,
+        scale: Option<f64>,
+    ) -> PyResult<Self> {
+        let causality = if causal { Causality::FromFirst } else { Causality::None };
+        let options =
+            AttentionOptions { mask: mask.as_ref().map(|tensor| &tensor.get().0), causality, scale };
+        run(py, || self.0.attention(&keys.0, &values.0, &options)).map(Self)
     }
 }

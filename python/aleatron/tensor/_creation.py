@@ -304,8 +304,8 @@ def eye(
 ) -> Tensor:
     """Returns a matrix of zeros with ones on the diagonal, or on the one `k` places above it."""
     check = types.check(types.float32 if dtype is None else dtype)
-    shape = _shape((n_rows, n_rows if n_cols is None else n_cols))
-    return Tensor(CoreTensor.from_numpy(np.eye(*shape, k=k, dtype=check.numpy), _placed(device)))
+    rows, columns = _shape((n_rows, n_rows if n_cols is None else n_cols))
+    return Tensor(CoreTensor.from_numpy(np.eye(rows, columns, k=k, dtype=check.numpy), _placed(device)))
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
@@ -345,7 +345,8 @@ def _triangle(x: Tensor, k: int, lower: bool, name: str) -> Tensor:
 
     if check_tensor(x, "x").ndim < 2:
         raise ValueError(f"{name} needs at least two axes, not {x.ndim}")
-    mask = np.tri(*x.shape[-2:], k=k if lower else k - 1, dtype=np.bool_)
+    rows, columns = x.shape[-2:]
+    mask = np.tri(rows, columns, k=k if lower else k - 1, dtype=np.bool_)
     kept = Tensor(CoreTensor.from_numpy(mask if lower else ~mask, x.device))
     return where(kept, x, zeros_like(x))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from aleatron._core import Tensor as CoreTensor
 from aleatron.tensor import _dtypes as types
@@ -75,7 +76,10 @@ def _pair(
     raise TypeError(f"{name}: at least one argument must be a tensor")
 
 
-def _named(function, name: str, text: str, allowed: tuple[DType, ...]):  # type: ignore[no-untyped-def]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _named(function: F, name: str, text: str, allowed: tuple[DType, ...]) -> F:
     function.__name__ = function.__qualname__ = name
     taken = ", ".join(dtype.name for dtype in allowed)
     function.__doc__ = f"{text}\n\nTakes {taken}."
@@ -142,7 +146,7 @@ logical_xor = _binary("logical_xor", "xor", LOGICAL, "Returns whether one is tru
 maximum = _binary("maximum", "max", NUMERIC, "Returns the larger one; NaN where one is.")
 minimum = _binary("minimum", "min", NUMERIC, "Returns the smaller one; NaN where one is.")
 multiply = _binary("multiply", "mul", NUMERIC, "Returns the product.")
-nextafter = _binary("nextafter", "nextafter", FLOATS, "Returns the float next to x1 in the direction of x2.")
+nextafter = _binary("nextafter", "nextafter", (types.float32,), "Returns the float next to x1 in the direction of x2.")
 not_equal = _binary("not_equal", "not_equal", ALL, "Returns whether both differ.")
 pow = _binary("pow", "pow", NUMERIC, "Returns x1 to the power of x2.")
 remainder = _binary(

@@ -16,9 +16,8 @@ def item(x: Tensor, key: Any) -> Tensor:
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, Tensor) and part.ndim + (part.dtype is types.bool_) > 0 for part in parts):
         return _by_tensors(x, parts)
-    parts = _expanded(parts, x.ndim)
     core, axis = x._core, 0
-    for part in parts:
+    for part in _expanded(parts, x.ndim):
         if part is None:
             core = core.unsqueeze(axis)
             axis += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aleatron._core import Tensor as CoreTensor
 from aleatron.tensor._dtypes import FLOATS
 from aleatron.tensor._elementwise import _binary, _unary
 from aleatron.tensor._tensor import Tensor, check_kind, check_tensor, normal_axes, normal_axis
@@ -32,7 +33,7 @@ def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     return Tensor(x._core.log_softmax(normal_axis(axis, x.ndim, "log_softmax")))
 
 
-def _core(x: Tensor | None) -> object:
+def _core(x: Tensor | None) -> CoreTensor | None:
     return None if x is None else check_tensor(x, "an argument")._core
 
 

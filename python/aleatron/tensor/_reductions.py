@@ -16,7 +16,9 @@ Axes = int | tuple[int, ...] | None
 
 
 def _reduce(x: Tensor, name: str, axis: Axes, keepdims: bool) -> Tensor:
-    return Tensor(x._core.reduce(name, normal_axes(axis, x.ndim, name), bool(keepdims)))
+    axes = normal_axes(axis, x.ndim, name)
+    # Over no axis, each element is a reduction of its own.
+    return x if x.ndim and not axes else Tensor(x._core.reduce(name, axes, bool(keepdims)))
 
 
 def _of_all(x: Tensor, dtype: DType | None, name: str) -> Tensor:
@@ -41,12 +43,14 @@ def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims
     keepdims
         Whether the axes stay, with size 1.
     """
-    return _reduce(_of_all(x, dtype, "sum"), "sum", axis, keepdims)
+    terms = _of_all(x, dtype, "sum")
+    return astype(_reduce(terms, "sum", axis, keepdims), terms.dtype, copy=False)
 
 
 def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """Returns the product over axes, or over all; parameters as of `sum`."""
-    return _reduce(_of_all(x, dtype, "prod"), "prod", axis, keepdims)
+    factors = _of_all(x, dtype, "prod")
+    return astype(_reduce(factors, "prod", axis, keepdims), factors.dtype, copy=False)
 
 
 def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:

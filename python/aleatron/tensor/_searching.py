@@ -39,7 +39,7 @@ def _place_of(x: Tensor, name: str, axis: int | None, keepdims: bool) -> Tensor:
     place = normal_axis(axis, x.ndim, name)
     if x.shape[place] == 0:
         raise ValueError(f"{name}: an axis without elements, shape {x.shape}")
-    found = Tensor(x._core.arg_reduce(name, place))
+    found = Tensor(x._core.reduce(name, [place], False))
     found = astype(found, default_integer(x.device), copy=False)
     return expand_dims(found, axis=place) if keepdims else found
 
@@ -96,16 +96,18 @@ def topk(x: Tensor, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 
 def _back(array: npt.NDArray[Any], device: str) -> Tensor:
-    if array.dtype.kind == "i":
-        array = array.astype(default_integer(device).numpy)
     return Tensor(CoreTensor.from_numpy(np.require(array, requirements=["C", "A"]), device))
+
+
+def _places(array: npt.NDArray[Any], device: str) -> Tensor:
+    return _back(array.astype(default_integer(device).numpy), device)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Returns where the elements that are not zero are, one tensor for each axis. Computed on the host."""
     if check_tensor(x, "x").ndim == 0:
         raise ValueError("nonzero needs at least one axis")
-    return tuple(_back(places, x.device) for places in np.nonzero(x.numpy()))
+    return tuple(_places(places, x.device) for places in np.nonzero(x.numpy()))
 
 
 def searchsorted(
@@ -141,7 +143,7 @@ def searchsorted(
         check_kind(check_tensor(sorter, "sorter"), INTEGERS, "searchsorted")
         order = sorter.numpy()
     values = x2.numpy() if isinstance(x2, Tensor) else np.asarray(x2, dtype=x1.dtype.numpy)
-    return _back(np.asarray(np.searchsorted(x1.numpy(), values, side=side, sorter=order)), x1.device)  # type: ignore[call-overload]
+    return _places(np.asarray(np.searchsorted(x1.numpy(), values, side=side, sorter=order)), x1.device)  # type: ignore[call-overload]
 
 
 class UniqueAll(NamedTuple):
@@ -176,7 +178,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
         check_tensor(x, "x").numpy(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
     inverse = inverse.reshape(x.shape)
-    return UniqueAll(*(_back(part, x.device) for part in (values, indices, inverse, counts)))
+    return UniqueAll(_back(values, x.device), *(_places(part, x.device) for part in (indices, inverse, counts)))
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
@@ -206,8 +208,8 @@ def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tens
     device = given[0].device
     if len(given) == 2 and given[1].device != device:
         raise ValueError(f"isin: one tensor is on {device}, another on {given[1].device}")
-    for x in (x1, x2):
-        if not isinstance(x, Tensor):
-            types.scalar_type(x, given[0].dtype)
+    for number in (x1, x2):
+        if not isinstance(number, Tensor):
+            types.scalar_type(number, given[0].dtype)
     left, right = (x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in (x1, x2))
     return _back(np.isin(left, right, invert=invert), device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from types import EllipsisType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -219,19 +219,21 @@ class Tensor:
 
     # Operators.
 
-    def _binary(self, name: str, other: Any) -> Any:
+    def _binary(self, name: str, other: Any) -> Tensor:
         from aleatron.tensor import _elementwise
 
         if not isinstance(other, (Tensor, bool, int, float)):
-            return NotImplemented
-        return getattr(_elementwise, name)(self, other)
+            return cast("Tensor", NotImplemented)
+        result: Tensor = getattr(_elementwise, name)(self, other)
+        return result
 
-    def _reflected(self, name: str, other: Any) -> Any:
+    def _reflected(self, name: str, other: Any) -> Tensor:
         from aleatron.tensor import _elementwise
 
         if not isinstance(other, (bool, int, float)):
-            return NotImplemented
-        return getattr(_elementwise, name)(other, self)
+            return cast("Tensor", NotImplemented)
+        result: Tensor = getattr(_elementwise, name)(other, self)
+        return result
 
     def __abs__(self) -> Tensor:
         from aleatron.tensor._elementwise import abs
