@@ -103,7 +103,11 @@ impl Recorder<'_> {
         self.dispatch_bytes(bound, bytemuck::bytes_of(params), grid, bytes)
     }
 
-    pub(crate) fn dispatch_bytes(
+    /// As [`Self::dispatch`], for parameters whose number is known at run time only.
+    ///
+    /// # Errors
+    /// As [`Self::dispatch`].
+    pub fn dispatch_bytes(
         &mut self,
         bound: &Bound,
         params: &[u8],

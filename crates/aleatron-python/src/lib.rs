@@ -22,6 +22,7 @@ mod lif;
 mod network;
 mod streams;
 mod system;
+mod tensor;
 mod warning;
 
 use pyo3::prelude::*;
@@ -48,6 +49,9 @@ mod _core {
         after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory, set_num_threads,
         simd_tier,
     };
+
+    #[pymodule_export]
+    use crate::tensor::Tensor;
 
     /// Loads NumPy's interface, which cannot be done while a Ctrl-C waits to be raised: the first call of a process could.
     #[pymodule_init]

@@ -1,0 +1,83 @@
+//! Conversions between element types.
+//!
+//! Floats become integers without their fraction, the nearest one where they are too large, and NaN becomes 0. Wide integers become
+//! narrow ones by their low bits. Integers become 16-bit floats through 32-bit ones. Whatever is not zero is true, NaN too.
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use super::simd::map;
+use crate::dtype::DType;
+
+/// Values of a block in the type they are computed in: 16-bit floats as 32-bit ones, booleans as bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Values<'a> {
+    F32(&'a [f32]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    U8(&'a [u8]),
+}
+
+/// Room for the values of a block.
+#[derive(Debug)]
+pub(crate) enum ValuesMut<'a> {
+    F32(&'a mut [f32]),
+    I32(&'a mut [i32]),
+    I64(&'a mut [i64]),
+    U8(&'a mut [u8]),
+}
+
+macro_rules! convert {
+    ($x:expr, $out:expr, $to:ty) => {
+        match $x {
+            Values::F32(x) => map(x, $out, |x| x as $to),
+            Values::I32(x) => map(x, $out, |x| x as $to),
+            Values::I64(x) => map(x, $out, |x| x as $to),
+            Values::U8(x) => map(x, $out, |x| x as $to),
+        }
+    };
+}
+
+/// Converts values to a type.
+pub(crate) fn cast(x: Values<'_>, out: ValuesMut<'_>, dtype: DType) {
+    match out {
+        ValuesMut::F32(out) => {
+            convert!(x, out, f32);
+            if dtype == DType::F16 {
+                round_to_half(out);
+            }
+        }
+        ValuesMut::I32(out) => convert!(x, out, i32),
+        ValuesMut::I64(out) => convert!(x, out, i64),
+        ValuesMut::U8(out) if dtype == DType::Bool => match x {
+            Values::F32(x) => map(x, out, |x| u8::from(x != 0.0)),
+            Values::I32(x) => map(x, out, |x| u8::from(x != 0)),
+            Values::I64(x) => map(x, out, |x| u8::from(x != 0)),
+            Values::U8(x) => map(x, out, |x| u8::from(x != 0)),
+        },
+        ValuesMut::U8(out) => convert!(x, out, u8),
+    }
+}
+
+/// Elements at a time, on the stack.
+const PIECE: usize = 256;
+
+/// The nearest 16-bit floats, still as 32-bit ones.
+pub(crate) fn round_to_half(values: &mut [f32]) {
+    let mut halves = [f16::ZERO; PIECE];
+    for values in values.chunks_mut(PIECE) {
+        let halves = &mut halves[..values.len()];
+        halves.convert_from_f32_slice(values);
+        halves.convert_to_f32_slice(values);
+    }
+}
+
+/// 16-bit floats to 32-bit ones.
+pub(crate) fn widen(halves: &[f16], out: &mut [f32]) {
+    halves.convert_to_f32_slice(out);
+}
+
+/// 32-bit floats to the nearest 16-bit ones.
+pub(crate) fn narrow(values: &[f32], out: &mut [f16]) {
+    out.convert_from_f32_slice(values);
+}

@@ -1,0 +1,404 @@
+//! Elementwise expressions on the CPU: step by step over blocks that stay in the first-level cache.
+
+use bytemuck::Pod;
+use half::f16;
+
+use super::cast::{Values, ValuesMut, cast, narrow, round_to_half, widen};
+use super::{CpuView, filled, parallel, simd};
+use crate::dtype::{Constant, DType, Kind};
+use crate::error::Result;
+use crate::expr::{Expr, Node, Program};
+use crate::layout::collapse_all;
+use crate::storage::CpuStorage;
+
+/// Elements a thread takes at a time.
+const CHUNK: usize = 1 << 16;
+
+/// Elements of a block: those of all steps should stay in the first-level cache.
+const BLOCK: usize = 1 << 10;
+
+/// Evaluates an expression over views of one shape of `len` elements.
+pub(crate) fn evaluate(expr: &Expr<CpuView>, len: usize) -> Result<CpuStorage> {
+    let dtype = expr.dtype();
+    let leaves = Leaf::all(&expr.leaves);
+    let nanoseconds = 0.2 + 0.3 * expr.program.operations() as f64;
+    filled(dtype, len, |buffer| match dtype {
+        DType::F32 => run::<f32>(expr, &leaves, buffer.slice_mut(), nanoseconds),
+        DType::F16 => run::<f16>(expr, &leaves, buffer.slice_mut(), nanoseconds),
+        DType::I32 => run::<i32>(expr, &leaves, buffer.slice_mut(), nanoseconds),
+        DType::I64 => run::<i64>(expr, &leaves, buffer.slice_mut(), nanoseconds),
+        DType::U8 | DType::Bool => run::<u8>(expr, &leaves, buffer.slice_mut(), nanoseconds),
+    })
+}
+
+fn run<T: Out>(expr: &Expr<CpuView>, leaves: &[Leaf<'_>], out: &mut [T], nanoseconds: f64) -> Result<()> {
+    // One step over elements that lie in order needs no blocks: it goes from the leaves to the result.
+    let is_direct = expr.program.operations() <= 1 && leaves.iter().all(Leaf::is_borrowed);
+    let streams = simd::streams(size_of_val(out));
+    let block = if is_direct && !streams { CHUNK } else { BLOCK };
+    parallel::for_each_chunk(out, CHUNK, nanoseconds, |start, piece| {
+        let mut evaluator = Evaluator::new(&expr.program, &expr.constants, leaves);
+        let mut scratch = Vec::new();
+        for (i, target) in piece.chunks_mut(block).enumerate() {
+            if streams {
+                // The result goes past the cache: nobody reads it before the cache has seen everything else.
+                scratch.resize(target.len(), T::zeroed());
+                evaluator.run(start + i * block, &mut scratch);
+                simd::stream(&scratch, target);
+            } else {
+                evaluator.run(start + i * block, target);
+            }
+        }
+    })
+}
+
+/// A leaf whose elements can be taken from any place on.
+pub(crate) struct Leaf<'a> {
+    storage: &'a CpuStorage,
+    offset: usize,
+    dims: Vec<usize>,
+    strides: Vec<isize>,
+}
+
+impl<'a> Leaf<'a> {
+    pub(crate) fn all(views: &'a [CpuView]) -> Vec<Self> {
+        let (dims, strides) = collapse_all(&views.iter().map(|view| &view.layout).collect::<Vec<_>>());
+        let leaf = |(view, strides): (&'a CpuView, _)| Self {
+            storage: &view.storage,
+            offset: view.layout.offset(),
+            dims: dims.clone(),
+            strides,
+        };
+        views.iter().zip(strides).map(leaf).collect()
+    }
+
+    /// The type of its elements.
+    pub(crate) fn dtype(&self) -> DType {
+        self.storage.dtype()
+    }
+
+    fn is_contiguous(&self) -> bool {
+        self.strides == [1]
+    }
+
+    /// Whether a run of elements is a slice of the storage, in the type that is computed in.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.is_contiguous() && self.storage.dtype() != DType::F16
+    }
+
+    /// The elements from `start` on, where they lie in order.
+    pub(crate) fn slice<T: Pod>(&self, start: usize, len: usize) -> &'a [T] {
+        &self.storage.slice()[self.offset + start..][..len]
+    }
+
+    /// Copies the elements from `start` on, wherever they lie.
+    pub(crate) fn gather<T: Pod>(&self, start: usize, out: &mut [T]) {
+        let all: &[T] = self.storage.slice();
+        let inner = self.dims.len() - 1;
+        // The coordinates of the first element.
+        let (mut at, mut left) = (vec![0; self.dims.len()], start);
+        for axis in (0..self.dims.len()).rev() {
+            at[axis] = left % self.dims[axis];
+            left /= self.dims[axis];
+        }
+        let mut done = 0;
+        while done < out.len() {
+            let place = at
+                .iter()
+                .zip(&self.strides)
+                .fold(self.offset as isize, |sum, (&at, &stride)| sum + at as isize * stride);
+            let run = (self.dims[inner] - at[inner]).min(out.len() - done);
+            let target = &mut out[done..done + run];
+            match self.strides[inner] {
+                1 => target.copy_from_slice(&all[place as usize..][..run]),
+                0 => target.fill(all[place as usize]),
+                stride => {
+                    for (i, target) in target.iter_mut().enumerate() {
+                        *target = all[(place + i as isize * stride) as usize];
+                    }
+                }
+            }
+            done += run;
+            at[inner] += run;
+            for axis in (1..self.dims.len()).rev() {
+                if at[axis] < self.dims[axis] {
+                    break;
+                }
+                at[axis] = 0;
+                at[axis - 1] += 1;
+            }
+        }
+    }
+}
+
+/// What a result is stored as.
+trait Out: Pod + Send + Sync {
+    /// Takes the values of the last step.
+    fn take(values: Values<'_>, out: &mut [Self]);
+
+    /// The room itself, where the last step can write to it.
+    fn direct(out: &mut [Self]) -> Option<ValuesMut<'_>>;
+}
+
+macro_rules! out {
+    ($type:ty, $variant:ident) => {
+        impl Out for $type {
+            fn take(values: Values<'_>, out: &mut [Self]) {
+                if let Values::$variant(values) = values {
+                    out.copy_from_slice(values);
+                }
+            }
+            fn direct(out: &mut [Self]) -> Option<ValuesMut<'_>> {
+                Some(ValuesMut::$variant(out))
+            }
+        }
+    };
+}
+
+out!(f32, F32);
+out!(i32, I32);
+out!(i64, I64);
+out!(u8, U8);
+
+impl Out for f16 {
+    fn take(values: Values<'_>, out: &mut [Self]) {
+        if let Values::F32(values) = values {
+            narrow(values, out);
+        }
+    }
+    fn direct(_: &mut [Self]) -> Option<ValuesMut<'_>> {
+        None
+    }
+}
+
+/// The values of a step, for one block.
+enum Register<'a> {
+    /// Not computed yet.
+    Empty,
+    Borrowed(Values<'a>),
+    F32(Vec<f32>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U8(Vec<u8>),
+}
+
+impl Register<'_> {
+    fn values(&self, len: usize) -> Values<'_> {
+        match self {
+            Self::Empty => Values::U8(&[]),
+            Self::Borrowed(values) => *values,
+            Self::F32(values) => Values::F32(&values[..len]),
+            Self::I32(values) => Values::I32(&values[..len]),
+            Self::I64(values) => Values::I64(&values[..len]),
+            Self::U8(values) => Values::U8(&values[..len]),
+        }
+    }
+
+    /// Room for `len` values of a type, kept from block to block.
+    fn room(&mut self, dtype: DType, len: usize) -> ValuesMut<'_> {
+        fn long<T: Pod>(mut values: Vec<T>, len: usize) -> Vec<T> {
+            values.resize(values.len().max(len), T::zeroed());
+            values
+        }
+        let old = std::mem::replace(self, Self::Empty);
+        *self = match (dtype, old) {
+            (DType::F32 | DType::F16, Self::F32(values)) => Self::F32(long(values, len)),
+            (DType::F32 | DType::F16, _) => Self::F32(vec![0.0; len]),
+            (DType::I32, Self::I32(values)) => Self::I32(long(values, len)),
+            (DType::I32, _) => Self::I32(vec![0; len]),
+            (DType::I64, Self::I64(values)) => Self::I64(long(values, len)),
+            (DType::I64, _) => Self::I64(vec![0; len]),
+            (DType::U8 | DType::Bool, Self::U8(values)) => Self::U8(long(values, len)),
+            (DType::U8 | DType::Bool, _) => Self::U8(vec![0; len]),
+        };
+        match self {
+            Self::F32(values) => ValuesMut::F32(&mut values[..len]),
+            Self::I32(values) => ValuesMut::I32(&mut values[..len]),
+            Self::I64(values) => ValuesMut::I64(&mut values[..len]),
+            Self::U8(values) => ValuesMut::U8(&mut values[..len]),
+            Self::Empty | Self::Borrowed(_) => ValuesMut::U8(&mut []),
+        }
+    }
+}
+
+struct Evaluator<'a> {
+    program: &'a Program,
+    constants: &'a [Constant],
+    leaves: &'a [Leaf<'a>],
+    registers: Vec<Register<'a>>,
+}
+
+impl<'a> Evaluator<'a> {
+    fn new(program: &'a Program, constants: &'a [Constant], leaves: &'a [Leaf<'a>]) -> Self {
+        let registers = program.steps.iter().map(|_| Register::Empty).collect();
+        Self { program, constants, leaves, registers }
+    }
+
+    /// Computes the elements from `start` on.
+    fn run<T: Out>(&mut self, start: usize, out: &mut [T]) {
+        let len = out.len();
+        let last = self.program.steps.len() - 1;
+        for (place, &(node, dtype)) in self.program.steps.iter().enumerate() {
+            let (before, rest) = self.registers.split_at_mut(place);
+            match node {
+                Node::Leaf(leaf) => load(&self.leaves[usize::from(leaf)], start, len, &mut rest[0]),
+                _ if place == last
+                    && let Some(room) = T::direct(out) =>
+                {
+                    compute(node, dtype, self.constants, before, len, room);
+                    return;
+                }
+                Node::Constant(_) if !matches!(rest[0], Register::Empty) => {}
+                _ => {
+                    let room = rest[0]
+                        .room(dtype, if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len });
+                    compute(node, dtype, self.constants, before, len, room);
+                }
+            }
+        }
+        T::take(self.registers[last].values(len), out);
+    }
+}
+
+/// The elements of a leaf: borrowed where they lie in order in the type that is computed in.
+fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'a>) {
+    let dtype = leaf.storage.dtype();
+    if leaf.is_borrowed() {
+        *register = Register::Borrowed(match dtype {
+            DType::F32 | DType::F16 => Values::F32(leaf.slice(start, len)),
+            DType::I32 => Values::I32(leaf.slice(start, len)),
+            DType::I64 => Values::I64(leaf.slice(start, len)),
+            DType::U8 | DType::Bool => Values::U8(leaf.slice(start, len)),
+        });
+        return;
+    }
+    match register.room(dtype, len) {
+        ValuesMut::F32(room) if dtype == DType::F16 => {
+            if leaf.is_contiguous() {
+                widen(leaf.slice(start, len), room);
+            } else {
+                let mut halves = vec![f16::ZERO; len];
+                leaf.gather(start, &mut halves);
+                widen(&halves, room);
+            }
+        }
+        ValuesMut::F32(room) => leaf.gather(start, room),
+        ValuesMut::I32(room) => leaf.gather(start, room),
+        ValuesMut::I64(room) => leaf.gather(start, room),
+        ValuesMut::U8(room) => leaf.gather(start, room),
+    }
+}
+
+/// One step on one block.
+fn compute(
+    node: Node,
+    dtype: DType,
+    constants: &[Constant],
+    before: &[Register<'_>],
+    len: usize,
+    out: ValuesMut<'_>,
+) {
+    let argument = |place: u16| before[usize::from(place)].values(len);
+    match node {
+        Node::Leaf(_) => {}
+        Node::Constant(constant) => fill(constants[usize::from(constant)], out),
+        Node::Cast(x) => cast(argument(x), out, dtype),
+        Node::Select(condition, x, y) => {
+            if let Values::U8(condition) = argument(condition) {
+                select(condition, argument(x), argument(y), out);
+            }
+        }
+        Node::Unary(op, x) => {
+            let entry = op.entry();
+            match (argument(x), out) {
+                (Values::F32(x), ValuesMut::F32(out)) => {
+                    if let Some(float) = &entry.float {
+                        (float.run)(x, out);
+                    }
+                    if dtype == DType::F16 {
+                        round_to_half(out);
+                    }
+                }
+                (Values::F32(x), ValuesMut::U8(out)) => {
+                    if let Some(predicate) = &entry.predicate {
+                        (predicate.run)(x, out);
+                    }
+                }
+                (Values::U8(x), ValuesMut::U8(out)) if dtype == DType::Bool => {
+                    if let Some((run, _)) = &entry.boolean {
+                        run(x, out);
+                    }
+                }
+                (x, out) => {
+                    if let Some(integer) = &entry.integer {
+                        match (x, out) {
+                            (Values::I32(x), ValuesMut::I32(out)) => (integer.i32)(x, out),
+                            (Values::I64(x), ValuesMut::I64(out)) => (integer.i64)(x, out),
+                            (Values::U8(x), ValuesMut::U8(out)) => (integer.u8)(x, out),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        Node::Binary(op, x, y) => {
+            let entry = op.entry();
+            match (argument(x), argument(y), out) {
+                (Values::F32(x), Values::F32(y), ValuesMut::F32(out)) => {
+                    if let Some(float) = &entry.float {
+                        (float.run)(x, y, out);
+                    }
+                    if dtype == DType::F16 {
+                        round_to_half(out);
+                    }
+                }
+                (x, y, ValuesMut::U8(out)) if let Some(comparison) = &entry.comparison => match (x, y) {
+                    (Values::F32(x), Values::F32(y)) => (comparison.f32)(x, y, out),
+                    (Values::I32(x), Values::I32(y)) => (comparison.i32)(x, y, out),
+                    (Values::I64(x), Values::I64(y)) => (comparison.i64)(x, y, out),
+                    (Values::U8(x), Values::U8(y)) => (comparison.u8)(x, y, out),
+                    _ => {}
+                },
+                (Values::U8(x), Values::U8(y), ValuesMut::U8(out)) if dtype.kind() == Kind::Bool => {
+                    if let Some((run, _)) = &entry.boolean {
+                        run(x, y, out);
+                    }
+                }
+                (x, y, out) => {
+                    if let Some(integer) = &entry.integer {
+                        match (x, y, out) {
+                            (Values::I32(x), Values::I32(y), ValuesMut::I32(out)) => (integer.i32)(x, y, out),
+                            (Values::I64(x), Values::I64(y), ValuesMut::I64(out)) => (integer.i64)(x, y, out),
+                            (Values::U8(x), Values::U8(y), ValuesMut::U8(out)) => (integer.u8)(x, y, out),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn fill(constant: Constant, out: ValuesMut<'_>) {
+    match out {
+        ValuesMut::F32(out) => out.fill(constant.as_f32()),
+        ValuesMut::I32(out) => out.fill(constant.as_i64() as i32),
+        ValuesMut::I64(out) => out.fill(constant.as_i64()),
+        ValuesMut::U8(out) => out.fill(constant.as_i64() as u8),
+    }
+}
+
+fn select(condition: &[u8], x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>) {
+    fn choose<T: Copy>(condition: &[u8], x: &[T], y: &[T], out: &mut [T]) {
+        for (((out, &condition), &x), &y) in out.iter_mut().zip(condition).zip(x).zip(y) {
+            *out = if condition != 0 { x } else { y };
+        }
+    }
+    match (x, y, out) {
+        (Values::F32(x), Values::F32(y), ValuesMut::F32(out)) => choose(condition, x, y, out),
+        (Values::I32(x), Values::I32(y), ValuesMut::I32(out)) => choose(condition, x, y, out),
+        (Values::I64(x), Values::I64(y), ValuesMut::I64(out)) => choose(condition, x, y, out),
+        (Values::U8(x), Values::U8(y), ValuesMut::U8(out)) => choose(condition, x, y, out),
+        _ => {}
+    }
+}

@@ -1,0 +1,63 @@
+//! Elements found by indices, on the CPU.
+
+use bytemuck::Pod;
+
+use super::{CpuView, filled};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::storage::CpuStorage;
+
+/// What is gathered; see the twin for GPUs.
+pub(crate) struct Job<'a> {
+    pub(crate) op: &'static str,
+    pub(crate) x: &'a CpuView,
+    /// The layout of `x` over the result: 0 along the axes of the indices.
+    pub(crate) base: Layout,
+    pub(crate) axis_stride: isize,
+    pub(crate) axis_len: usize,
+    /// The indices as they are, and over the result.
+    pub(crate) indices: &'a CpuView,
+    pub(crate) over: Layout,
+}
+
+/// The elements at the indices.
+pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
+    let dtype = job.x.storage.dtype();
+    let len = job.base.len();
+    let steps = steps(job)?;
+    filled(dtype, len, |buffer| {
+        match dtype.size() {
+            1 => take::<u8>(job, &steps, buffer.slice_mut()),
+            2 => take::<u16>(job, &steps, buffer.slice_mut()),
+            4 => take::<u32>(job, &steps, buffer.slice_mut()),
+            _ => take::<u64>(job, &steps, buffer.slice_mut()),
+        }
+        Ok(())
+    })
+}
+
+/// The steps that the indices stand for, by their place in the storage of the indices; the first index outside is an error.
+fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
+    let len = job.axis_len as i64;
+    let mut steps = vec![0; job.indices.storage.len()];
+    for (position, place) in job.indices.layout.places().enumerate() {
+        let value = match job.indices.storage.dtype() {
+            DType::I64 => job.indices.storage.slice::<i64>()[place],
+            _ => job.indices.storage.slice::<i32>()[place].into(),
+        };
+        let index = if value < 0 { value.saturating_add(len) } else { value };
+        if !(0..len).contains(&index) {
+            return Err(Error::Index { op: job.op, position: position as u64, value, len: job.axis_len });
+        }
+        steps[place] = index as isize * job.axis_stride;
+    }
+    Ok(steps)
+}
+
+fn take<T: Pod>(job: &Job<'_>, steps: &[isize], out: &mut [T]) {
+    let from: &[T] = job.x.storage.slice();
+    for ((out, place), index) in out.iter_mut().zip(job.base.places()).zip(job.over.places()) {
+        *out = from[(place as isize + steps[index]) as usize];
+    }
+}

@@ -1,0 +1,321 @@
+//! Reductions on the CPU.
+//!
+//! Elements are taken in pieces whose results are folded in pairs, so that no element of a sum goes through more than some hundred
+//! additions; within a piece, 64 partial results are kept side by side. The order is a function of the shape and the strides alone.
+
+use bytemuck::Pod;
+use half::f16;
+
+use super::elementwise::Leaf;
+use super::{CpuView, cast, filled, parallel, simd};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::op::Reducer;
+use crate::storage::CpuStorage;
+
+/// Elements of a piece.
+const PIECE: usize = 1 << 16;
+
+/// Elements that are loaded at a time where they do not lie in order.
+const BLOCK: usize = 1 << 12;
+
+/// Rows of a block of columns that are added before the sum joins the others.
+const RUN: usize = 256;
+
+/// Elements in the type they are reduced in.
+pub(crate) trait Load: Pod + Send + Sync {
+    /// Those from `start` on: a slice of the storage, or copied to `scratch`.
+    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<Self>) -> &'s [Self];
+}
+
+fn gathered<'s, T: Pod>(leaf: &Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<T>) -> &'s [T] {
+    scratch.resize(len, T::zeroed());
+    leaf.gather(start, scratch);
+    scratch
+}
+
+impl Load for f32 {
+    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<f32>) -> &'s [f32] {
+        if leaf.dtype() == DType::F16 {
+            let mut halves = Vec::new();
+            gathered::<f16>(leaf, start, len, &mut halves);
+            scratch.resize(len, 0.0);
+            cast::widen(&halves, scratch);
+            return scratch;
+        }
+        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+    }
+}
+
+impl Load for i32 {
+    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<i32>) -> &'s [i32] {
+        if leaf.dtype() != DType::I32 {
+            let mut bytes = Vec::new();
+            gathered::<u8>(leaf, start, len, &mut bytes);
+            scratch.clear();
+            scratch.extend(bytes.iter().map(|&byte| i32::from(byte)));
+            return scratch;
+        }
+        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+    }
+}
+
+impl Load for i64 {
+    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<i64>) -> &'s [i64] {
+        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+    }
+}
+
+/// Reduces the axes of a view. There must be something to reduce, and results.
+pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Result<CpuStorage> {
+    let dtype = Reducer::computed_in(view.storage.dtype());
+    match dtype {
+        DType::I32 => integers::<i32>(view, reduced, reducer, [i32::MIN, i32::MAX]),
+        DType::I64 => integers::<i64>(view, reduced, reducer, [i64::MIN, i64::MAX]),
+        _ => match reducer {
+            Reducer::Sum => fold::<f32>(view, reduced, DType::F32, 0.0, |x, y| x + y),
+            Reducer::Prod => fold(view, reduced, DType::F32, 1.0, |x: f32, y| x * y),
+            Reducer::Max => {
+                let max = |x: f32, y: f32| if y > x || y.is_nan() { y } else { x };
+                fold(view, reduced, DType::F32, f32::NEG_INFINITY, max)
+            }
+            Reducer::Min => {
+                let min = |x: f32, y: f32| if y < x || y.is_nan() { y } else { x };
+                fold(view, reduced, DType::F32, f32::INFINITY, min)
+            }
+            Reducer::ArgMax => places::<f32, i32>(view, reduced, |x| float_key(x, |key| key)),
+            Reducer::ArgMin => places::<f32, i32>(view, reduced, |x| float_key(x, |key| !key)),
+            // Those come with their own function.
+            Reducer::Custom { identity, .. } => {
+                fold(view, reduced, DType::F32, f32::from_bits(*identity), |x, _| x)
+            }
+        },
+    }
+}
+
+/// Floats in their order as integers; both zeros are one, and NaN is past everything.
+pub(crate) fn float_key(x: f32, turn: impl Fn(i32) -> i32) -> i32 {
+    let bits = (if x == 0.0 { 0.0 } else { x }).to_bits() as i32;
+    if x.is_nan() { i32::MAX } else { turn(bits ^ ((bits >> 31) & i32::MAX)) }
+}
+
+/// The integers that reductions compute in.
+trait Whole: Load + Ord + std::ops::Not<Output = Self> {
+    const DTYPE: DType;
+    const SMALL: [Self; 2];
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+macro_rules! whole {
+    ($type:ty, $dtype:ident) => {
+        impl Whole for $type {
+            const DTYPE: DType = DType::$dtype;
+            const SMALL: [Self; 2] = [0, 1];
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        }
+    };
+}
+
+whole!(i32, I32);
+whole!(i64, I64);
+
+fn integers<T: Whole>(
+    view: &CpuView,
+    reduced: &[usize],
+    reducer: &Reducer,
+    extremes: [T; 2],
+) -> Result<CpuStorage> {
+    match reducer {
+        Reducer::Sum => fold(view, reduced, T::DTYPE, T::SMALL[0], T::plus),
+        Reducer::Prod => fold(view, reduced, T::DTYPE, T::SMALL[1], T::times),
+        Reducer::Max | Reducer::Custom { .. } => fold(view, reduced, T::DTYPE, extremes[0], Ord::max),
+        Reducer::Min => fold(view, reduced, T::DTYPE, extremes[1], Ord::min),
+        Reducer::ArgMax => places::<T, T>(view, reduced, |x| x),
+        Reducer::ArgMin => places::<T, T>(view, reduced, |x| !x),
+    }
+}
+
+/// The view with the axes in the order (kept, reduced) or the other way round, and the numbers of results and of elements of each.
+fn ordered(view: &CpuView, reduced: &[usize], columns: bool) -> Result<(CpuView, usize, usize)> {
+    let kept: Vec<usize> = (0..view.layout.rank()).filter(|axis| !reduced.contains(axis)).collect();
+    let size = |axes: &[usize]| axes.iter().map(|&axis| view.layout.shape()[axis]).product::<usize>();
+    let order = if columns { [reduced, &kept[..]] } else { [&kept[..], reduced] }.concat();
+    let order: Vec<isize> = order.into_iter().map(|axis| axis as isize).collect();
+    let layout = view.layout.permute("reduce", &order)?;
+    Ok((CpuView { storage: view.storage.clone(), layout }, size(&kept), size(reduced)))
+}
+
+/// Whether neighbours in memory belong to different results.
+fn is_by_columns(layout: &Layout, reduced: &[usize]) -> bool {
+    let axes = layout.shape().iter().zip(layout.strides()).enumerate();
+    let innermost = axes
+        .filter(|(_, (size, stride))| **size > 1 && **stride != 0)
+        .min_by_key(|(_, (_, stride))| stride.unsigned_abs());
+    innermost.is_some_and(|(axis, (size, _))| !reduced.contains(&axis) && *size >= 16)
+}
+
+/// Folds the elements of each result with a function that may be taken in any order.
+pub(crate) fn fold<T: Load>(
+    view: &CpuView,
+    reduced: &[usize],
+    dtype: DType,
+    identity: T,
+    f: impl Fn(T, T) -> T + Copy + Sync,
+) -> Result<CpuStorage> {
+    let by_columns = is_by_columns(&view.layout, reduced);
+    let (view, results, n) = ordered(view, reduced, by_columns)?;
+    let leaves = Leaf::all(std::slice::from_ref(&view));
+    let Some(leaf) = leaves.first() else { return filled(dtype, results, |_| Ok(())) };
+    if by_columns {
+        return fold_columns(leaf, results, n, dtype, identity, f);
+    }
+    let pieces = n.div_ceil(PIECE);
+    let mut parts = parts_of(results, pieces, identity)?;
+    let nanoseconds = 0.3 * n.min(PIECE) as f64;
+    // Short rows are loaded several at a time.
+    let together = (BLOCK / n).max(1);
+    parallel::for_each_chunk(&mut parts, (PIECE / n.min(PIECE)).max(1), nanoseconds, |first, parts| {
+        let mut scratch = Vec::new();
+        if pieces == 1 && n < BLOCK {
+            for (i, parts) in parts.chunks_mut(together).enumerate() {
+                let start = (first + i * together) * n;
+                let elements = T::load(leaf, start, parts.len() * n, &mut scratch);
+                for (part, row) in parts.iter_mut().zip(elements.chunks_exact(n)) {
+                    *part = simd::fold(row, identity, f);
+                }
+            }
+            return;
+        }
+        for (i, part) in parts.iter_mut().enumerate() {
+            let (row, piece) = ((first + i) / pieces, (first + i) % pieces);
+            let (begin, end) = (piece * PIECE, n.min((piece + 1) * PIECE));
+            let mut value = identity;
+            for at in (begin..end).step_by(BLOCK) {
+                let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch);
+                value = f(value, simd::fold(elements, identity, f));
+            }
+            *part = value;
+        }
+    })?;
+    filled(dtype, results, |buffer| {
+        for (result, parts) in buffer.slice_mut::<T>().iter_mut().zip(parts.chunks_mut(pieces)) {
+            *result = fold_in_pairs(parts, f).unwrap_or(identity);
+        }
+        Ok(())
+    })
+}
+
+/// Room for the results of pieces.
+fn parts_of<T: Copy>(results: usize, pieces: usize, identity: T) -> Result<Vec<T>> {
+    let len = results.saturating_mul(pieces);
+    let mut parts = aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
+    parts.resize(len, identity);
+    Ok(parts)
+}
+
+/// Folds neighbours, then neighbours of those, until one is left.
+fn fold_in_pairs<T: Copy>(parts: &mut [T], f: impl Fn(T, T) -> T) -> Option<T> {
+    let mut len = parts.len();
+    while len > 1 {
+        for i in 0..len / 2 {
+            parts[i] = f(parts[2 * i], parts[2 * i + 1]);
+        }
+        if len % 2 == 1 {
+            parts[len / 2] = parts[len - 1];
+        }
+        len = len.div_ceil(2);
+    }
+    parts.first().copied()
+}
+
+fn fold_columns<T: Load>(
+    leaf: &Leaf<'_>,
+    results: usize,
+    n: usize,
+    dtype: DType,
+    identity: T,
+    f: impl Fn(T, T) -> T + Copy + Sync,
+) -> Result<CpuStorage> {
+    // Each piece is some rows of all columns; they are as many as the shape says.
+    let rows = (PIECE / results).clamp(1, n);
+    let rows = rows.max(n.div_ceil(64)).max(RUN.min(n));
+    let pieces = n.div_ceil(rows);
+    let mut parts = parts_of(results, pieces, identity)?;
+    let width = results.min(BLOCK);
+    let strips = results.div_ceil(width);
+    // Strips of columns of each piece: slices of the parts.
+    let mut slices: Vec<(usize, usize, &mut [T])> = Vec::with_capacity(pieces * strips);
+    for (piece, row) in parts.chunks_mut(results).enumerate() {
+        slices.extend(row.chunks_mut(width).enumerate().map(|(strip, slice)| (piece, strip * width, slice)));
+    }
+    parallel::for_each_item(slices, 0.3 * n as f64 * results as f64, |(piece, first, out)| {
+        let (mut scratch, mut run) = (Vec::new(), vec![identity; out.len()]);
+        let (begin, end) = (piece * rows, n.min((piece + 1) * rows));
+        for (i, row) in (begin..end).enumerate() {
+            let elements = T::load(leaf, row * results + first, out.len(), &mut scratch);
+            simd::fold_into(&mut run, elements, f);
+            if (i + 1) % RUN == 0 || row + 1 == end {
+                simd::fold_into(out, &run, f);
+                run.fill(identity);
+            }
+        }
+    })?;
+    filled(dtype, results, |buffer| {
+        let out = buffer.slice_mut::<T>();
+        let mut rows: Vec<&mut [T]> = parts.chunks_mut(results).collect();
+        while rows.len() > 1 {
+            let mut next = Vec::with_capacity(rows.len().div_ceil(2));
+            let mut pairs = rows.into_iter();
+            while let Some(first) = pairs.next() {
+                if let Some(second) = pairs.next() {
+                    simd::fold_into(first, second, f);
+                }
+                next.push(first);
+            }
+            rows = next;
+        }
+        if let Some(total) = rows.first() {
+            out.copy_from_slice(total);
+        }
+        Ok(())
+    })
+}
+
+/// The places of the first elements with the largest key.
+fn places<T: Load, K: Ord + Copy + Send + Sync>(
+    view: &CpuView,
+    reduced: &[usize],
+    key: impl Fn(T) -> K + Sync,
+) -> Result<CpuStorage> {
+    let (view, results, n) = ordered(view, reduced, false)?;
+    let leaves = Leaf::all(std::slice::from_ref(&view));
+    filled(DType::I32, results, |buffer| {
+        let Some(leaf) = leaves.first() else { return Ok(()) };
+        let nanoseconds = 1.0 * n as f64;
+        parallel::for_each_chunk(buffer.slice_mut::<i32>(), (PIECE / n).max(1), nanoseconds, |first, out| {
+            let mut scratch = Vec::new();
+            for (i, out) in out.iter_mut().enumerate() {
+                let mut best: Option<(K, usize)> = None;
+                for at in (0..n).step_by(BLOCK) {
+                    let elements = T::load(leaf, (first + i) * n + at, BLOCK.min(n - at), &mut scratch);
+                    for (j, &element) in elements.iter().enumerate() {
+                        let key = key(element);
+                        if best.is_none_or(|(best, _)| key > best) {
+                            best = Some((key, at + j));
+                        }
+                    }
+                }
+                *out = best.map_or(0, |(_, place)| place as i32);
+            }
+        })
+    })
+}

@@ -1,0 +1,177 @@
+//! Loops over slices, compiled for each width of vector registers.
+//!
+//! The loops are plain Rust, which the compiler turns into vector instructions; they fuse no multiplications with additions, so every
+//! tier gives the same bits. Unsafe code: the calls of functions that are compiled for instructions found at run time, and stores that
+//! bypass the cache.
+#![allow(unsafe_code)]
+
+use aleatron_cpu::Tier;
+
+/// The widths there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Width {
+    /// AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    Bits512,
+    /// AVX2.
+    #[cfg(target_arch = "x86_64")]
+    Bits256,
+    /// What every processor of the architecture has.
+    Baseline,
+}
+
+impl Width {
+    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for it first; here it means the
+    /// baseline.
+    fn current() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Ok(tier) = Tier::current() {
+            if tier.has_avx512bw() {
+                return Self::Bits512;
+            }
+            if tier.has_avx2() {
+                return Self::Bits256;
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = Tier::current();
+        Self::Baseline
+    }
+}
+
+/// A function compiled once for each width, and the choice between them.
+macro_rules! for_each_width {
+    ($(#[$doc:meta])* $name:ident, <$($generic:ident: $bound:path),*>, ($($argument:ident: $type:ty),*) $(-> $result:ty)?, $body:block) => {
+        $(#[$doc])*
+        pub(crate) fn $name<$($generic: $bound),*>($($argument: $type),*) $(-> $result)? {
+            #[inline(always)]
+            fn body<$($generic: $bound),*>($($argument: $type),*) $(-> $result)? $body
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx2")]
+            fn bits512<$($generic: $bound),*>($($argument: $type),*) $(-> $result)? {
+                body($($argument),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            fn bits256<$($generic: $bound),*>($($argument: $type),*) $(-> $result)? {
+                body($($argument),*)
+            }
+            match Width::current() {
+                // SAFETY: the tier says that the machine has AVX-512F and AVX-512BW, and with them AVX2.
+                #[cfg(target_arch = "x86_64")]
+                Width::Bits512 => unsafe { bits512($($argument),*) },
+                // SAFETY: the tier says that the machine has AVX2.
+                #[cfg(target_arch = "x86_64")]
+                Width::Bits256 => unsafe { bits256($($argument),*) },
+                Width::Baseline => body($($argument),*),
+            }
+        }
+    };
+}
+
+/// A function of one number; a trait, since macros take paths.
+pub(crate) trait Map<A, B>: Fn(A) -> B + Copy {}
+impl<A, B, F: Fn(A) -> B + Copy> Map<A, B> for F {}
+
+/// A function of two numbers.
+pub(crate) trait Map2<A, B>: Fn(A, A) -> B + Copy {}
+impl<A, B, F: Fn(A, A) -> B + Copy> Map2<A, B> for F {}
+
+for_each_width!(
+    /// Applies a function to every element.
+    map, <A: Copy, B: Copy, F: Map<A, B>>, (x: &[A], out: &mut [B], f: F), {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = f(x);
+        }
+    }
+);
+
+for_each_width!(
+    /// Applies a function to every pair of elements.
+    map2, <A: Copy, B: Copy, F: Map2<A, B>>, (x: &[A], y: &[A], out: &mut [B], f: F), {
+        for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            *out = f(x, y);
+        }
+    }
+);
+
+/// Partial results side by side.
+const LANES: usize = 64;
+
+for_each_width!(
+    /// Folds elements with a function that may be taken in any order.
+    fold, <T: Copy, F: Map2<T, T>>, (x: &[T], identity: T, f: F) -> T, {
+        let mut lanes = [identity; LANES];
+        let chunks = x.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = f(*lane, x);
+            }
+        }
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
+            *lane = f(*lane, x);
+        }
+        let mut len = LANES;
+        while len > 1 {
+            len /= 2;
+            for i in 0..len {
+                lanes[i] = f(lanes[i], lanes[i + len]);
+            }
+        }
+        lanes[0]
+    }
+);
+
+for_each_width!(
+    /// Folds elements into results of their own.
+    fold_into, <T: Copy, F: Map2<T, T>>, (into: &mut [T], x: &[T], f: F), {
+        for (into, &x) in into.iter_mut().zip(x) {
+            *into = f(*into, x);
+        }
+    }
+);
+
+/// As [`map2`], for functions with branches that no vector instruction takes.
+pub(crate) fn map2_plain<A: Copy, B>(x: &[A], y: &[A], out: &mut [B], f: impl Fn(A, A) -> B) {
+    for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+        *out = f(x, y);
+    }
+}
+
+/// Bytes of a result from which on it is written past the caches: it would not stay in them.
+const STREAM_FROM: usize = 8 << 20;
+
+/// Whether a result of so many bytes is to be written with [`stream`].
+pub(crate) fn streams(bytes: usize) -> bool {
+    cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
+}
+
+/// Copies elements to memory past the caches: lines that are written as a whole need not be read before.
+pub(crate) fn stream<T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
+    let len = from.len().min(to.len());
+    let (from, to) = (&from[..len], &mut to[..len]);
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        let (source, target): (&[u8], &mut [u8]) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
+        let head = target.as_ptr().align_offset(16).min(target.len());
+        let whole = (target.len() - head) / 16;
+        target[..head].copy_from_slice(&source[..head]);
+        for i in 0..whole {
+            let at = head + 16 * i;
+            // SAFETY: `at + 16` is at most the length of both slices, the target is aligned to 16 bytes from `head` on, and SSE2 is
+            // part of the architecture.
+            unsafe {
+                let value = _mm_loadu_si128(source.as_ptr().add(at).cast::<__m128i>());
+                _mm_stream_si128(target.as_mut_ptr().add(at).cast::<__m128i>(), value);
+            }
+        }
+        let rest = head + 16 * whole;
+        target[rest..].copy_from_slice(&source[rest..]);
+        // SAFETY: SSE is part of the architecture. Orders the stores before whatever tells another thread of them.
+        unsafe { _mm_sfence() };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    to.copy_from_slice(from);
+}

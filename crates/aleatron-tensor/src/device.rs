@@ -1,0 +1,92 @@
+//! Where tensors live.
+
+use std::fmt;
+
+use aleatron_device::AdapterChoice;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::gpu::GpuDevice;
+
+/// Where a tensor lives, and where the operations on it run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Device {
+    /// The host.
+    Cpu,
+    /// A GPU.
+    Gpu(GpuDevice),
+}
+
+impl Device {
+    /// The GPU that the environment names (`ALEATRON_GPU`, `SC_GPU_ADAPTER`), else the strongest one. A software adapter is taken only where it
+    /// is named.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where there is none, or it opens no device.
+    pub fn gpu() -> Result<Self> {
+        Ok(Self::Gpu(GpuDevice::get(&AdapterChoice::from_env())?))
+    }
+
+    /// The GPU that is chosen.
+    ///
+    /// # Errors
+    /// As [`Self::gpu`].
+    pub fn gpu_of(choice: &AdapterChoice) -> Result<Self> {
+        Ok(Self::Gpu(GpuDevice::get(choice)?))
+    }
+
+    /// The device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or `gpu:` and a part of its name.
+    ///
+    /// ```
+    /// use aleatron_tensor::Device;
+    /// assert_eq!(Device::named("cpu")?, Device::Cpu);
+    /// assert!(Device::named("tpu").is_err());
+    /// # Ok::<(), aleatron_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Name`] for another name, or as [`Self::gpu`].
+    pub fn named(name: &str) -> Result<Self> {
+        match name.split_once(':') {
+            None if name == "cpu" => Ok(Self::Cpu),
+            None if name == "gpu" => Self::gpu(),
+            Some(("gpu", adapter)) if !adapter.is_empty() => Self::gpu_of(&AdapterChoice::parse(adapter)),
+            _ => Err(Error::Name { what: "device", name: name.to_owned() }),
+        }
+    }
+
+    /// Whether it is a GPU.
+    #[must_use]
+    pub fn is_gpu(&self) -> bool {
+        matches!(self, Self::Gpu(_))
+    }
+
+    /// Whether tensors of a type can live there. 64-bit integers need a GPU that has them.
+    #[must_use]
+    pub fn supports(&self, dtype: DType) -> bool {
+        match self {
+            Self::Cpu => true,
+            Self::Gpu(gpu) => dtype != DType::I64 || gpu.context().capabilities().int64,
+        }
+    }
+
+    /// Waits until everything recorded on it is done.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with what the device has reported.
+    pub fn finish(&self) -> Result<()> {
+        match self {
+            Self::Cpu => Ok(()),
+            Self::Gpu(gpu) => gpu.finish(),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Gpu(gpu) => gpu.fmt(f),
+        }
+    }
+}

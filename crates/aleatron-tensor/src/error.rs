@@ -1,0 +1,280 @@
+//! The error of this crate: which operation, what was wrong, where, and its value.
+
+use std::fmt;
+
+use crate::dtype::{DType, Scalar};
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A size that something limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// The elements of a tensor.
+    Elements,
+    /// The elements of a tensor on a GPU, where 32 bits count them.
+    GpuElements,
+    /// The elements along an axis whose places are results.
+    AxisLength,
+    /// The buffers one kernel needs.
+    Bindings,
+    /// The length of a head of attention.
+    HeadLength,
+    /// The rank of a tensor.
+    Rank,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Elements => "elements of a tensor",
+            Self::GpuElements => "elements of a tensor on a GPU",
+            Self::AxisLength => "elements along an axis",
+            Self::Bindings => "buffers of a kernel",
+            Self::HeadLength => "length of a head",
+            Self::Rank => "rank of a tensor",
+        })
+    }
+}
+
+/// What went wrong with tensors.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two shapes that do not go together.
+    #[error("{op}: shapes {left:?} and {right:?} do not go together")]
+    Shapes {
+        /// The operation.
+        op: &'static str,
+        /// One shape.
+        left: Vec<usize>,
+        /// The other.
+        right: Vec<usize>,
+    },
+    /// A tensor has another rank than the operation takes.
+    #[error("{op}: a tensor of rank {expected} is needed, not of shape {shape:?}")]
+    Rank {
+        /// The operation.
+        op: &'static str,
+        /// The rank it takes.
+        expected: RankNeeded,
+        /// The shape it got.
+        shape: Vec<usize>,
+    },
+    /// An axis that the tensor does not have.
+    #[error("{op}: axis {axis} of a tensor of rank {rank}")]
+    Axis {
+        /// The operation.
+        op: &'static str,
+        /// The axis; negative ones count from the end.
+        axis: isize,
+        /// The rank.
+        rank: usize,
+    },
+    /// An axis named twice.
+    #[error("{op}: axis {axis} is named twice")]
+    RepeatedAxis {
+        /// The operation.
+        op: &'static str,
+        /// The axis.
+        axis: isize,
+    },
+    /// An operation that the type does not have.
+    #[error("{op}: not for elements of type {dtype}; {expected} are needed")]
+    DType {
+        /// The operation.
+        op: &'static str,
+        /// The type.
+        dtype: DType,
+        /// What types it takes.
+        expected: &'static str,
+    },
+    /// Two types that do not combine without a cast.
+    #[error("{op}: {left} and {right} do not combine; cast one of them")]
+    Promotion {
+        /// The operation.
+        op: &'static str,
+        /// One type.
+        left: DType,
+        /// The other.
+        right: DType,
+    },
+    /// A number that a type cannot hold.
+    #[error("{value} is no {dtype}")]
+    Scalar {
+        /// The number.
+        value: Scalar,
+        /// The type.
+        dtype: DType,
+    },
+    /// Another number of elements than the shape has.
+    #[error("shape {shape:?} has {expected} elements, got {actual}")]
+    Elements {
+        /// The shape.
+        shape: Vec<usize>,
+        /// Its elements.
+        expected: u128,
+        /// The elements given.
+        actual: usize,
+    },
+    /// A shape that a tensor of another number of elements cannot have.
+    #[error("reshape: {from:?} to {to:?}")]
+    Reshape {
+        /// The shape it has.
+        from: Vec<usize>,
+        /// The shape asked for.
+        to: Vec<usize>,
+    },
+    /// A range that is not inside its axis.
+    #[error("{op}: elements {start}..{end} of an axis of {len}")]
+    Range {
+        /// The operation.
+        op: &'static str,
+        /// The first element.
+        start: usize,
+        /// One past the last.
+        end: usize,
+        /// The elements there are.
+        len: usize,
+    },
+    /// An index, held by a tensor, that is not inside the axis it is for.
+    #[error("{op}: index {value} at place {position} is outside an axis of {len}")]
+    Index {
+        /// The operation.
+        op: &'static str,
+        /// The place of the index among the indices.
+        position: u64,
+        /// The index.
+        value: i64,
+        /// The elements there are.
+        len: usize,
+    },
+    /// An argument out of its range.
+    #[error("{op}: {what} is {value}, {expected}")]
+    Argument {
+        /// The operation.
+        op: &'static str,
+        /// The argument.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// Tensors of two devices in one operation.
+    #[error("{op}: one tensor is on {left}, another on {right}; move one of them with to_device")]
+    Devices {
+        /// The operation.
+        op: &'static str,
+        /// One device.
+        left: String,
+        /// The other.
+        right: String,
+    },
+    /// Elements read as another type than they have.
+    #[error("the tensor holds {actual}, read as {wanted}")]
+    ReadAs {
+        /// The type asked for.
+        wanted: DType,
+        /// The type it has.
+        actual: DType,
+    },
+    /// Something is past what can be handled.
+    #[error("{what}: {actual}, at most {limit} are possible")]
+    TooLarge {
+        /// What is too large.
+        what: Limit,
+        /// Its size.
+        actual: u128,
+        /// The largest size allowed.
+        limit: u128,
+    },
+    /// The device lacks something this operation needs.
+    #[error("{device} has no {what}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The host has no memory left for this.
+    #[error("out of memory: {bytes} bytes{}", available.map_or(String::new(), |left| format!(", {left} are left")))]
+    Memory {
+        /// The bytes asked for.
+        bytes: u128,
+        /// The bytes there are, where the system says.
+        available: Option<u64>,
+    },
+    /// A handle of a batch that is not this one, or of an earlier round of it.
+    #[error("handle {index} of batch {owner}, round {round}, used in batch {user}, round {current}")]
+    Handle {
+        /// The number of the handle.
+        index: usize,
+        /// The batch it is of.
+        owner: u64,
+        /// The round of that batch.
+        round: u64,
+        /// The batch that was given it.
+        user: u64,
+        /// The round of that batch.
+        current: u64,
+    },
+    /// A name that nothing has.
+    #[error("there is no {what} named \"{name}\"")]
+    Name {
+        /// What was looked for.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The GPU, its driver or the lack of one.
+    #[error(transparent)]
+    Device(#[from] aleatron_device::Error),
+    /// The CPU's threads or tiers.
+    #[error(transparent)]
+    Cpu(#[from] aleatron_cpu::Error),
+}
+
+/// The rank an operation takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RankNeeded {
+    /// This one.
+    Exactly(usize),
+    /// This one or a higher one.
+    AtLeast(usize),
+}
+
+impl fmt::Display for RankNeeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exactly(rank) => rank.fmt(f),
+            Self::AtLeast(rank) => write!(f, "{rank} or more"),
+        }
+    }
+}
+
+/// Only a lack of memory reaches this crate from the core.
+impl From<aleatron_core::Error> for Error {
+    fn from(error: aleatron_core::Error) -> Self {
+        match error {
+            aleatron_core::Error::Memory { bytes, available, .. } => Self::Memory { bytes, available },
+            other => Self::Cpu(other.into()),
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn shapes(op: &'static str, left: &[usize], right: &[usize]) -> Self {
+        Self::Shapes { op, left: left.to_vec(), right: right.to_vec() }
+    }
+
+    pub(crate) fn argument(
+        op: &'static str,
+        what: &'static str,
+        value: impl fmt::Debug,
+        expected: &'static str,
+    ) -> Self {
+        Self::Argument { op, what, value: format!("{value:?}"), expected }
+    }
+}

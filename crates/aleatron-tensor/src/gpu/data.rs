@@ -1,0 +1,177 @@
+//! Elements on a device: those that are there, and those that are still an expression.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use aleatron_device::{BufferView, GpuBuffer};
+
+use super::device::{GpuDevice, lock};
+use super::elementwise;
+use super::fault::Faults;
+use crate::dtype::DType;
+use crate::error::{Error, Limit, Result};
+use crate::expr::Expr;
+use crate::layout::Layout;
+
+/// The most elements of a tensor on a GPU: indices of kernels have 32 bits, and those of a last, half-empty vector or workgroup must not
+/// wrap either.
+pub(crate) const MAX_ELEMENTS: u128 = u32::MAX as u128 - (1 << 16);
+
+/// The words of a buffer for elements of a type: whole vectors of 16 bytes, and of four elements.
+pub(crate) fn words(dtype: DType, len: usize) -> Result<usize> {
+    if len as u128 > MAX_ELEMENTS {
+        return Err(Error::TooLarge { what: Limit::GpuElements, actual: len as u128, limit: MAX_ELEMENTS });
+    }
+    let bytes = (len.max(1).next_multiple_of(4) * dtype.size()).next_multiple_of(16);
+    Ok(bytes / 4)
+}
+
+/// Elements that are on a device, or will be when the commands recorded so far have run.
+pub(crate) struct GpuData {
+    pub(crate) buffer: GpuBuffer<u32>,
+    pub(crate) dtype: DType,
+    pub(crate) len: usize,
+    /// The recording that computes them.
+    pub(crate) recording: u64,
+    /// What may turn out to be wrong with the indices that they depend on.
+    pub(crate) faults: Faults,
+}
+
+impl fmt::Debug for GpuData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuData({} x {})", self.len, self.dtype)
+    }
+}
+
+impl GpuData {
+    pub(crate) fn view(&self) -> BufferView<'_> {
+        self.buffer.view()
+    }
+}
+
+/// A view of elements on a device.
+#[derive(Debug, Clone)]
+pub(crate) struct GpuView {
+    pub(crate) data: Arc<GpuData>,
+    pub(crate) layout: Layout,
+}
+
+impl PartialEq for GpuView {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.data, &other.data) && self.layout == other.layout
+    }
+}
+
+/// An expression that nobody has needed yet.
+struct Pending {
+    expr: Expr<GpuView>,
+    shape: Vec<usize>,
+    /// Whether another expression holds a copy of it.
+    is_shared: bool,
+}
+
+enum State {
+    Ready(Arc<GpuData>),
+    Pending(Box<Pending>),
+}
+
+/// Elements on a device: there, or to be computed when they are needed.
+pub struct GpuStorage {
+    device: GpuDevice,
+    dtype: DType,
+    len: usize,
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for GpuStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuStorage({} x {} on {})", self.len, self.dtype, self.device)
+    }
+}
+
+impl GpuStorage {
+    /// Elements that are there.
+    pub(crate) fn ready(device: &GpuDevice, data: GpuData) -> Self {
+        let (dtype, len) = (data.dtype, data.len);
+        Self { device: device.clone(), dtype, len, state: Mutex::new(State::Ready(Arc::new(data))) }
+    }
+
+    /// Elements to be computed.
+    pub(crate) fn pending(device: &GpuDevice, expr: Expr<GpuView>, shape: &[usize]) -> Result<Self> {
+        let (dtype, len) = (expr.dtype(), crate::layout::elements(shape)?);
+        // What could never be stored is refused now.
+        let bytes = 4 * words(dtype, len)? as u128;
+        let limit = device.context().info().max_buffer_bytes;
+        if bytes > limit.into() {
+            let what = aleatron_device::Limit::BufferBytes;
+            return Err(aleatron_device::Error::TooLarge { what, actual: bytes, limit }.into());
+        }
+        let pending = Pending { expr, shape: shape.to_vec(), is_shared: false };
+        Ok(Self { device: device.clone(), dtype, len, state: Mutex::new(State::Pending(Box::new(pending))) })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &GpuDevice {
+        &self.device
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether commands that compute the elements are recorded, or have run.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        matches!(&*lock(&self.state), State::Ready(_))
+    }
+
+    /// The elements, whose computation is recorded where it was not.
+    pub(crate) fn data(&self) -> Result<Arc<GpuData>> {
+        let mut state = lock(&self.state);
+        match &*state {
+            State::Ready(data) => {
+                self.device.check_recording(data.recording)?;
+                Ok(Arc::clone(data))
+            }
+            State::Pending(pending) => {
+                // Where it fails, it stays an expression and can be tried again.
+                let data = Arc::new(elementwise::launch(&self.device, &pending.expr, &pending.shape)?);
+                *state = State::Ready(Arc::clone(&data));
+                Ok(data)
+            }
+        }
+    }
+
+    /// The expression of a view that is all of a pending storage, for another one to be made of. An expression is handed out once: who comes
+    /// second gets none and so makes it be computed, so that nothing is computed more than twice.
+    pub(crate) fn share(&self, layout: &Layout) -> Option<Expr<GpuView>> {
+        let mut state = lock(&self.state);
+        match &mut *state {
+            State::Pending(pending)
+                if !pending.is_shared
+                    && layout.offset() == 0
+                    && layout.shape() == pending.shape
+                    && layout.is_contiguous() =>
+            {
+                pending.is_shared = true;
+                Some(pending.expr.clone())
+            }
+            _ => None,
+        }
+    }
+}

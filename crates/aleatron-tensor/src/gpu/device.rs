@@ -1,0 +1,314 @@
+//! A GPU and the commands recorded for it.
+//!
+//! Operations record commands; nothing is sent to the device before a value is read, a batch ends, or enough has piled up. Nothing waits
+//! but reads.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use aleatron_device::{
+    AdapterChoice, AdapterInfo, BufferView, ContextOptions, GpuBuffer, GpuContext, PendingRead, Recorder,
+    Submission, grid,
+};
+use bytemuck::Pod;
+
+use super::fault::FaultSlots;
+use super::kernel::{Describe, Described};
+use super::wgsl::ParamsIn;
+use crate::error::{Error, Limit, Result};
+
+/// A poisoned lock here guards plain collections that are whole between any two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A GPU that holds tensors. Clones are the same device.
+#[derive(Clone)]
+pub struct GpuDevice {
+    queue: Arc<Queue>,
+}
+
+struct Queue {
+    context: Arc<GpuContext>,
+    recording: Mutex<Recording>,
+    /// Parameters that do not fit a command, by their contents.
+    tables: Mutex<HashMap<Vec<u32>, Arc<GpuBuffer<u32>>>>,
+    faults: Arc<FaultSlots>,
+    submissions: AtomicU64,
+    commands: AtomicU64,
+}
+
+/// The commands that were not sent yet.
+#[derive(Default)]
+struct Recording {
+    recorder: Option<Recorder<'static>>,
+    /// The number of this recording, from 0 on.
+    number: u64,
+    commands: usize,
+    bytes: u64,
+    /// Batches that are under way: while there is one, commands pile up.
+    holds: usize,
+    /// Recordings that could not be sent, and why. What they were to compute is not there.
+    failed: Vec<(u64, aleatron_device::Error)>,
+}
+
+/// Commands after which a recording is sent, so that the device starts while the host goes on.
+const MAX_COMMANDS: usize = 128;
+
+/// Bytes touched by commands after which a recording is sent: memory that is not needed any more returns to the pool then.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Tables of parameters kept; a program that needs more different ones starts over.
+const MAX_TABLES: usize = 256;
+
+/// The bytes of parameters that every command takes.
+const IMMEDIATE_BYTES: u32 = 128;
+
+impl fmt::Debug for GpuDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GpuDevice").field("name", &self.name()).field("id", &self.queue.context.id()).finish()
+    }
+}
+
+impl fmt::Display for GpuDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gpu:{} ({})", self.queue.context.info().index, self.name())
+    }
+}
+
+impl PartialEq for GpuDevice {
+    fn eq(&self, other: &Self) -> bool {
+        self.queue.context.id() == other.queue.context.id()
+    }
+}
+
+impl Eq for GpuDevice {}
+
+impl GpuDevice {
+    /// The shared device of an adapter; a new one where the last was lost.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where there is no such adapter or it opens no device.
+    pub fn get(choice: &AdapterChoice) -> Result<Self> {
+        Ok(Self::of(&GpuContext::get(choice)?))
+    }
+
+    /// A device of its own, several of which can be on one adapter.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn open(choice: &AdapterChoice, options: &ContextOptions) -> Result<Self> {
+        Ok(Self::of(&GpuContext::open(choice, options)?))
+    }
+
+    /// The device of a context: one for each.
+    #[must_use]
+    pub fn of(context: &Arc<GpuContext>) -> Self {
+        static DEVICES: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
+        let mut devices = lock(&DEVICES);
+        devices.retain(|queue| queue.strong_count() > 0);
+        let known = devices.iter().filter_map(Weak::upgrade).find(|queue| queue.context.id() == context.id());
+        let queue = known.unwrap_or_else(|| {
+            let queue = Arc::new(Queue {
+                context: Arc::clone(context),
+                recording: Mutex::default(),
+                tables: Mutex::default(),
+                faults: Arc::default(),
+                submissions: AtomicU64::new(0),
+                commands: AtomicU64::new(0),
+            });
+            devices.push(Arc::downgrade(&queue));
+            queue
+        });
+        Self { queue }
+    }
+
+    /// The context of the device: its adapter, its limits, its objects.
+    #[must_use]
+    pub fn context(&self) -> &Arc<GpuContext> {
+        &self.queue.context
+    }
+
+    /// What its adapter is and can do.
+    #[must_use]
+    pub fn info(&self) -> &AdapterInfo {
+        self.queue.context.info()
+    }
+
+    /// The name of its adapter.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.queue.context.name()
+    }
+
+    /// The submissions so far.
+    #[must_use]
+    pub fn submissions(&self) -> u64 {
+        self.queue.submissions.load(Ordering::Relaxed)
+    }
+
+    /// The kernels launched so far, sent or not.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        self.queue.commands.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn faults(&self) -> &Arc<FaultSlots> {
+        &self.queue.faults
+    }
+
+    /// Sends all commands recorded so far to the device, without waiting for them.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with what the device has reported.
+    pub fn submit(&self) -> Result<Option<Submission>> {
+        self.submit_recording(&mut lock(&self.queue.recording))
+    }
+
+    /// Sends all commands recorded so far and waits until they are done.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with what the device has reported.
+    pub fn finish(&self) -> Result<()> {
+        self.submit()?;
+        Ok(self.queue.context.finish()?)
+    }
+
+    /// Keeps commands from being sent before [`Self::release`] is called as often, or [`Self::submit`].
+    pub(crate) fn hold(&self) {
+        lock(&self.queue.recording).holds += 1;
+    }
+
+    pub(crate) fn release(&self) {
+        let mut recording = lock(&self.queue.recording);
+        recording.holds = recording.holds.saturating_sub(1);
+    }
+
+    fn submit_recording(&self, recording: &mut Recording) -> Result<Option<Submission>> {
+        let Some(recorder) = recording.recorder.take() else { return Ok(None) };
+        (recording.commands, recording.bytes) = (0, 0);
+        let number = recording.number;
+        recording.number += 1;
+        match recorder.submit() {
+            Ok(submission) => {
+                self.queue.submissions.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(submission))
+            }
+            Err(error) => {
+                recording.failed.push((number, error.clone()));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The number of the recording that the next commands are in.
+    pub(crate) fn current_recording(&self) -> u64 {
+        lock(&self.queue.recording).number
+    }
+
+    /// Whether a recording was sent, or can still be.
+    pub(crate) fn check_recording(&self, number: u64) -> Result<()> {
+        let recording = lock(&self.queue.recording);
+        match recording.failed.iter().find(|(failed, _)| *failed == number) {
+            Some((_, error)) => Err(error.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Records commands. Gives the number of the recording they are in.
+    pub(crate) fn record<R>(
+        &self,
+        bytes: u64,
+        commands: impl FnOnce(&mut Recorder<'static>) -> Result<R>,
+    ) -> Result<(R, u64)> {
+        let mut recording = lock(&self.queue.recording);
+        let mut recorder = match recording.recorder.take() {
+            Some(recorder) => recorder,
+            None => self.queue.context.recorder(None)?,
+        };
+        let done = commands(&mut recorder);
+        recording.recorder = Some(recorder);
+        let (done, number) = (done?, recording.number);
+        recording.commands += 1;
+        recording.bytes = recording.bytes.saturating_add(bytes);
+        let is_full = recording.commands >= MAX_COMMANDS || recording.bytes >= MAX_BYTES;
+        if is_full && recording.holds == 0 {
+            // A failure is reported to whoever reads what was to be computed.
+            let _ = self.submit_recording(&mut recording);
+        }
+        Ok((done, number))
+    }
+
+    /// Records a read of a view and sends everything.
+    pub(crate) fn read<T: Pod>(&self, view: BufferView<'_>) -> Result<PendingRead<T>> {
+        let (read, _) = self.record(0, |recorder| Ok(recorder.read(view)?))?;
+        self.submit()?;
+        Ok(read)
+    }
+
+    /// Where so many words of parameters go.
+    pub(crate) fn params_in(&self, words: usize) -> ParamsIn {
+        let limit = self.info().max_immediate_bytes.min(IMMEDIATE_BYTES) / 4;
+        if words <= limit as usize { ParamsIn::Immediate } else { ParamsIn::Buffer }
+    }
+
+    /// Launches a kernel over `groups` workgroups, which it numbers `id.x + id.y * count.x` and of which it ignores those past the last.
+    pub(crate) fn launch<D: Describe>(
+        &self,
+        description: D,
+        views: &[BufferView<'_>],
+        params: &[u32],
+        groups: u64,
+    ) -> Result<u64> {
+        let sides = grid(groups, self.info().max_workgroups)?;
+        self.launch_grid(description, views, params, sides)
+    }
+
+    /// Launches a kernel over a grid of workgroups. Gives the number of its recording.
+    pub(crate) fn launch_grid<D: Describe>(
+        &self,
+        description: D,
+        views: &[BufferView<'_>],
+        params: &[u32],
+        grid: [u32; 3],
+    ) -> Result<u64> {
+        let context = &self.queue.context;
+        let limit = context.info().max_bindings as usize;
+        let needed = views.len() + usize::from(description.params().place == ParamsIn::Buffer);
+        if needed > limit {
+            let (actual, limit) = (needed as u128, limit as u128);
+            return Err(Error::TooLarge { what: Limit::Bindings, actual, limit });
+        }
+        let place = description.params().place;
+        let pipeline = context.pipeline(&Described(description), &[])?;
+        let table;
+        let (bound, params): (_, &[u8]) = match place {
+            ParamsIn::Immediate => (context.bind(&pipeline, views)?, bytemuck::cast_slice(params)),
+            ParamsIn::Buffer => {
+                table = self.table(params)?;
+                (context.bind(&pipeline, &[views, &[table.view()]].concat())?, &[])
+            }
+        };
+        let bytes = views.iter().map(BufferView::bytes).sum();
+        let ((), number) =
+            self.record(bytes, |recorder| Ok(recorder.dispatch_bytes(&bound, params, grid, bytes)?))?;
+        self.queue.commands.fetch_add(1, Ordering::Relaxed);
+        Ok(number)
+    }
+
+    /// Parameters in a buffer; equal ones share it.
+    fn table(&self, words: &[u32]) -> Result<Arc<GpuBuffer<u32>>> {
+        let mut tables = lock(&self.queue.tables);
+        if let Some(table) = tables.get(words) {
+            return Ok(Arc::clone(table));
+        }
+        let table = Arc::new(self.queue.context.upload(words)?);
+        if tables.len() >= MAX_TABLES {
+            tables.clear();
+        }
+        tables.insert(words.to_vec(), Arc::clone(&table));
+        Ok(table)
+    }
+}

@@ -1,0 +1,275 @@
+//! Elementwise expressions on GPUs: one kernel each, however many operations they have.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+
+use super::data::{GpuData, GpuView};
+use super::device::GpuDevice;
+use super::fault::Faults;
+use super::kernel::Describe;
+use super::operand::{allocate, operand, views};
+use super::program;
+use super::wgsl::{Items, Operand, ParamsShape, value_type};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::expr::{Expr, Node, Program};
+use crate::layout::{Layout, collapse_all, elements};
+use crate::math::Helper;
+
+/// Threads of a workgroup; each computes four elements.
+pub(super) const THREADS: u32 = 256;
+
+/// How the elements of a leaf are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Walk {
+    /// They lie in order, vector by vector.
+    InOrder,
+    /// It is one element for all.
+    Uniform,
+    /// By strides, each for itself.
+    Strided,
+    /// By strides, but the four of a vector lie in order and begin a vector of the leaf.
+    StridedVectors,
+}
+
+/// How the four elements of a thread lie in the shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Rows {
+    /// In one row, since the rows are whole vectors.
+    Whole,
+    /// Anywhere.
+    Ragged,
+}
+
+/// The leaves of an expression as a kernel takes them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Leaves {
+    pub(crate) operands: Vec<(Operand, Walk)>,
+    /// The axes that strided leaves need.
+    pub(crate) rank: u8,
+    pub(crate) rows: Rows,
+}
+
+impl Leaves {
+    /// The leaves of views of one shape, and their parameters: the sizes of all axes but the first, then for each leaf its offset and
+    /// strides.
+    pub(crate) fn of(device: &GpuDevice, views: &[GpuView], params: &mut Vec<u32>) -> Self {
+        let is_uniform = |layout: &Layout| {
+            layout.shape().iter().zip(layout.strides()).all(|(&size, &stride)| size == 1 || stride == 0)
+        };
+        let in_order = |layout: &Layout| layout.is_contiguous() && layout.offset().is_multiple_of(4);
+        let strided: Vec<&Layout> = views
+            .iter()
+            .map(|view| &view.layout)
+            .filter(|layout| !is_uniform(layout) && !in_order(layout))
+            .collect();
+        let (dims, strides) = collapse_all(&strided);
+        let inner = dims.last().copied().unwrap_or(1);
+        let rows = if inner.is_multiple_of(4) { Rows::Whole } else { Rows::Ragged };
+        params.extend(dims[1..].iter().map(|&size| size as u32));
+        let mut strides = strides.into_iter();
+        let leaf = |view: &GpuView| {
+            let layout = &view.layout;
+            let (walk, items) = if is_uniform(layout) {
+                params.push(layout.offset() as u32);
+                (Walk::Uniform, Items::Singles)
+            } else if in_order(layout) {
+                params.push((layout.offset() / 4) as u32);
+                (Walk::InOrder, Items::Vectors)
+            } else {
+                let own = strides.next().unwrap_or_default();
+                let (outer, last) = own.split_at(own.len().saturating_sub(1));
+                let vectors = rows == Rows::Whole
+                    && last == [1]
+                    && layout.offset().is_multiple_of(4)
+                    && outer.iter().all(|stride| stride % 4 == 0);
+                let unit = if vectors { 4 } else { 1 };
+                params.push((layout.offset() / unit as usize) as u32);
+                // Negative steps wrap, as do sums with them.
+                params.extend(outer.iter().map(|stride| (stride / unit) as u32));
+                params.extend(last.iter().map(|&stride| stride as u32));
+                if vectors { (Walk::StridedVectors, Items::Vectors) } else { (Walk::Strided, Items::Singles) }
+            };
+            (operand(device, &view.data, items, Access::Read), walk)
+        };
+        let operands = views.iter().map(leaf).collect();
+        Self { operands, rank: dims.len() as u8, rows }
+    }
+
+    /// The words of their parameters.
+    pub(crate) fn words(&self) -> usize {
+        let own = |(_, walk): &(Operand, Walk)| match walk {
+            Walk::InOrder | Walk::Uniform => 1,
+            Walk::Strided | Walk::StridedVectors => 1 + usize::from(self.rank),
+        };
+        usize::from(self.rank) - 1 + self.operands.iter().map(own).sum::<usize>()
+    }
+
+    pub(crate) fn named(&self) -> Vec<(String, Operand)> {
+        self.operands.iter().enumerate().map(|(i, (operand, _))| (format!("in{i}"), *operand)).collect()
+    }
+
+    /// Writes functions `leafK(t)` that give the elements 4 t to 4 t + 3 of each leaf. Their parameters begin at `first`; `last` is the
+    /// expression of the number of the last element.
+    pub(crate) fn declare(&self, params: ParamsShape, first: usize, last: &str, out: &mut String) {
+        let rank = usize::from(self.rank);
+        let mut at = first + rank - 1;
+        for (k, (operand, walk)) in self.operands.iter().enumerate() {
+            let value = value_type(operand.dtype);
+            let offset = params.word(at);
+            at += 1;
+            match walk {
+                Walk::InOrder => {
+                    let _ = writeln!(
+                        out,
+                        "fn leaf{k}(t: u32) -> vec4<{value}> {{ return in{k}_vec(t + {offset}); }}"
+                    );
+                    continue;
+                }
+                Walk::Uniform => {
+                    let _ = writeln!(
+                        out,
+                        "fn leaf{k}(t: u32) -> vec4<{value}> {{ return vec4<{value}>(in{k}_at({offset})); }}"
+                    );
+                    continue;
+                }
+                Walk::Strided | Walk::StridedVectors => {}
+            }
+            // The place of an element, or of the vector it begins.
+            let _ =
+                writeln!(out, "fn place{k}(o: u32) -> u32 {{\n    var left = o;\n    var place = {offset};");
+            for axis in (1..rank).rev() {
+                let (size, stride) = (params.word(first + axis - 1), params.word(at + axis));
+                let coordinate = if axis == rank - 1 && *walk == Walk::StridedVectors {
+                    format!("(left % {size}) / 4u")
+                } else {
+                    format!("(left % {size})")
+                };
+                let _ = writeln!(out, "    place += {coordinate} * {stride}; left = left / {size};");
+            }
+            let last_stride = params.word(at);
+            if rank == 1 && *walk == Walk::StridedVectors {
+                let _ = writeln!(out, "    place += (left / 4u) * {last_stride};");
+            } else {
+                let _ = writeln!(out, "    place += left * {last_stride};");
+            }
+            let _ = writeln!(out, "    return place;\n}}");
+            let inner = params.word(at + rank - 1);
+            at += rank;
+            let body = match (walk, self.rows) {
+                (Walk::StridedVectors, _) => format!("return in{k}_vec(place{k}(4u * t));"),
+                (_, Rows::Whole) => format!(
+                    "let p = place{k}(4u * t); let s = {inner};
+    return vec4<{value}>(in{k}_at(p), in{k}_at(p + s), in{k}_at(p + 2u * s), in{k}_at(p + 3u * s));"
+                ),
+                (_, Rows::Ragged) => format!(
+                    "let o = 4u * t; let last = {last};
+    return vec4<{value}>(in{k}_at(place{k}(min(o, last))), in{k}_at(place{k}(min(o + 1u, last))),
+                         in{k}_at(place{k}(min(o + 2u, last))), in{k}_at(place{k}(min(o + 3u, last))));"
+                ),
+            };
+            let _ = writeln!(out, "fn leaf{k}(t: u32) -> vec4<{value}> {{\n    {body}\n}}");
+        }
+    }
+}
+
+/// The kernel of an expression.
+///
+/// In bounds: as `gpu/mod.rs` says. Threads go on below the number of vectors only, and a vector has at least one element; in ragged
+/// rows, elements past the last are replaced by it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Elementwise {
+    program: Program,
+    leaves: Leaves,
+    out: Operand,
+    params: ParamsShape,
+}
+
+impl Describe for Elementwise {
+    fn name(&self) -> Cow<'static, str> {
+        let names = self.program.steps.iter().filter_map(|(node, dtype)| match node {
+            Node::Leaf(_) | Node::Constant(_) => None,
+            Node::Unary(op, _) => Some(op.name()),
+            Node::Binary(op, ..) => Some(op.name()),
+            Node::Select(..) => Some("where"),
+            Node::Cast(_) => Some(dtype.name()),
+        });
+        let names: Vec<&str> = names.collect();
+        match names[..] {
+            [] => "copy".into(),
+            _ => names.join(" ").into(),
+        }
+    }
+
+    fn operands(&self) -> Vec<(String, Operand)> {
+        [self.leaves.named(), vec![("out".to_owned(), self.out)]].concat()
+    }
+
+    fn params(&self) -> ParamsShape {
+        self.params
+    }
+
+    fn helpers(&self) -> Vec<Helper> {
+        program::helpers(&self.program)
+    }
+
+    fn integers(&self) -> Vec<DType> {
+        program::integers(&self.program)
+    }
+
+    fn body(&self, _: Capabilities) -> String {
+        let mut text = String::new();
+        self.leaves.declare(self.params, 2, &self.params.word(1), &mut text);
+        let _ = writeln!(
+            text,
+            "@compute @workgroup_size({THREADS}) fn main(
+    @builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {{
+    let t = (group.x + group.y * groups.x) * {THREADS}u + local;
+    if (t >= {}) {{ return; }}",
+            self.params.word(0)
+        );
+        let leaf = |k: usize| format!("leaf{k}(t)");
+        program::write(&self.program, leaf, |i| self.params.word(i), 2 + self.leaves.words(), &mut text);
+        let _ = writeln!(text, "    out_put_vec(t, v{});\n}}", self.program.steps.len() - 1);
+        text
+    }
+
+    fn checks(&self) -> BoundsChecks {
+        BoundsChecks::Removed
+    }
+}
+
+/// Records the computation of an expression over a shape.
+pub(crate) fn launch(device: &GpuDevice, expr: &Expr<GpuView>, shape: &[usize]) -> Result<GpuData> {
+    let (len, dtype) = (elements(shape)?, expr.dtype());
+    let faults = Faults::of(expr.leaves.iter().map(|leaf| &leaf.data.faults));
+    let mut data = allocate(device, dtype, len, faults)?;
+    if len == 0 {
+        return Ok(data);
+    }
+    for leaf in &expr.leaves {
+        device.check_recording(leaf.data.recording)?;
+    }
+    let vectors = len.div_ceil(4);
+    let mut params = vec![vectors as u32, len as u32 - 1];
+    let leaves = Leaves::of(device, &expr.leaves, &mut params);
+    program::constant_params(&expr.constants, &mut params);
+    let out = operand(device, &data, Items::Vectors, Access::ReadWrite);
+    let params_shape = ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) };
+    let program = expr.program.clone();
+    let description = Elementwise { program, leaves, out, params: params_shape };
+    let mut bound: Vec<BufferView<'_>> = Vec::new();
+    for leaf in &expr.leaves {
+        views(device, &leaf.data, &mut bound)?;
+    }
+    views(device, &data, &mut bound)?;
+    let groups = (vectors as u64).div_ceil(THREADS.into());
+    let recording = device.launch(description, &bound, &params, groups)?;
+    drop(bound);
+    data.recording = recording;
+    Ok(data)
+}

@@ -1,0 +1,153 @@
+//! Elements found by indices, on GPUs.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+
+use super::assemble::{coordinates, entry};
+use super::data::{GpuData, GpuView};
+use super::device::GpuDevice;
+use super::elementwise::THREADS;
+use super::fault::{Fault, Faults};
+use super::kernel::Describe;
+use super::operand::{allocate, operand, views};
+use super::wgsl::{Items, Operand, ParamsShape, value_type};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::layout::{Layout, elements};
+
+/// The kernel.
+///
+/// In bounds: as `gpu/mod.rs` says. An index is compared with the size of its axis, and 0 is taken instead of one outside.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Gather {
+    x: Operand,
+    indices: Operand,
+    faults: Operand,
+    rank: u8,
+    out: Operand,
+    params: ParamsShape,
+}
+
+/// Words of parameters before the sizes of axes.
+const OWN_PARAMS: usize = 7;
+
+impl Describe for Gather {
+    fn name(&self) -> Cow<'static, str> {
+        "gather".into()
+    }
+
+    fn operands(&self) -> Vec<(String, Operand)> {
+        let named = [("x", self.x), ("indices", self.indices), ("faults", self.faults), ("out", self.out)];
+        named.map(|(name, operand)| (name.to_owned(), operand)).to_vec()
+    }
+
+    fn params(&self) -> ParamsShape {
+        self.params
+    }
+
+    fn body(&self, _: Capabilities) -> String {
+        let (rank, value) = (usize::from(self.rank), value_type(self.out.dtype));
+        let word = |i: usize| self.params.word(i);
+        let mut text = format!("fn element(o: u32) -> {value} {{\n");
+        coordinates(rank, word, OWN_PARAMS, &mut text);
+        let first = OWN_PARAMS + rank - 1;
+        let sum = |first: usize| {
+            (0..rank).map(|axis| format!(" + c{axis} * {}", word(first + axis))).collect::<String>()
+        };
+        let index = value_type(self.indices.dtype);
+        let _ = writeln!(
+            text,
+            "    var index = indices_at({}{});
+    let len = {index}({});
+    if (index < {index}(0)) {{ index += len; }}
+    if (index < {index}(0) || index >= len) {{ faults_raise({}, 0xffffffffu - (0u{})); index = {index}(0); }}
+    return x_at({}{} + u32(index) * {});
+}}",
+            word(3),
+            sum(first + rank),
+            word(5),
+            word(6),
+            sum(first + 2 * rank),
+            word(2),
+            sum(first),
+            word(4),
+        );
+        entry(&word(0), &word(1), value, &mut text);
+        text
+    }
+
+    fn checks(&self) -> BoundsChecks {
+        BoundsChecks::Removed
+    }
+}
+
+/// What is gathered: the view without its axis over the shape of the result, the axis, and where the index of each element is.
+pub(crate) struct Job<'a> {
+    pub(crate) op: &'static str,
+    pub(crate) x: &'a GpuView,
+    /// The layout of `x` over the result: 0 along the axes of the indices.
+    pub(crate) base: Layout,
+    pub(crate) axis_stride: isize,
+    pub(crate) axis_len: usize,
+    /// The indices as they are, and over the result.
+    pub(crate) indices: &'a GpuView,
+    pub(crate) over: Layout,
+    /// The number of each element's index among the indices: strides over the result.
+    pub(crate) numbers: Vec<usize>,
+}
+
+/// Records the gathering. The result has at least one axis.
+pub(crate) fn launch(device: &GpuDevice, job: &Job<'_>) -> Result<GpuData> {
+    let shape = job.base.shape();
+    let (len, rank) = (elements(shape)?, shape.len());
+    let sources = Faults::of([&job.x.data.faults, &job.indices.data.faults]);
+    if len == 0 {
+        return allocate(device, job.x.data.dtype, len, sources);
+    }
+    for data in [&job.x.data, &job.indices.data] {
+        device.check_recording(data.recording)?;
+    }
+    let fault = Fault::new(device, job.op, job.indices, job.axis_len)?;
+    let mut out = allocate(device, job.x.data.dtype, len, sources.with(&fault))?;
+    let vectors = len.div_ceil(4);
+    let mut params = vec![
+        vectors as u32,
+        len as u32 - 1,
+        job.base.offset() as u32,
+        job.over.offset() as u32,
+        job.axis_stride as u32,
+        job.axis_len as u32,
+        fault.slot as u32,
+    ];
+    params.extend(shape[1..].iter().map(|&size| size as u32));
+    params.extend(job.base.strides().iter().map(|&stride| stride as u32));
+    params.extend(job.over.strides().iter().map(|&stride| stride as u32));
+    params.extend(job.numbers.iter().map(|&stride| stride as u32));
+    let slots = device.faults().buffer(device.context())?;
+    let mut bound: Vec<BufferView<'_>> = Vec::new();
+    views(device, &job.x.data, &mut bound)?;
+    views(device, &job.indices.data, &mut bound)?;
+    bound.push(slots.view());
+    views(device, &out, &mut bound)?;
+    let description = Gather {
+        x: operand(device, &job.x.data, Items::Singles, Access::Read),
+        indices: operand(device, &job.indices.data, Items::Singles, Access::Read),
+        faults: Operand {
+            dtype: DType::I32,
+            items: Items::Atomics,
+            access: Access::ReadWrite,
+            windows: 1,
+            window_log2: 0,
+        },
+        rank: rank as u8,
+        out: operand(device, &out, Items::Vectors, Access::ReadWrite),
+        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+    };
+    let groups = (vectors as u64).div_ceil(THREADS.into());
+    let recording = device.launch(description, &bound, &params, groups)?;
+    drop(bound);
+    out.recording = recording;
+    Ok(out)
+}

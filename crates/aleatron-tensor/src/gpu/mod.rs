@@ -1,0 +1,41 @@
+//! Operations on GPUs, one file each; `cpu/` has the same files.
+//!
+//! Kernels are written from descriptions (`kernel.rs`, `wgsl.rs`), recorded on a device (`device.rs`) and compiled once. Every one takes
+//! views as they are and writes a new buffer without gaps.
+//!
+//! # Why kernels without run-time checks stay in bounds
+//!
+//! Every index into an operand is made from the shape, strides and offset of a [`Layout`](crate::Layout), whose places all lie inside its
+//! storage, for coordinates inside that shape: threads past the last element return or take the last element instead. Buffers are whole
+//! vectors of four elements and of 16 bytes, so the vector of an element is inside where the element is. Loops run from 0 to sizes of axes;
+//! divisors are sizes of axes, which are at least 1, since nothing is launched for a tensor without elements. Indices that are themselves
+//! elements are compared with the size of their axis before they are used. Whatever a kernel adds to this is said beside it.
+
+pub(crate) mod assemble;
+pub(crate) mod attention;
+pub(crate) mod conv;
+mod data;
+mod device;
+mod device_pool;
+mod elementwise;
+mod fault;
+pub(crate) mod gather;
+mod kernel;
+pub(crate) mod matmul;
+mod matmul_cache;
+pub(crate) mod normalize;
+mod operand;
+pub(crate) mod pool;
+mod program;
+pub(crate) mod reduce;
+pub(crate) mod resize;
+pub(crate) mod scan;
+pub(crate) mod sort;
+mod wgsl;
+
+pub use data::GpuStorage;
+pub use device::GpuDevice;
+pub use device_pool::GpuDevicePool;
+pub use matmul_cache::GpuMatmulCache;
+
+pub(crate) use data::{GpuData, GpuView, words};

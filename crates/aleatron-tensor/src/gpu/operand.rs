@@ -1,0 +1,50 @@
+//! Buffers as kernels bind them.
+
+use aleatron_device::{Access, BufferView};
+
+use super::data::{GpuData, words};
+use super::device::GpuDevice;
+use super::fault::Faults;
+use super::wgsl::{Items, Operand};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// A new buffer for elements that a kernel is about to write. Whoever records the kernel sets the number of its recording.
+pub(crate) fn allocate(device: &GpuDevice, dtype: DType, len: usize, faults: Faults) -> Result<GpuData> {
+    if dtype == DType::I64 && !device.context().capabilities().int64 {
+        return Err(Error::Unsupported { device: device.to_string(), what: "64-bit integers" });
+    }
+    let buffer = device.context().buffer(words(dtype, len)?)?;
+    Ok(GpuData { buffer, dtype, len, recording: 0, faults })
+}
+
+/// The bytes of a window as a power of two: the largest that a binding holds.
+fn window_log2(device: &GpuDevice) -> u8 {
+    device.context().max_binding_bytes().max(16).ilog2() as u8
+}
+
+/// How a kernel sees a buffer.
+pub(crate) fn operand(device: &GpuDevice, data: &GpuData, items: Items, access: Access) -> Operand {
+    let bytes = data.view().bytes();
+    if bytes <= device.context().max_binding_bytes() {
+        return Operand { dtype: data.dtype, items, access, windows: 1, window_log2: 0 };
+    }
+    let window_log2 = window_log2(device);
+    // More than fit a byte are refused when they are bound.
+    let windows = bytes.div_ceil(1 << window_log2).min(u8::MAX.into()) as u8;
+    Operand { dtype: data.dtype, items, access, windows, window_log2 }
+}
+
+/// The views to bind for a buffer, in the order in which its operand declares them.
+pub(crate) fn views<'a>(device: &GpuDevice, data: &'a GpuData, out: &mut Vec<BufferView<'a>>) -> Result<()> {
+    let view = data.view();
+    if view.bytes() <= device.context().max_binding_bytes() {
+        out.push(view);
+        return Ok(());
+    }
+    let window = (1usize << window_log2(device)) / 4;
+    for start in (0..view.len()).step_by(window) {
+        out.push(view.part(start, window.min(view.len() - start))?);
+    }
+    Ok(())
+}

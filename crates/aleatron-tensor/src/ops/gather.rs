@@ -1,0 +1,120 @@
+//! Elements found by indices, which count from the end where they are negative. On GPUs an index outside its axis is reported by whoever
+//! reads what depends on it.
+
+use crate::dtype::{DType, Kind};
+use crate::error::{Error, Result};
+use crate::layout::{self, Layout};
+use crate::tensor::{Place, Tensor};
+use crate::trace::report;
+use crate::{cpu, gpu};
+
+/// Indices in a type that kernels take.
+fn checked_indices(op: &'static str, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
+    x.check_device(op, indices)?;
+    match indices.dtype() {
+        DType::I32 | DType::I64 => Ok(indices.clone()),
+        dtype if dtype.kind() == Kind::Integer => indices.cast(DType::I32),
+        dtype => Err(Error::DType { op, dtype, expected: "integers" }),
+    }
+}
+
+/// Gathers along an axis. `base` and `over` are over the result; `numbers` are the strides of the indices in row-major order, over it.
+fn run(
+    op: &'static str,
+    x: &Tensor,
+    axis: usize,
+    indices: &Tensor,
+    base: Layout,
+    over: Layout,
+    numbers: Vec<usize>,
+) -> Result<Tensor> {
+    let (axis_stride, axis_len) = (x.layout().strides()[axis], x.shape()[axis]);
+    let shape = base.shape().to_vec();
+    if axis_len == 0 && !base.is_empty() {
+        return Err(Error::argument(op, "elements of the axis", 0, "there must be one to find"));
+    }
+    if shape.is_empty() {
+        // Kernels take at least one axis.
+        return run(op, x, axis, indices, base.unsqueeze(0), over.unsqueeze(0), vec![0])?.reshape(&[]);
+    }
+    let tensor = match (x.place()?, indices.place()?) {
+        (Place::Cpu(x), Place::Cpu(indices)) => {
+            let job = cpu::gather::Job { op, x: &x, base, axis_stride, axis_len, indices: &indices, over };
+            Tensor::from_cpu(cpu::gather::gather(&job)?, &shape)?
+        }
+        (Place::Gpu(device, x), Place::Gpu(_, indices)) => {
+            let job =
+                gpu::gather::Job { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
+            Tensor::from_gpu_data(&device, gpu::gather::launch(&device, &job)?, &shape)?
+        }
+        _ => {
+            return Err(Error::Devices {
+                op,
+                left: x.device().to_string(),
+                right: indices.device().to_string(),
+            });
+        }
+    };
+    Ok(report(op, tensor))
+}
+
+impl Tensor {
+    /// For each place of `indices` the element whose coordinate along `axis` is the index there. Shapes but for the axis are broadcast to
+    /// that of this tensor.
+    ///
+    /// # Errors
+    /// [`Error::Shapes`] where the shapes do not fit, [`Error::DType`] for indices that are no integers, [`Error::Index`] for one outside,
+    /// on GPUs when the result is read; [`Error::Devices`] for tensors of two devices, or where there is no room.
+    pub fn gather(&self, axis: isize, indices: &Self) -> Result<Self> {
+        const OP: &str = "gather";
+        let axis = layout::axis(OP, axis, self.rank())?;
+        let indices = checked_indices(OP, self, indices)?;
+        let refused = || Error::shapes(OP, self.shape(), indices.shape());
+        if indices.rank() != self.rank() {
+            return Err(refused());
+        }
+        let mut shape = self.shape().to_vec();
+        shape[axis] = indices.shape()[axis];
+        let over = indices.layout().broadcast_to(OP, &shape).map_err(|_| refused())?;
+        let base = self.layout().with_axis(axis, indices.shape()[axis], 0);
+        let plain = Layout::contiguous(indices.shape())?;
+        let numbers =
+            (0..self.rank()).map(|a| if indices.shape()[a] == 1 { 0 } else { plain.strides()[a] as usize });
+        let numbers = numbers.collect();
+        run(OP, self, axis, &indices, base, over, numbers)
+    }
+
+    /// The parts of an axis with these indices, in their order. The shape of the indices takes the place of the axis.
+    ///
+    /// ```
+    /// use aleatron_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::arange(0, 6, 1, DType::I32, &Device::Cpu)?.reshape(&[2, 3])?;
+    /// let i = Tensor::from_slice(&[2i32, 0, -1], &[3], &Device::Cpu)?;
+    /// assert_eq!(x.index_select(1, &i)?.to_vec::<i32>()?, [2, 0, 2, 5, 3, 5]);
+    /// # Ok::<(), aleatron_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::gather`].
+    pub fn index_select(&self, axis: isize, indices: &Self) -> Result<Self> {
+        const OP: &str = "index_select";
+        let axis = layout::axis(OP, axis, self.rank())?;
+        let indices = checked_indices(OP, self, indices)?;
+        let (before, after) = (&self.shape()[..axis], &self.shape()[axis + 1..]);
+        let shape = [before, indices.shape(), after].concat();
+        layout::elements(&shape)?;
+        let plain = Layout::contiguous(indices.shape())?;
+        let own = self.layout().strides();
+        let zeros = |n: usize| vec![0isize; n];
+        let base = [&own[..axis], &zeros(indices.rank()), &own[axis + 1..]].concat();
+        let over = [&zeros(before.len())[..], indices.layout().strides(), &zeros(after.len())].concat();
+        let numbers: Vec<usize> = [&zeros(before.len())[..], plain.strides(), &zeros(after.len())]
+            .concat()
+            .into_iter()
+            .map(|stride| stride as usize)
+            .collect();
+        let base = Layout::raw(&shape, base, self.layout().offset());
+        let over = Layout::raw(&shape, over, indices.layout().offset());
+        run(OP, self, axis, &indices, base, over, numbers)
+    }
+}

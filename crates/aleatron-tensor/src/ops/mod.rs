@@ -1,0 +1,23 @@
+//! The operations of tensors, one file for each family.
+
+mod assemble;
+pub(crate) mod attention;
+pub(crate) mod conv;
+mod elementwise;
+mod gather;
+mod matmul;
+mod normalize;
+pub(crate) mod pool;
+pub(crate) mod reduce;
+pub(crate) mod resize;
+mod scan;
+mod sort;
+
+pub use assemble::PadMode;
+pub use attention::{AttentionOptions, Causality};
+pub use conv::{ConvOptions, ConvTransposeOptions, Rounding};
+pub use elementwise::Operand;
+pub use pool::{Padding, PoolOptions};
+pub use reduce::{Dims, Reduction, SUM_DEPTH};
+pub use resize::{Coordinates, Interpolation, Nearest, ResizeAxis};
+pub use sort::Order;

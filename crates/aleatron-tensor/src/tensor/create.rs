@@ -1,0 +1,233 @@
+//! Making tensors.
+
+use bytemuck::Zeroable;
+
+use super::Tensor;
+use crate::cpu::filled;
+use crate::device::Device;
+use crate::dtype::{DType, Element, Kind, Scalar};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::gpu::{GpuData, GpuDevice, GpuStorage, words};
+use crate::layout::{Layout, elements};
+use crate::storage::CpuStorage;
+use crate::trace::report;
+
+impl Tensor {
+    /// A tensor with these elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] for another number of them than the shape has, [`Error::Memory`] or [`Error::Device`] where there is no room.
+    pub fn from_slice<T: Element>(data: &[T], shape: &[usize], device: &Device) -> Result<Self> {
+        check_len(shape, data.len())?;
+        let storage = filled(T::DTYPE, data.len(), |buffer| {
+            for (stored, value) in buffer.slice_mut::<T::Stored>().iter_mut().zip(data) {
+                *stored = value.to_stored();
+            }
+            Ok(())
+        })?;
+        Self::from_cpu(storage, shape)?.to_device(device)
+    }
+
+    /// As [`Self::from_slice`], without a copy where the tensor stays on the host and its elements are stored as they are.
+    ///
+    /// # Errors
+    /// As [`Self::from_slice`].
+    pub fn from_vec<T: Element>(data: Vec<T>, shape: &[usize], device: &Device) -> Result<Self>
+    where
+        Vec<T>: crate::storage::HostMemory + 'static,
+    {
+        check_len(shape, data.len())?;
+        let storage = CpuStorage::foreign(T::DTYPE, Box::new(data))?;
+        Self::from_cpu(storage, shape)?.to_device(device)
+    }
+
+    /// A tensor of one value.
+    ///
+    /// # Errors
+    /// [`Error::Scalar`] where the type cannot hold it, [`Error::Memory`] or [`Error::Device`] where there is no room.
+    pub fn full(shape: &[usize], value: impl Into<Scalar>, dtype: DType, device: &Device) -> Result<Self> {
+        let constant = value.into().to_dtype(dtype)?;
+        let len = elements(shape)?;
+        let tensor = match device {
+            Device::Cpu => {
+                let storage = crate::cpu::elementwise::evaluate(&Expr::constant(constant), len)?;
+                Self::from_cpu(storage, shape)?
+            }
+            // Computed when it is needed, and never stored where it is part of a fused expression.
+            Device::Gpu(gpu) => {
+                check_dtype(gpu, dtype)?;
+                Self::from_gpu(GpuStorage::pending(gpu, Expr::constant(constant), shape)?, shape)?
+            }
+        };
+        Ok(report("full", tensor))
+    }
+
+    /// A tensor of zeros, which are false for booleans.
+    ///
+    /// # Errors
+    /// As [`Self::full`].
+    pub fn zeros(shape: &[usize], dtype: DType, device: &Device) -> Result<Self> {
+        Self::full(shape, small(0, dtype), dtype, device)
+    }
+
+    /// A tensor of ones, which are true for booleans.
+    ///
+    /// # Errors
+    /// As [`Self::full`].
+    pub fn ones(shape: &[usize], dtype: DType, device: &Device) -> Result<Self> {
+        Self::full(shape, small(1, dtype), dtype, device)
+    }
+
+    /// The numbers from `start` on in steps of `step`, up to but without `end`. Floats are start + i step, computed in 64 bits.
+    ///
+    /// ```
+    /// use aleatron_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::arange(1, 10, 3, DType::I32, &Device::Cpu)?;
+    /// assert_eq!(x.to_vec::<i32>()?, [1, 4, 7]);
+    /// # Ok::<(), aleatron_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a step of 0 or numbers that are not finite, [`Error::Scalar`] for one that the type cannot hold, or where
+    /// there is no room.
+    pub fn arange(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Self> {
+        const OP: &str = "arange";
+        let (start, end, step) = (start.into(), end.into(), step.into());
+        if dtype.kind() == Kind::Bool {
+            return Err(Error::DType { op: OP, dtype, expected: "numbers" });
+        }
+        let storage = if dtype.is_float() {
+            let [from, to, by] = [float(start, dtype)?, float(end, dtype)?, float(step, dtype)?];
+            if by == 0.0 || !(from.is_finite() && to.is_finite() && by.is_finite()) {
+                return Err(Error::argument(
+                    OP,
+                    "range",
+                    (from, to, by),
+                    "it must be finite, with a step that is not 0",
+                ));
+            }
+            let n = ((to - from) / by).ceil().max(0.0);
+            let len = count(n)?;
+            let value = |i: usize| from + i as f64 * by;
+            if dtype == DType::F16 {
+                generate(len, |i| half::f16::from_f64(value(i)))?
+            } else {
+                generate(len, |i| value(i) as f32)?
+            }
+        } else {
+            let [from, to, by] = [integer(start, dtype)?, integer(end, dtype)?, integer(step, dtype)?];
+            if by == 0 {
+                return Err(Error::argument(OP, "step", by, "it must not be 0"));
+            }
+            let span = to - from;
+            let n = if (span > 0) == (by > 0) { span.unsigned_abs().div_ceil(by.unsigned_abs()) } else { 0 };
+            let len = count(n as f64)?;
+            let value = |i: usize| from + i as i128 * by;
+            match dtype {
+                DType::U8 => generate(len, |i| value(i) as u8)?,
+                DType::I32 => generate(len, |i| value(i) as i32)?,
+                _ => generate(len, |i| value(i) as i64)?,
+            }
+        };
+        let len = storage.len();
+        Self::from_cpu(storage, &[len])?.to_device(device).map(|tensor| report(OP, tensor))
+    }
+}
+
+fn check_len(shape: &[usize], actual: usize) -> Result<()> {
+    let expected = elements(shape)?;
+    if expected == actual {
+        return Ok(());
+    }
+    Err(Error::Elements { shape: shape.to_vec(), expected: expected as u128, actual })
+}
+
+pub(super) fn check_dtype(gpu: &GpuDevice, dtype: DType) -> Result<()> {
+    if dtype == DType::I64 && !gpu.context().capabilities().int64 {
+        return Err(Error::Unsupported { device: gpu.to_string(), what: "64-bit integers" });
+    }
+    Ok(())
+}
+
+/// 0 or 1 of the kind of a type.
+pub(crate) fn small(value: u8, dtype: DType) -> Scalar {
+    match dtype.kind() {
+        Kind::Bool => Scalar::Bool(value != 0),
+        Kind::Integer => Scalar::Int(value.into()),
+        Kind::Float => Scalar::Float(value.into()),
+    }
+}
+
+fn float(value: Scalar, dtype: DType) -> Result<f64> {
+    match value {
+        Scalar::Float(value) => Ok(value),
+        Scalar::Int(value) => Ok(value as f64),
+        Scalar::Bool(_) => Err(Error::Scalar { value, dtype }),
+    }
+}
+
+fn integer(value: Scalar, dtype: DType) -> Result<i128> {
+    // One past the largest number is a valid end.
+    match value {
+        Scalar::Int(value) => Ok(value.into()),
+        _ => Err(Error::Scalar { value, dtype }),
+    }
+}
+
+/// A number of elements that was computed.
+fn count(n: f64) -> Result<usize> {
+    // Past 2^53 the number is not exact, but there is no memory for so many either.
+    if n < 9e15 {
+        return Ok(n as usize);
+    }
+    Err(Error::TooLarge { what: crate::error::Limit::Elements, actual: n as u128, limit: 1 << 53 })
+}
+
+fn generate<T: Element<Stored = T> + Zeroable>(
+    len: usize,
+    value: impl Fn(usize) -> T + Sync,
+) -> Result<CpuStorage>
+where
+    T: bytemuck::Pod,
+{
+    filled(T::DTYPE, len, |buffer| {
+        crate::cpu::parallel::for_each_chunk(buffer.slice_mut::<T>(), 1 << 16, 1.0, |start, piece| {
+            for (i, element) in piece.iter_mut().enumerate() {
+                *element = value(start + i);
+            }
+        })
+    })
+}
+
+/// Elements of the host, copied to a GPU.
+pub(super) fn upload(gpu: &GpuDevice, storage: &CpuStorage) -> Result<GpuData> {
+    let (dtype, len) = (storage.dtype(), storage.len());
+    check_dtype(gpu, dtype)?;
+    let buffer = gpu.context().buffer::<u32>(words(dtype, len)?)?;
+    let bytes = storage.bytes();
+    let whole = bytes.len() / 4;
+    let data = match bytemuck::try_cast_slice::<u8, u32>(&bytes[..4 * whole]) {
+        Ok(words) => buffer.write(0, words),
+        // Memory of others may begin anywhere.
+        Err(_) => buffer.write(0, &bytemuck::pod_collect_to_vec(&bytes[..4 * whole])),
+    };
+    data?;
+    if 4 * whole < bytes.len() {
+        let mut last = [0; 4];
+        last[..bytes.len() - 4 * whole].copy_from_slice(&bytes[4 * whole..]);
+        buffer.write(whole, &[u32::from_le_bytes(last)])?;
+    }
+    Ok(GpuData { buffer, dtype, len, recording: gpu.current_recording(), faults: Default::default() })
+}
+
+/// A contiguous layout of a shape that was checked.
+pub(super) fn contiguous(shape: &[usize]) -> Result<Layout> {
+    Layout::contiguous(shape)
+}

@@ -1,0 +1,168 @@
+//! Tensors: a storage and a layout over it.
+
+mod create;
+mod random;
+mod read;
+mod view;
+
+pub(crate) use create::small;
+pub use read::PendingValues;
+pub use view::Slice;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cpu::CpuView;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::gpu::{GpuData, GpuDevice, GpuStorage, GpuView};
+use crate::layout::Layout;
+use crate::storage::{CpuStorage, Storage};
+
+/// An immutable array of any rank, on the host or on a GPU.
+///
+/// Clones and views share one storage. Operations give new tensors, on the device of their arguments; arguments of two devices are an error.
+///
+/// ```
+/// use aleatron_tensor::{Device, Tensor};
+///
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3], &Device::Cpu)?;
+/// let y = x.t()?.add(1.0)?;
+/// assert_eq!(y.shape(), [3, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 5.0, 3.0, 6.0, 4.0, 7.0]);
+/// # Ok::<(), aleatron_tensor::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor {
+    storage: Storage,
+    layout: Layout,
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({:?}, {}, {})", self.shape(), self.dtype(), self.device())
+    }
+}
+
+impl Tensor {
+    /// A view of a storage.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where the layout reaches outside the storage.
+    pub fn new(storage: Storage, layout: Layout) -> Result<Self> {
+        match layout.span() {
+            Some((_, last)) if last >= storage.len() => {
+                Err(Error::argument("tensor", "layout", layout, "it reaches outside its storage"))
+            }
+            _ => Ok(Self { storage, layout }),
+        }
+    }
+
+    /// A view that is known to be inside.
+    pub(crate) fn with_layout(&self, layout: Layout) -> Self {
+        Self { storage: self.storage.clone(), layout }
+    }
+
+    /// All of a new storage on the host.
+    pub(crate) fn from_cpu(storage: CpuStorage, shape: &[usize]) -> Result<Self> {
+        Ok(Self { storage: Storage::Cpu(Arc::new(storage)), layout: Layout::contiguous(shape)? })
+    }
+
+    /// All of a new storage on a GPU.
+    pub(crate) fn from_gpu(storage: GpuStorage, shape: &[usize]) -> Result<Self> {
+        Ok(Self { storage: Storage::Gpu(Arc::new(storage)), layout: Layout::contiguous(shape)? })
+    }
+
+    /// All of new elements on a GPU.
+    pub(crate) fn from_gpu_data(device: &GpuDevice, data: GpuData, shape: &[usize]) -> Result<Self> {
+        Self::from_gpu(GpuStorage::ready(device, data), shape)
+    }
+
+    /// The sizes of its axes.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// The number of its axes.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+
+    /// The number of its elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.storage.dtype()
+    }
+
+    /// The device it is on.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        match &self.storage {
+            Storage::Cpu(_) => Device::Cpu,
+            Storage::Gpu(storage) => Device::Gpu(storage.device().clone()),
+        }
+    }
+
+    /// How it lies in its storage.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its elements, shared with its views.
+    #[must_use]
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// Whether its elements follow each other in row-major order.
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        self.layout.is_contiguous()
+    }
+
+    /// Checks that another tensor is on the same device.
+    pub(crate) fn check_device(&self, op: &'static str, other: &Self) -> Result<()> {
+        let is_same = match (&self.storage, &other.storage) {
+            (Storage::Cpu(_), Storage::Cpu(_)) => true,
+            (Storage::Gpu(a), Storage::Gpu(b)) => a.device() == b.device(),
+            _ => false,
+        };
+        if is_same {
+            return Ok(());
+        }
+        Err(Error::Devices { op, left: self.device().to_string(), right: other.device().to_string() })
+    }
+
+    /// The view, for an operation that runs where it is.
+    pub(crate) fn place(&self) -> Result<Place> {
+        let layout = self.layout.clone();
+        Ok(match &self.storage {
+            Storage::Cpu(storage) => Place::Cpu(CpuView { storage: Arc::clone(storage), layout }),
+            Storage::Gpu(storage) => {
+                Place::Gpu(storage.device().clone(), GpuView { data: storage.data()?, layout })
+            }
+        })
+    }
+}
+
+/// A view as the operations of a device take it.
+pub(crate) enum Place {
+    Cpu(CpuView),
+    Gpu(GpuDevice, GpuView),
+}

@@ -1,0 +1,219 @@
+//! Reading elements, and moving tensors between devices.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use aleatron_device::PendingRead;
+
+use super::create::upload;
+use super::{Place, Tensor};
+use crate::cpu::filled;
+use crate::device::Device;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::gpu::{GpuDevice, GpuView};
+use crate::storage::{CpuStorage, Storage};
+use crate::trace::report;
+
+impl Tensor {
+    /// Its elements in row-major order, copied to the host.
+    ///
+    /// # Errors
+    /// [`Error::ReadAs`] where they are of another type, [`Error::Index`] where they depend on an index that is outside its axis,
+    /// [`Error::Device`] with what the device has reported.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.start_read()?.wait()
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] where there is not one element, else as [`Self::to_vec`].
+    pub fn item<T: Element>(&self) -> Result<T> {
+        if self.len() != 1 {
+            return Err(Error::Elements {
+                shape: self.shape().to_vec(),
+                expected: self.len() as u128,
+                actual: 1,
+            });
+        }
+        let values = self.to_vec()?;
+        values.first().copied().ok_or(Error::Elements {
+            shape: self.shape().to_vec(),
+            expected: 1,
+            actual: 0,
+        })
+    }
+
+    /// Starts to read its elements in row-major order, without waiting for them. What is returned can be waited for, or awaited in an
+    /// application's own executor.
+    ///
+    /// # Errors
+    /// As [`Self::to_vec`].
+    pub fn start_read<T: Element>(&self) -> Result<PendingValues<T>> {
+        if self.dtype() != T::DTYPE {
+            return Err(Error::ReadAs { wanted: T::DTYPE, actual: self.dtype() });
+        }
+        if self.is_empty() {
+            return Ok(PendingValues(Inner::Ready(Vec::new())));
+        }
+        let source = if self.is_contiguous() { self.clone() } else { self.copied()? };
+        match source.place()? {
+            Place::Cpu(view) => {
+                let stored: &[T::Stored] = view.storage.slice();
+                let stored = &stored[view.layout.offset()..][..self.len()];
+                let mut values =
+                    aleatron_core::memory::with_capacity(self.len() as u128, aleatron_core::Quantity::Words)?;
+                values.extend(stored.iter().map(|&stored| T::from_stored(stored)));
+                Ok(PendingValues(Inner::Ready(values)))
+            }
+            Place::Gpu(gpu, view) => {
+                let (first, skip, words) = word_range(&view, self.dtype());
+                let read = gpu.read(view.data.buffer.view_of(first, words)?)?;
+                Ok(PendingValues(Inner::Reading { read, gpu, view, skip, len: self.len() }))
+            }
+        }
+    }
+
+    /// The tensor on a device: itself where it is there, else a copy. Elements of a view are moved without those around them.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the device has no such elements, [`Error::Memory`] or [`Error::Device`] where there is no room, else as
+    /// [`Self::to_vec`].
+    pub fn to_device(&self, device: &Device) -> Result<Self> {
+        if self.device() == *device {
+            return Ok(self.clone());
+        }
+        let host = match &self.storage {
+            Storage::Cpu(storage) => Arc::clone(storage),
+            Storage::Gpu(_) => Arc::new(self.download()?),
+        };
+        let on_host = match &self.storage {
+            Storage::Cpu(_) => self.clone(),
+            Storage::Gpu(_) => {
+                Self { storage: Storage::Cpu(host), layout: super::create::contiguous(self.shape())? }
+            }
+        };
+        let moved = match device {
+            Device::Cpu => on_host,
+            Device::Gpu(gpu) => {
+                let whole = on_host.whole()?;
+                let Storage::Cpu(storage) = &whole.storage else { return Ok(whole) };
+                Self::from_gpu_data(gpu, upload(gpu, storage)?, self.shape())?
+            }
+        };
+        Ok(report("to_device", moved))
+    }
+
+    /// The elements, in the memory of the host.
+    fn download(&self) -> Result<CpuStorage> {
+        fn fill<T: Element>(tensor: &Tensor) -> Result<CpuStorage> {
+            let values = tensor.to_vec::<T>()?;
+            filled(T::DTYPE, values.len(), |buffer| {
+                for (stored, value) in buffer.slice_mut::<T::Stored>().iter_mut().zip(values) {
+                    *stored = value.to_stored();
+                }
+                Ok(())
+            })
+        }
+        match self.dtype() {
+            DType::F32 => fill::<f32>(self),
+            DType::F16 => fill::<half::f16>(self),
+            DType::I32 => fill::<i32>(self),
+            DType::I64 => fill::<i64>(self),
+            DType::U8 => fill::<u8>(self),
+            DType::Bool => fill::<bool>(self),
+        }
+    }
+}
+
+/// The first word of the elements of a contiguous view, the bytes of it that are not theirs, and the number of words.
+fn word_range(view: &GpuView, dtype: DType) -> (usize, usize, usize) {
+    let begin = view.layout.offset() * dtype.size();
+    let end = begin + view.layout.len() * dtype.size();
+    (begin / 4, begin % 4, end.div_ceil(4) - begin / 4)
+}
+
+/// Elements on their way to the host: they can be waited for, or awaited.
+#[must_use = "what is read is lost unless it is waited for"]
+#[derive(Debug)]
+pub struct PendingValues<T: Element>(Inner<T>);
+
+#[derive(Debug)]
+enum Inner<T> {
+    Ready(Vec<T>),
+    Reading { read: PendingRead<u32>, gpu: GpuDevice, view: GpuView, skip: usize, len: usize },
+    Taken,
+}
+
+impl<T: Element> PendingValues<T> {
+    /// Waits for the elements.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_vec`].
+    pub fn wait(self) -> Result<Vec<T>> {
+        match self.0 {
+            Inner::Ready(values) => Ok(values),
+            Inner::Reading { read, gpu, view, skip, len } => {
+                let words = read.wait()?;
+                finish(&words, &gpu, &view, skip, len)
+            }
+            Inner::Taken => Err(aleatron_device::Error::NotSubmitted.into()),
+        }
+    }
+
+    /// Whether [`Self::wait`] would return at once.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match &self.0 {
+            Inner::Ready(_) | Inner::Taken => true,
+            Inner::Reading { read, .. } => read.is_ready(),
+        }
+    }
+}
+
+fn finish<T: Element>(
+    words: &[u32],
+    gpu: &GpuDevice,
+    view: &GpuView,
+    skip: usize,
+    len: usize,
+) -> Result<Vec<T>> {
+    gpu.check_recording(view.data.recording)?;
+    view.data.faults.check(gpu)?;
+    let size = T::DTYPE.size();
+    let bytes = &bytemuck::cast_slice::<u32, u8>(words)[skip..skip + len * size];
+    let mut values = aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
+    match bytemuck::try_cast_slice::<u8, T::Stored>(bytes) {
+        Ok(stored) => values.extend(stored.iter().map(|&stored| T::from_stored(stored))),
+        Err(_) => {
+            let stored = bytes.chunks_exact(size).map(bytemuck::pod_read_unaligned::<T::Stored>);
+            values.extend(stored.map(T::from_stored));
+        }
+    }
+    Ok(values)
+}
+
+impl<T: Element> Unpin for PendingValues<T> {}
+
+impl<T: Element> Future for PendingValues<T> {
+    type Output = Result<Vec<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        match std::mem::replace(&mut self.0, Inner::Taken) {
+            Inner::Ready(values) => Poll::Ready(Ok(values)),
+            Inner::Reading { mut read, gpu, view, skip, len } => match Pin::new(&mut read).poll(task) {
+                Poll::Ready(words) => Poll::Ready(
+                    words.map_err(Error::from).and_then(|words| finish(&words, &gpu, &view, skip, len)),
+                ),
+                Poll::Pending => {
+                    self.0 = Inner::Reading { read, gpu, view, skip, len };
+                    Poll::Pending
+                }
+            },
+            Inner::Taken => Poll::Ready(Err(aleatron_device::Error::NotSubmitted.into())),
+        }
+    }
+}

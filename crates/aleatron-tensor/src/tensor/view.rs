@@ -1,0 +1,227 @@
+//! Views: other shapes of the same elements. None copies anything, but [`Tensor::reshape`] of elements that do not lie in order and
+//! [`Tensor::contiguous`].
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+
+use super::{Place, Tensor};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::gpu::GpuStorage;
+use crate::layout;
+use crate::storage::Storage;
+use crate::trace::report;
+
+/// A part of an axis: from `start` up to but without `end`, every `step`th element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// The first element.
+    pub start: usize,
+    /// One past the last; `None` for all that follow.
+    pub end: Option<usize>,
+    /// The distance between elements that are taken, at least 1.
+    pub step: usize,
+}
+
+impl Slice {
+    /// The same with another step.
+    #[must_use]
+    pub fn step(self, step: usize) -> Self {
+        Self { step, ..self }
+    }
+}
+
+impl From<Range<usize>> for Slice {
+    fn from(range: Range<usize>) -> Self {
+        Self { start: range.start, end: Some(range.end), step: 1 }
+    }
+}
+
+impl From<RangeFrom<usize>> for Slice {
+    fn from(range: RangeFrom<usize>) -> Self {
+        Self { start: range.start, end: None, step: 1 }
+    }
+}
+
+impl From<RangeTo<usize>> for Slice {
+    fn from(range: RangeTo<usize>) -> Self {
+        Self { start: 0, end: Some(range.end), step: 1 }
+    }
+}
+
+impl From<RangeFull> for Slice {
+    fn from(_: RangeFull) -> Self {
+        Self { start: 0, end: None, step: 1 }
+    }
+}
+
+impl Tensor {
+    /// A part of an axis.
+    ///
+    /// ```
+    /// use aleatron_tensor::{DType, Device, Slice, Tensor};
+    /// let x = Tensor::arange(0, 10, 1, DType::I32, &Device::Cpu)?;
+    /// assert_eq!(x.slice(0, 2..5)?.to_vec::<i32>()?, [2, 3, 4]);
+    /// assert_eq!(x.slice(-1, Slice::from(1..).step(4))?.to_vec::<i32>()?, [1, 5, 9]);
+    /// # Ok::<(), aleatron_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end, [`Error::Argument`] for a step of 0.
+    pub fn slice(&self, axis: isize, slice: impl Into<Slice>) -> Result<Self> {
+        let (axis, slice) = (layout::axis("slice", axis, self.rank())?, slice.into());
+        let end = slice.end.unwrap_or(self.shape()[axis]);
+        Ok(self.with_layout(self.layout.slice(axis, slice.start, end, slice.step)?))
+    }
+
+    /// The elements at one place of an axis, which is gone.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end.
+    pub fn select(&self, axis: isize, index: usize) -> Result<Self> {
+        let axis = layout::axis("select", axis, self.rank())?;
+        let one = self.layout.slice(axis, index, index.saturating_add(1), 1)?;
+        Ok(self.with_layout(one.squeeze(axis)?))
+    }
+
+    /// An axis in reverse order.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not.
+    pub fn flip(&self, axis: isize) -> Result<Self> {
+        let axis = layout::axis("flip", axis, self.rank())?;
+        Ok(self.with_layout(self.layout.flip(axis)))
+    }
+
+    /// Two axes exchanged.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not.
+    pub fn transpose(&self, one: isize, other: isize) -> Result<Self> {
+        let [one, other] =
+            [layout::axis("transpose", one, self.rank())?, layout::axis("transpose", other, self.rank())?];
+        let mut order: Vec<isize> = (0..self.rank() as isize).collect();
+        order.swap(one, other);
+        self.permute(&order)
+    }
+
+    /// The transposed matrix, or matrices: the last two axes exchanged.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] below rank 2.
+    pub fn t(&self) -> Result<Self> {
+        self.transpose(-2, -1)
+    }
+
+    /// The axes in another order.
+    ///
+    /// # Errors
+    /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] where the order does not name each axis once.
+    pub fn permute(&self, order: &[isize]) -> Result<Self> {
+        Ok(self.with_layout(self.layout.permute("permute", order)?))
+    }
+
+    /// Without an axis of size 1.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not, [`Error::Argument`] for one of another size.
+    pub fn squeeze(&self, axis: isize) -> Result<Self> {
+        let axis = layout::axis("squeeze", axis, self.rank())?;
+        Ok(self.with_layout(self.layout.squeeze(axis)?))
+    }
+
+    /// With a new axis of size 1 at this place.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] past the rank.
+    pub fn unsqueeze(&self, axis: isize) -> Result<Self> {
+        let place = layout::axis("unsqueeze", axis, self.rank() + 1)?;
+        let unsqueezed = self.layout.unsqueeze(place);
+        layout::elements(unsqueezed.shape())?;
+        Ok(self.with_layout(unsqueezed))
+    }
+
+    /// With axes of size 1, and missing ones in front, repeated.
+    ///
+    /// # Errors
+    /// [`Error::Shapes`] where the shape does not come from this one by that.
+    pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
+        Ok(self.with_layout(self.layout.broadcast_to("broadcast_to", shape)?))
+    }
+
+    /// The same elements in another shape: a view where they lie in order far enough, else a copy.
+    ///
+    /// # Errors
+    /// [`Error::Reshape`] for another number of elements, or where there is no room for the copy.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
+        match self.layout.reshape(shape)? {
+            Some(layout) => Ok(self.with_layout(layout)),
+            None => self.contiguous()?.reshape(shape),
+        }
+    }
+
+    /// The same elements in another shape, never a copy.
+    ///
+    /// # Errors
+    /// [`Error::Reshape`] where that takes a copy, or for another number of elements.
+    pub fn view(&self, shape: &[usize]) -> Result<Self> {
+        let refused = || Error::Reshape { from: self.shape().to_vec(), to: shape.to_vec() };
+        self.layout.reshape(shape)?.map(|layout| self.with_layout(layout)).ok_or_else(refused)
+    }
+
+    /// All axes from `start` up to and with `end` as one.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the end is before the start.
+    pub fn flatten(&self, start: isize, end: isize) -> Result<Self> {
+        if self.rank() == 0 {
+            return self.reshape(&[1]);
+        }
+        let [first, last] =
+            [layout::axis("flatten", start, self.rank())?, layout::axis("flatten", end, self.rank())?];
+        if first > last {
+            return Err(Error::Range { op: "flatten", start: first, end: last, len: self.rank() });
+        }
+        let shape = self.shape();
+        let joined = layout::elements(&shape[first..=last])?;
+        self.reshape(&[&shape[..first], &[joined], &shape[last + 1..]].concat())
+    }
+
+    /// The same elements in row-major order: itself, or a copy.
+    ///
+    /// # Errors
+    /// Where there is no room for the copy.
+    pub fn contiguous(&self) -> Result<Self> {
+        if self.is_contiguous() {
+            return Ok(self.clone());
+        }
+        self.copied().map(|tensor| report("contiguous", tensor))
+    }
+
+    /// A copy in row-major order, in a storage of its own that holds nothing else.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        match self.place()? {
+            Place::Cpu(view) => {
+                let expr = Expr::leaf(view, self.dtype());
+                Self::from_cpu(crate::cpu::elementwise::evaluate(&expr, self.len())?, self.shape())
+            }
+            Place::Gpu(gpu, view) => {
+                let storage = GpuStorage::pending(&gpu, Expr::leaf(view, self.dtype()), self.shape())?;
+                // Recorded now: whoever asks for a copy wants elements that lie in order.
+                storage.data()?;
+                Self::from_gpu(storage, self.shape())
+            }
+        }
+    }
+
+    /// A tensor that is all of a storage, in order.
+    pub(crate) fn whole(&self) -> Result<Self> {
+        let len = match &self.storage {
+            Storage::Cpu(storage) => storage.len(),
+            Storage::Gpu(storage) => storage.len(),
+        };
+        if self.is_contiguous() && self.layout.offset() == 0 && len == self.len() {
+            return Ok(self.clone());
+        }
+        self.copied()
+    }
+}

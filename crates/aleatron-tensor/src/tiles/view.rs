@@ -1,0 +1,271 @@
+//! Four axes of some memory.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::dtype::Element;
+use crate::error::{Error, RankNeeded, Result};
+use crate::layout::Layout;
+use crate::tensor::Tensor;
+
+/// In which order elements lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum MemoryLayout {
+    /// Row after row.
+    #[default]
+    RowMajor,
+    /// Along the first axis first.
+    ColumnMajor,
+    /// Tile after tile of the last two axes, each row after row. The sizes of those axes are multiples of the sides of a tile.
+    Tiled {
+        /// The sides of a tile.
+        tile_size: [usize; 2],
+    },
+}
+
+/// A description of memory: four axes with sizes and steps, and where the first element is. Missing axes in front have size 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorView<T = f32> {
+    pub(super) layout: Layout,
+    memory: MemoryLayout,
+    element: PhantomData<T>,
+}
+
+fn four(shape: &[usize]) -> [usize; 4] {
+    let mut all = [1; 4];
+    let missing = 4 - shape.len().min(4);
+    all[missing..].copy_from_slice(&shape[..4 - missing]);
+    all
+}
+
+impl<T: Element> TensorView<T> {
+    /// Row-major memory of a shape.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where its elements cannot be counted.
+    pub fn new(shape: [usize; 4]) -> Result<Self> {
+        Ok(Self { layout: Layout::contiguous(&shape)?, memory: MemoryLayout::RowMajor, element: PhantomData })
+    }
+
+    /// A row of elements.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn new_1d(n: usize) -> Result<Self> {
+        Self::new(four(&[n]))
+    }
+
+    /// A matrix.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn new_2d(rows: usize, columns: usize) -> Result<Self> {
+        Self::new(four(&[rows, columns]))
+    }
+
+    /// Steps of the caller's, over `len` elements.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where it would reach outside.
+    pub fn with_strides(shape: [usize; 4], strides: [isize; 4], offset: usize, len: usize) -> Result<Self> {
+        let layout = Layout::strided(&shape, &strides, offset, len)?;
+        Ok(Self { layout, memory: MemoryLayout::RowMajor, element: PhantomData })
+    }
+
+    /// How a tensor lies in its storage.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] above rank 4, [`Error::ReadAs`] for elements of another type.
+    pub fn of(tensor: &Tensor) -> Result<Self> {
+        check_type::<T>(tensor)?;
+        let rank = tensor.rank();
+        if rank > 4 {
+            return Err(Error::Rank {
+                op: "view",
+                expected: RankNeeded::Exactly(4),
+                shape: tensor.shape().to_vec(),
+            });
+        }
+        let mut layout = tensor.layout().clone();
+        for _ in rank..4 {
+            layout = layout.unsqueeze(0);
+        }
+        Ok(Self { layout, memory: MemoryLayout::RowMajor, element: PhantomData })
+    }
+
+    /// The sizes of the axes.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 4] {
+        four(self.layout.shape())
+    }
+
+    /// The steps along the axes, in elements.
+    #[must_use]
+    pub fn strides(&self) -> [isize; 4] {
+        let mut strides = [0; 4];
+        strides.iter_mut().zip(self.layout.strides()).for_each(|(to, from)| *to = *from);
+        strides
+    }
+
+    /// The place of the first element.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.layout.offset()
+    }
+
+    /// The order of the memory.
+    #[must_use]
+    pub fn layout(&self) -> MemoryLayout {
+        self.memory
+    }
+
+    /// The number of axes from the first one whose size is not 1 on.
+    #[must_use]
+    pub fn ndim(&self) -> usize {
+        self.layout.shape().iter().position(|&size| size != 1).map_or(0, |first| 4 - first)
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn numel(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// Whether the elements follow each other in row-major order; axes of size 1 change nothing.
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        matches!(self.memory, MemoryLayout::RowMajor | MemoryLayout::ColumnMajor)
+            && self.layout.is_contiguous()
+    }
+
+    /// Memory of the same shape in another order, from its beginning.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for tiles that do not fit the last two axes.
+    pub fn with_layout(&self, memory: MemoryLayout) -> Result<Self> {
+        let shape = self.shape();
+        let layout = match memory {
+            MemoryLayout::RowMajor => Layout::contiguous(&shape)?,
+            MemoryLayout::ColumnMajor => {
+                let back = Layout::contiguous(&[shape[3], shape[2], shape[1], shape[0]])?;
+                back.permute("layout", &[3, 2, 1, 0])?
+            }
+            MemoryLayout::Tiled { tile_size: [rows, columns] } => {
+                let fits = rows > 0
+                    && columns > 0
+                    && shape[2].is_multiple_of(rows)
+                    && shape[3].is_multiple_of(columns);
+                if !fits {
+                    return Err(Error::argument(
+                        "layout",
+                        "tile",
+                        [rows, columns],
+                        "it must divide the last two axes",
+                    ));
+                }
+                Layout::contiguous(&shape)?
+            }
+        };
+        Ok(Self { layout, memory, element: PhantomData })
+    }
+
+    fn changed(&self, op: &'static str, layout: Layout) -> Result<Self> {
+        if let MemoryLayout::Tiled { .. } = self.memory {
+            return Err(Error::argument(op, "layout", self.memory, "tiled memory has no steps"));
+        }
+        Ok(Self { layout, memory: self.memory, element: PhantomData })
+    }
+
+    /// A part of an axis.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] for a range that is not inside, or reversed.
+    pub fn slice_dim(&self, axis: usize, range: Range<usize>) -> Result<Self> {
+        let axis = crate::layout::axis("slice", axis as isize, 4)?;
+        self.changed("slice", self.layout.slice(axis, range.start, range.end, 1)?)
+    }
+
+    /// Two axes exchanged.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for an axis there is not.
+    pub fn transpose(&self, one: usize, other: usize) -> Result<Self> {
+        let mut order = [0, 1, 2, 3];
+        let [one, other] = [
+            crate::layout::axis("transpose", one as isize, 4)?,
+            crate::layout::axis("transpose", other as isize, 4)?,
+        ];
+        order.swap(one, other);
+        self.changed("transpose", self.layout.permute("transpose", &order)?)
+    }
+
+    /// The same elements in another shape, from the same place on; `None` where that takes a copy.
+    ///
+    /// # Errors
+    /// [`Error::Reshape`] for another number of elements.
+    pub fn reshape(&self, shape: [usize; 4]) -> Result<Option<Self>> {
+        self.layout.reshape(&shape)?.map(|layout| self.changed("reshape", layout)).transpose()
+    }
+
+    /// The place of an element in memory; `None` outside the shape.
+    #[must_use]
+    pub fn linear_index(&self, at: [usize; 4]) -> Option<usize> {
+        let place = self.layout.place(&at)?;
+        let MemoryLayout::Tiled { tile_size: [rows, columns] } = self.memory else { return Some(place) };
+        let [_, _, height, width] = self.shape();
+        let before = (at[0] * self.layout.shape()[1] + at[1]) * height * width;
+        let tile = at[2] / rows * (width / columns) + at[3] / columns;
+        Some(before + tile * rows * columns + at[2] % rows * columns + at[3] % columns)
+    }
+
+    /// The elements that the description finds in the storage of a tensor: a view, or a copy for tiled memory.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where it reaches outside, [`Error::ReadAs`] for elements of another type.
+    pub fn apply(&self, tensor: &Tensor) -> Result<Tensor> {
+        check_type::<T>(tensor)?;
+        match self.memory {
+            MemoryLayout::Tiled { tile_size: [rows, columns] } => {
+                let [a, b, height, width] = self.shape();
+                let flat = Tensor::new(tensor.storage().clone(), self.layout.clone())?;
+                let tiles = flat.reshape(&[a, b, height / rows, width / columns, rows, columns])?;
+                tiles.permute(&[0, 1, 2, 4, 3, 5])?.reshape(&self.shape())
+            }
+            _ => Tensor::new(tensor.storage().clone(), self.layout.clone()),
+        }
+    }
+
+    /// The elements of a tensor of this shape in the order of this memory, as one axis.
+    ///
+    /// # Errors
+    /// [`Error::Shapes`] for another shape, or where there is no room.
+    pub fn pack(&self, tensor: &Tensor) -> Result<Tensor> {
+        check_type::<T>(tensor)?;
+        let shape = self.shape();
+        let own = tensor.layout().broadcast_to("pack", &shape)?;
+        let whole = tensor.with_layout(own);
+        match self.memory {
+            MemoryLayout::RowMajor => whole.reshape(&[self.numel()]),
+            MemoryLayout::ColumnMajor => whole.permute(&[3, 2, 1, 0])?.reshape(&[self.numel()]),
+            MemoryLayout::Tiled { tile_size: [rows, columns] } => {
+                let [a, b, height, width] = shape;
+                let cut = whole.reshape(&[a, b, height / rows, rows, width / columns, columns])?;
+                cut.permute(&[0, 1, 2, 4, 3, 5])?.reshape(&[self.numel()])
+            }
+        }
+    }
+}
+
+fn check_type<T: Element>(tensor: &Tensor) -> Result<()> {
+    if tensor.dtype() == T::DTYPE {
+        return Ok(());
+    }
+    Err(Error::ReadAs { wanted: T::DTYPE, actual: tensor.dtype() })
+}

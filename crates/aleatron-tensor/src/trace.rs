@@ -1,0 +1,88 @@
+//! What ran where: operations report their results to traces that are under way.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::dtype::DType;
+use crate::tensor::Tensor;
+
+/// An operation that was carried out, or recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The operation.
+    pub op: &'static str,
+    /// The device its result is on.
+    pub device: String,
+    /// The type of its result.
+    pub dtype: DType,
+    /// The shape of its result.
+    pub shape: Vec<usize>,
+}
+
+type Events = Mutex<Vec<Event>>;
+
+static TRACES: Mutex<Vec<Weak<Events>>> = Mutex::new(Vec::new());
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Collects the operations of all threads while it lives.
+///
+/// ```
+/// use aleatron_tensor::{Device, Tensor, trace::Trace};
+///
+/// let trace = Trace::start();
+/// let x = Tensor::ones(&[2, 3], aleatron_tensor::DType::F32, &Device::Cpu)?;
+/// x.exp()?;
+/// let events = trace.events();
+/// assert!(events.iter().any(|event| event.op == "exp" && event.device == "cpu" && event.shape == [2, 3]));
+/// # Ok::<(), aleatron_tensor::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Trace {
+    events: Arc<Events>,
+}
+
+impl Trace {
+    /// Starts to collect.
+    #[must_use]
+    pub fn start() -> Self {
+        let events = Arc::new(Events::default());
+        lock(&TRACES).push(Arc::downgrade(&events));
+        UNDER_WAY.fetch_add(1, Ordering::Release);
+        Self { events }
+    }
+
+    /// The operations so far.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        lock(&self.events).clone()
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Release);
+        lock(&TRACES).retain(|events| {
+            events.strong_count() > 0 && !std::ptr::eq(events.as_ptr(), Arc::as_ptr(&self.events))
+        });
+    }
+}
+
+/// Reports the result of an operation, and gives it back.
+pub(crate) fn report(op: &'static str, tensor: Tensor) -> Tensor {
+    if UNDER_WAY.load(Ordering::Acquire) > 0 {
+        let event = Event {
+            op,
+            device: tensor.device().to_string(),
+            dtype: tensor.dtype(),
+            shape: tensor.shape().to_vec(),
+        };
+        for events in lock(&TRACES).iter().filter_map(Weak::upgrade) {
+            lock(&events).push(event.clone());
+        }
+    }
+    tensor
+}
