@@ -15,7 +15,7 @@ struct FewParams {
     u64 weights;
     // As `kind` says: values by sample and unit, or rows of `part.stride` words.
     u64 inputs;
-    // By sample and neuron, 32 bits each; all are 0 before and, where this finishes, after.
+    // By sample and neuron, 32 bits each; all are 0 before and after.
     u64 counts;
     // What a threshold of ones is.
     u64 one;
@@ -33,9 +33,8 @@ struct FewParams {
     u32 slice_bytes;
     u32 n_slices;
     u32 group_rows;
-    // Whether ones of the samples are counted, and whether the last block makes the results.
+    // Whether the ones of samples are counted.
     u32 counts_ones;
-    u32 finishes;
 };
 
 struct Vectors {
@@ -189,9 +188,6 @@ DEVICE void few(const FewParams& p) {
                 }
             }
         }
-    }
-    if (!p.finishes) {
-        return;
     }
     __threadfence();
     __syncthreads();
