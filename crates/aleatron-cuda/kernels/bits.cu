@@ -1,5 +1,5 @@
 // Gates over packed streams, and the ones of them.
-#include "stream.cuh"
+#include "device.cuh"
 
 enum GateKind : u32 {
     AND = 0,
@@ -96,22 +96,5 @@ KERNEL(ones, OnesParams, 256) {
     const u32 all = warp_sum((u32)sum);
     if (threadIdx.x % 32 == 0) {
         atomicAdd((u64*)p.ones + stream, (u64)all);
-    }
-}
-
-struct TailParams {
-    u64 streams;
-    u64 state;
-    u64 n_streams;
-    u64 stream_words;
-    // The bits of the last word of a stream inside the length.
-    u64 tail_mask;
-};
-
-// Finds the first stream with ones past its length, a thread each.
-KERNEL(check_tails, TailParams, 256) {
-    const u64 stream = (u64)blockIdx.x * 256 + threadIdx.x;
-    if (stream < p.n_streams && (((const u64*)p.streams)[(stream + 1) * p.stream_words - 1] & ~p.tail_mask) != 0) {
-        atomicMin(&((CallState*)p.state)->bad_value, stream);
     }
 }

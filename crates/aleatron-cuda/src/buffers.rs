@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aleatron_core::{Cancel, Error as CoreError, Quantity};
+use aleatron_core::Cancel;
 
-use crate::driver::{CudaContext, DeviceBuffer, Graph, PinnedBuffer, Stream, View, append_parallel};
+use crate::driver::{CudaContext, DeviceBuffer, Event, Graph, PinnedBuffer, Stream, View, append_parallel};
 use crate::error::Result;
 use crate::kernels::{CallSeed, ValueKind};
 use crate::queue::{Profiler, Queue};
@@ -30,6 +30,8 @@ pub(crate) struct CountOptions<'a> {
     pub(crate) cancel: Cancel<'a>,
     /// Times the kernels.
     pub(crate) profiler: Option<&'a Profiler>,
+    /// What every chunk waits for on the card.
+    pub(crate) after: Option<&'a Event>,
 }
 
 /// A layer's part in a call that runs in chunks.
@@ -194,6 +196,7 @@ impl BufferSets {
             let samples = start..n_samples.min(start.saturating_add(chunk));
             let idle = self.lock().pop();
             let mut set = idle.map_or_else(&make, Ok)?;
+            options.after.map_or(Ok(()), |event| set.stream.wait_for(event))?;
             run.submit(&mut set, samples.clone())?;
             under_way.push_back((set, samples));
             while under_way.len() > 1
@@ -211,14 +214,5 @@ impl BufferSets {
         // What a bad value leaves behind is what any call does.
         self.keep(set);
         received
-    }
-}
-
-/// The rows of `per_row` elements that `n` elements make.
-pub(crate) fn rows_in(n: usize, per_row: usize, what: Quantity) -> Result<usize> {
-    if n.is_multiple_of(per_row) {
-        Ok(n / per_row)
-    } else {
-        Err(CoreError::Ragged { what, actual: n, divisor: per_row }.into())
     }
 }

@@ -102,14 +102,15 @@ impl CudaDense {
                 Some(ones)
             }
         };
-        let count_ones = |maker: &WeightMaker, part: &Part, neurons: &Range<usize>, rows: View<'_>| match &ones {
-            None => Ok(()),
-            Some(ones) => {
-                let (queue, ones) = (crate::queue::Queue::new(maker.stream()), ones.view());
-                let ones = ones.from(8 * neurons.start as u64)?;
-                count_row_ones(&queue, rows, part.stride, neurons.len(), ones, OnesWidth::Bits64)
-            }
-        };
+        let count_ones =
+            |maker: &WeightMaker, part: &Part, neurons: &Range<usize>, rows: View<'_>| match &ones {
+                None => Ok(()),
+                Some(ones) => {
+                    let (queue, ones) = (crate::queue::Queue::new(maker.stream()), ones.view());
+                    let ones = ones.from(8 * neurons.start as u64)?;
+                    count_row_ones(&queue, rows, part.stride, neurons.len(), ones, OnesWidth::Bits64)
+                }
+            };
         let store = match plan.residency {
             Residency::Kept => {
                 let mut blocks = Vec::new();
@@ -144,7 +145,8 @@ impl CudaDense {
             Some(ones) => {
                 let stream = Stream::new(context)?;
                 let all = n as u64 * length.bits() as u64;
-                let base: Vec<u64> = ones.read(&stream)?.into_iter().map(|ones| all.wrapping_sub(ones)).collect();
+                let base: Vec<u64> =
+                    ones.read(&stream)?.into_iter().map(|ones| all.wrapping_sub(ones)).collect();
                 Some(DeviceBuffer::with(context, &base, &stream)?)
             }
         };
@@ -172,10 +174,6 @@ impl CudaDense {
 
     pub(crate) fn context(&self) -> &Arc<CudaContext> {
         &self.context
-    }
-
-    pub(crate) fn shape(&self) -> &DenseShape {
-        &self.shape
     }
 
     /// Whether all weights are on the card.
@@ -276,7 +274,9 @@ impl DenseRun<'_, '_> {
         }
         let inputs = match (kind, source) {
             (ValueKind::PackedStreams, _) => set.work.view(),
-            (_, Source::CardValues(values, kind)) => values.from(kind.bytes() * (samples.start * n) as u64)?,
+            (_, Source::CardValues(values, kind)) => {
+                values.from(kind.bytes() * (samples.start * n) as u64)?
+            }
             _ if 8 * n * n_samples > IN_PLACE_VALUE_BYTES => set.values()?,
             _ => set.upload.view().from(8 * HEAD as u64)?,
         };
@@ -378,7 +378,7 @@ impl DenseRun<'_, '_> {
 
 impl ChunkRun for DenseRun<'_, '_> {
     fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
-        let DenseRun { layer, source, options, .. } = self;
+        let DenseRun { layer, source, options, .. } = &*self;
         if layer.is_few(samples.len()) {
             return self.submit_few(set, &samples);
         }

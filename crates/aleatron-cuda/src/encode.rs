@@ -196,19 +196,16 @@ pub(crate) enum Numbering {
     One,
     /// Each unit has its own.
     PerUnit,
-    /// Each stream has its own.
-    PerStream,
 }
 
 impl Sequences {
-    /// Sequences, uploaded, for rows of `n_units` streams.
+    /// Sequences, uploaded.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         stream: &Stream,
         sequences: impl ExactSizeIterator<Item = aleatron_core::Result<Sequence>>,
         length: Length,
         numbering: Numbering,
-        n_units: usize,
     ) -> Result<Self> {
         let n = sequences.len();
         let per_sequence = 32 * StreamWords::of(length).stored as usize;
@@ -223,7 +220,6 @@ impl Sequences {
         let (row_step, unit_step) = match numbering {
             Numbering::One => (0, 0),
             Numbering::PerUnit => (0, 1),
-            Numbering::PerStream => (n_units as u64, 1),
         };
         let integers = DeviceBuffer::with(context, &integers, stream)?;
         Ok(Self { integers, n: n as u64, row_step, unit_step, one })
@@ -242,7 +238,7 @@ impl Sequences {
             Sharing::OnePerInput | Sharing::OnePerStream => (n_inputs, Numbering::PerUnit),
         };
         let sequences = (0..n).map(|input| pairing.input(input));
-        Self::new(context, stream, sequences, length, numbering, n_inputs)
+        Self::new(context, stream, sequences, length, numbering)
     }
 
     fn encode(&self, queue: &Queue<'_>, rows: &Rows<'_>) -> Result<()> {

@@ -54,8 +54,8 @@ pub(crate) fn encode_sequence(
 ) -> Result<StreamMatrix> {
     sequence.width().check_thresholds(thresholds, Quantity::Value)?;
     let stream = Stream::new(context)?;
-    let (one, n) = (std::iter::once(Ok(*sequence)), thresholds.len());
-    let sequences = Sequences::new(context, &stream, one, length, Numbering::One, n)?;
+    let one = std::iter::once(Ok(*sequence));
+    let sequences = Sequences::new(context, &stream, one, length, Numbering::One)?;
     let seed = DeviceBuffer::with(context, &[0u64; 2], &stream)?;
     make(context, &stream, &Encoder::Sequences(sequences), thresholds, length, &seed)
 }

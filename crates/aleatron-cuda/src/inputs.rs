@@ -30,8 +30,6 @@ pub(crate) enum Source<'a> {
     Streams(&'a [u64]),
     /// Values on the card.
     CardValues(View<'a>, ValueKind),
-    /// Packed streams on the card, which may have ones past their length.
-    CardStreams(View<'a>),
 }
 
 impl<'a> Source<'a> {
@@ -41,7 +39,7 @@ impl<'a> Source<'a> {
             Self::Values(_) => product.value_kind(),
             Self::Thresholds(_) => ValueKind::Thresholds,
             Self::CardValues(_, kind) => *kind,
-            Self::Streams(_) | Self::CardStreams(_) => ValueKind::PackedStreams,
+            Self::Streams(_) => ValueKind::PackedStreams,
         }
     }
 
@@ -205,11 +203,6 @@ impl InputStage {
             set.work.fill(0, &set.stream)?;
         }
         match source {
-            Source::CardStreams(streams) => {
-                let from = streams.from(samples.start as u64 * row_bytes + begin)?;
-                let (to, rows) = (set.work.view(), samples.len() as u64);
-                copy_rows(&self.context, from, row_bytes, to, part.bytes(), bytes, rows, &set.stream)
-            }
             Source::Streams(words) => {
                 let row_words = (row_bytes / 8) as usize;
                 // Parts begin and end at whole 128 bytes, or where the row does.

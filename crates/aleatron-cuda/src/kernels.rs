@@ -274,13 +274,3 @@ pub(crate) struct OnesParams {
     pub(crate) kind: u32,
     pub(crate) padding: u32,
 }
-
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct TailParams {
-    pub(crate) streams: u64,
-    pub(crate) state: u64,
-    pub(crate) n_streams: u64,
-    pub(crate) stream_words: u64,
-    pub(crate) tail_mask: u64,
-}

@@ -103,6 +103,21 @@ impl Recipe {
         kind: ResultKind,
         turn: Turn,
     ) -> Result<Finish> {
+        let row_ones = self.takes_row_ones.then(|| set.row_ones.view());
+        self.finish_at(n_samples, out, report, set.state.view(), row_ones, kind, turn)
+    }
+
+    /// As [`Self::finish`], with the memory it needs.
+    pub(crate) fn finish_at(
+        &self,
+        n_samples: usize,
+        out: View<'_>,
+        report: View<'_>,
+        state: View<'_>,
+        row_ones: Option<View<'_>>,
+        kind: ResultKind,
+        turn: Turn,
+    ) -> Result<Finish> {
         let neurons = 8 * self.n_neurons as u128;
         let optional = |buffer: &Option<DeviceBuffer<u64>>| match buffer {
             Some(buffer) => buffer.view().check(neurons),
@@ -110,9 +125,9 @@ impl Recipe {
         };
         Ok(Finish {
             base: if turn.first { optional(&self.base)? } else { 0 },
-            row_ones: match self.takes_row_ones {
-                true => set.row_ones.view().check(4 * n_samples as u128)?,
-                false => 0,
+            row_ones: match row_ones {
+                Some(ones) => ones.check(4 * n_samples as u128)?,
+                None => 0,
             },
             totals: optional(&self.totals)?,
             total: self.total,
@@ -120,7 +135,7 @@ impl Recipe {
             length: self.length.bits() as u64,
             out: out.check(neurons * n_samples as u128)?,
             report: report.check(8)?,
-            state: set.state.view().check(16)?,
+            state: state.check(16)?,
             n_neurons: number(self.n_neurons)?,
             n_samples: number(n_samples)?,
             accumulate: (!turn.first).into(),

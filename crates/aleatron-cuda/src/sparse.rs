@@ -65,7 +65,8 @@ impl CudaSparse {
         let (n_inputs, n_neurons, length) = (connections.n_inputs(), connections.n_neurons(), spec.length());
         let product = Product::of(spec.polarity())?;
         let words = 2 * n_inputs as u64 * length.words() as u64;
-        let (weight_words, free) = (connections.len() as u128 * length.words() as u128, context.free_bytes()?);
+        let (weight_words, free) =
+            (connections.len() as u128 * length.words() as u128, context.free_bytes()?);
         let sample_bytes = 4 * u128::from(words.next_multiple_of(ROW_WORDS))
             + 8 * n_inputs as u128
             + (8 + 8) * n_neurons as u128;
@@ -78,11 +79,7 @@ impl CudaSparse {
             return Err(Error::OutOfMemory { bytes: weight_words * 8 + 2 * sample_bytes, free });
         }
         // The encoder counts words of a row as 32 bits; parts of dense rows are shorter for the sake of their counts.
-        let part = Part {
-            begin: 0,
-            words: words as u32,
-            stride: words.next_multiple_of(ROW_WORDS) as u32,
-        };
+        let part = Part { begin: 0, words: words as u32, stride: words.next_multiple_of(ROW_WORDS) as u32 };
         let stream = Stream::new(context)?;
         let buffer = DeviceBuffer::<u64>::new(context, weight_len)?;
         if !connections.is_empty() {
@@ -136,6 +133,10 @@ impl CudaSparse {
 
     pub(crate) fn context(&self) -> &Arc<CudaContext> {
         &self.context
+    }
+
+    pub(crate) fn chunk(&self) -> usize {
+        self.chunk
     }
 
     fn new_set(&self) -> Result<BufferSet> {

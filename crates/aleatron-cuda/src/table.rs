@@ -119,6 +119,10 @@ impl CudaTabled {
         &self.context
     }
 
+    pub(crate) fn chunk(&self) -> usize {
+        self.chunk
+    }
+
     fn new_set(&self) -> Result<BufferSet> {
         let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
         let work = match self.rows {

@@ -60,12 +60,12 @@ impl WeightMaker {
             Encoding::Sequences(pairing) => match pairing.sharing {
                 Sharing::OneForAll => {
                     let one = std::iter::once(Ok(pairing.weights));
-                    let sequences = Sequences::new(context, &stream, one, length, Numbering::One, n)?;
+                    let sequences = Sequences::new(context, &stream, one, length, Numbering::One)?;
                     Source::Common(Encoder::Sequences(sequences))
                 }
                 Sharing::OnePerInput if is_dense => {
                     let all = (0..n).map(|input| pairing.weight(0, input, n));
-                    let sequences = Sequences::new(context, &stream, all, length, Numbering::PerUnit, n)?;
+                    let sequences = Sequences::new(context, &stream, all, length, Numbering::PerUnit)?;
                     Source::Common(Encoder::Sequences(sequences))
                 }
                 _ => Source::PerStream(*pairing),
@@ -95,7 +95,10 @@ impl WeightMaker {
     fn thresholds(&mut self, range: Range<usize>, one: u64) -> Result<()> {
         let n = range.len();
         let Some(values) = self.weights.values().get(range.clone()) else {
-            return Err(Error::OutOfBounds { needed: range.end as u128, bytes: self.weights.values().len() as u64 });
+            return Err(Error::OutOfBounds {
+                needed: range.end as u128,
+                bytes: self.weights.values().len() as u64,
+            });
         };
         // Copies from here are done: every piece is waited for.
         self.staged.as_mut_slice()[..n].copy_from_slice(bytemuck::cast_slice(values));
@@ -161,7 +164,8 @@ impl WeightMaker {
         let stream = StreamWords::of(self.spec.length());
         let piece = self.staged.as_slice().len();
         // Unit and row of each connection from the first of a piece on.
-        let mut neuron = all.offsets().partition_point(|&offset| offset <= connections.start).saturating_sub(1);
+        let mut neuron =
+            all.offsets().partition_point(|&offset| offset <= connections.start).saturating_sub(1);
         for start in connections.clone().step_by(piece.max(1)) {
             cancel.check()?;
             let end = connections.end.min(start + piece);
@@ -232,8 +236,7 @@ impl WeightMaker {
             let stride = if last { u64::from(part.stride) - done } else { words };
             let units = unit as usize..(unit + n_units) as usize;
             let all = units.clone().map(sequence);
-            let sequences =
-                Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit, units.len())?;
+            let sequences = Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit)?;
             let piece = RowPart {
                 n_units: n_units as u32,
                 first_unit: 0,

@@ -203,7 +203,13 @@ impl std::fmt::Debug for TensorMap {
 
 impl CudaContext {
     /// The map of `rows` rows of `row_bytes` bytes at an address, which must be aligned to 16 bytes.
-    pub(crate) fn tensor_map(&self, address: u64, row_bytes: u64, rows: u64, box_rows: u32) -> Result<TensorMap> {
+    pub(crate) fn tensor_map(
+        &self,
+        address: u64,
+        row_bytes: u64,
+        rows: u64,
+        box_rows: u32,
+    ) -> Result<TensorMap> {
         // Numbers of the driver's enums.
         let (bytes, plain, swizzle_128, promote_256, zeros) = (0, 0, 3, 3, 0);
         let mut map = TensorMap(CUtensorMap { opaque: [0; 16] });
@@ -239,8 +245,7 @@ pub(crate) mod kernels {
     use super::{Cow, Kernel, Module, PhantomData};
     use crate::kernels::{
         EncodeParams, FewParams, FinishParams, GateParams, OnesParams, RowOnesParams, SequenceParams,
-        SparseParams, TableCountsParams, TableRowsParams, TailParams, ThresholdParams, TileParams,
-        WgmmaParams,
+        SparseParams, TableCountsParams, TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
     };
 
     macro_rules! kernels {
@@ -271,7 +276,6 @@ pub(crate) mod kernels {
         TABLE_COUNTS = "table_counts"(TableCountsParams), 256;
         GATE = "gate"(GateParams), 256;
         ONES = "ones"(OnesParams), 256;
-        CHECK_TAILS = "check_tails"(TailParams), 256;
     }
 
     /// A variant of a kernel, by its name.

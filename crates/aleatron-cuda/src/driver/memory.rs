@@ -122,6 +122,10 @@ impl<T: Pod> DeviceBuffer<T> {
         self.len
     }
 
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
     pub(crate) fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
@@ -146,13 +150,19 @@ impl<T: Pod> DeviceBuffer<T> {
         })
     }
 
-    /// Reads elements, once all work given to the stream is done.
+    /// Reads all elements, once all work given to the stream is done.
     pub(crate) fn read(&self, stream: &Stream) -> Result<Vec<T>> {
-        let mut elements = aleatron_core::memory::with_capacity(self.len as u128, aleatron_core::Quantity::Words)?;
-        let piece = (PINNED_BYTES / size_of::<T>()).max(1).min(self.len.max(1));
-        let mut staged = PinnedBuffer::new(&self.context, piece)?;
-        for start in (0..self.len).step_by(piece) {
-            let n = piece.min(self.len - start);
+        self.read_range(0, self.len, stream)
+    }
+
+    /// Reads `n` elements from `first` on.
+    pub(crate) fn read_range(&self, first: usize, n: usize, stream: &Stream) -> Result<Vec<T>> {
+        let mut elements = aleatron_core::memory::with_capacity(n as u128, aleatron_core::Quantity::Words)?;
+        let piece = (PINNED_BYTES / size_of::<T>()).max(1).min(n.max(1));
+        let staged = PinnedBuffer::new(&self.context, piece)?;
+        let end = first.saturating_add(n);
+        for start in (first..end).step_by(piece) {
+            let n = piece.min(end - start);
             staged.receive(0, n, self, start, stream)?;
             stream.synchronize()?;
             elements.extend_from_slice(&staged.as_slice()[..n]);
@@ -262,7 +272,13 @@ impl<T: Pod> PinnedBuffer<T> {
     }
 
     /// Pointer and address of ranges of both buffers, which must have them.
-    fn both(&self, start: usize, n: usize, other: &DeviceBuffer<T>, other_start: usize) -> Result<(*mut T, u64)> {
+    fn both(
+        &self,
+        start: usize,
+        n: usize,
+        other: &DeviceBuffer<T>,
+        other_start: usize,
+    ) -> Result<(*mut T, u64)> {
         for (start, len) in [(start, self.len), (other_start, other.len)] {
             if start > len || n > len - start {
                 let size = size_of::<T>();
@@ -326,10 +342,9 @@ pub(crate) fn copy_rows(
 }
 
 fn bytes_of<T>(len: usize) -> Result<usize> {
-    len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize).ok_or(Error::OutOfMemory {
-        bytes: len as u128 * size_of::<T>() as u128,
-        free: 0,
-    })
+    len.checked_mul(size_of::<T>())
+        .filter(|&bytes| bytes <= isize::MAX as usize)
+        .ok_or(Error::OutOfMemory { bytes: len as u128 * size_of::<T>() as u128, free: 0 })
 }
 
 /// Says how much was asked for and how much there was.

@@ -17,7 +17,6 @@ mod memory;
 mod stream;
 mod symbols;
 
-pub(crate) use context::Current;
 pub use context::{ContextOptions, CudaContext};
 pub use device::{DeviceInfo, devices};
 pub(crate) use graph::Graph;

@@ -119,7 +119,9 @@ mod tests {
 
     #[test]
     fn plans_keep_to_the_memory() {
-        for (n, m, bits) in [(1, 1, 1), (40, 7, 1000), (1000, 500, 1024), (65_536, 3, 65_536), (7, 100_000, 64)] {
+        for (n, m, bits) in
+            [(1, 1, 1), (40, 7, 1000), (1000, 500, 1024), (65_536, 3, 65_536), (7, 100_000, 64)]
+        {
             for free in [1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 34u64] {
                 let Ok(plan) = plan(n, m, bits, 256, free) else {
                     // One sample and one neuron do not fit with what comes with them.

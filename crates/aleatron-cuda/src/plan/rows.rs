@@ -125,7 +125,8 @@ mod tests {
     /// Sums of one part are below 2^31 however long the rows are, so that 32 bits hold them exactly.
     #[test]
     fn counts_of_a_part_fit_31_bits() {
-        for (n_units, bits) in [(1usize << 16, 1usize << 16), (1 << 20, 1 << 14), (3, 1 << 34), (1 << 31, 64)] {
+        for (n_units, bits) in [(1usize << 16, 1usize << 16), (1 << 20, 1 << 14), (3, 1 << 34), (1 << 31, 64)]
+        {
             let parts = parts(n_units, stream(bits), u64::MAX).unwrap();
             assert!(parts.iter().all(|part| u64::from(part.words) * 32 < 1 << 31), "{n_units} {bits}");
             assert!(parts.len() >= 4);

@@ -153,8 +153,12 @@ impl TileShape {
     pub(crate) const fn box_rows(&self) -> [u32; 2] {
         match self.engine {
             TileEngine::Mma { .. } => [0, 0],
-            TileEngine::Wgmma { cluster, shared: SharedOperand::Inputs } => [self.rows, self.samples / cluster],
-            TileEngine::Wgmma { cluster, shared: SharedOperand::Weights } => [self.rows / cluster, self.samples],
+            TileEngine::Wgmma { cluster, shared: SharedOperand::Inputs } => {
+                [self.rows, self.samples / cluster]
+            }
+            TileEngine::Wgmma { cluster, shared: SharedOperand::Weights } => {
+                [self.rows / cluster, self.samples]
+            }
         }
     }
 }
@@ -304,7 +308,8 @@ mod tests {
     /// The batches of the benchmarks use nearly all of an H200.
     #[test]
     fn batches_of_the_benchmarks_fill_a_large_card() {
-        let plan = |n_rows, n_samples, row_blocks| TilePlan::best(&H200, n_rows, n_samples, row_blocks).unwrap();
+        let plan =
+            |n_rows, n_samples, row_blocks| TilePlan::best(&H200, n_rows, n_samples, row_blocks).unwrap();
         let large = plan(4096, 4096, 1024);
         assert_eq!((large.shape, large.n_parts, large.blocks), (WGMMA[0].shape, 1, 512));
         let middle = plan(2048, 1024, 2048);
