@@ -303,3 +303,52 @@ pub(crate) mod kernels {
         variant(format!("tile_wgmma_{shape}"), Module::Sm90a, threads)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{PTX, kernels};
+    use crate::kernels::{EncodeParams, FewParams, TileParams, WgmmaParams};
+    use crate::plan::tiles::TileShape;
+    use std::collections::BTreeMap;
+
+    /// The bytes of the one parameter of each kernel, as the PTX has them.
+    fn compiled() -> BTreeMap<String, usize> {
+        let mut sizes = BTreeMap::new();
+        for text in PTX {
+            for entry in text.split(".visible .entry ").skip(1) {
+                let (name, rest) = entry.split_once('(').unwrap();
+                let (params, _) = rest.split_once(')').unwrap();
+                assert_eq!(params.matches(".param").count(), 1, "{name}");
+                let size = params.rsplit_once('[').unwrap().1.split_once(']').unwrap().0;
+                sizes.insert(name.to_owned(), size.parse().unwrap());
+            }
+        }
+        sizes
+    }
+
+    #[test]
+    fn parameters_have_the_sizes_that_kernels_read() {
+        let mut expected: BTreeMap<String, usize> =
+            kernels::sizes().into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
+        expected.insert(kernels::encode("4").name().to_owned(), size_of::<EncodeParams>());
+        expected.insert(kernels::few(crate::launch::FEW_AHEAD).name().to_owned(), size_of::<FewParams>());
+        for shape in TileShape::in_use() {
+            let (name, size) = if shape.needs_hopper() {
+                (kernels::tile_wgmma(&shape.name(), 0).name().to_owned(), size_of::<WgmmaParams>())
+            } else {
+                (kernels::tile_mma(&shape.name(), 0).name().to_owned(), size_of::<TileParams>())
+            };
+            expected.insert(name, size);
+        }
+        assert_eq!(compiled(), expected);
+    }
+
+    /// A driver refuses PTX that is newer than itself.
+    #[test]
+    fn kernels_are_old_enough_for_drivers_of_cuda_12() {
+        for text in PTX {
+            assert!(text.contains("\n.version 8.0\n"), "{}", &text[..300]);
+        }
+        assert!(PTX[0].contains("\n.target sm_80\n") && PTX[1].contains("\n.target sm_90a\n"));
+    }
+}
