@@ -58,6 +58,16 @@ DEVICE u32 load_coherent(const u32* pointer) {
     return v;
 }
 
+// Makes what this thread has written known to the host before what it writes next.
+DEVICE void fence_system() {
+    __threadfence_system();
+}
+
+// Writes a word that the host waits for, after all that was written before.
+DEVICE void store_for_host(u64* pointer, u64 value) {
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(pointer), "l"(value) : "memory");
+}
+
 // The sum over the lanes of a warp, all of which must come here.
 DEVICE u32 warp_sum(u32 value) {
     return __reduce_add_sync(0xFFFFFFFFu, value);

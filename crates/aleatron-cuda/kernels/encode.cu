@@ -61,8 +61,9 @@ DEVICE Counter counter_of(const EncodeParams& p, const CallSeed& seed, u64 row, 
     return at;
 }
 
-// Bernoulli streams: a block makes 256 WORDS words. Two draws settle seven words of eight. The others are queued and settled afterwards,
-// so that no warp waits for the one lane in thirty-two that needs a third draw.
+// Bernoulli streams: a thread makes WORDS words that follow each other, so that places are found once for all of them and their draws
+// do not wait for each other. Two draws settle seven words of eight. The others are queued and settled afterwards, so that no warp waits
+// for the one lane in thirty-two that needs a third draw.
 template <int WORDS>
 DEVICE void encode(const EncodeParams& p) {
     u32* queued = (u32*)shared_memory();
@@ -76,26 +77,64 @@ DEVICE void encode(const EncodeParams& p) {
         *queued = 0;
     }
     __syncthreads();
-#pragma unroll 1
-    for (u32 offset = threadIdx.x; offset < 256 * WORDS; offset += 256) {
-        if (base + offset >= p.n_words) {
-            break;
-        }
+    const u32 offset = threadIdx.x * WORDS;
+    if (base + offset < p.n_words) {
+        // Words of one thread are of one row: rows are padded to more, or there is but one.
         const u32 rows = (first_place + offset) / stride;
         const u64 row = first_row + rows;
-        const Place place = place_of(p.part, first_place + offset - rows * stride);
-        OpenWord open = open_word(((const u64*)p.thresholds)[row * p.part.n_units + place.unit], place.inside);
-        if (is_open(open)) {
-            const Counter at = counter_of(p, seed, row, place);
-            draw(open, at, 0);
-            draw(open, at, 1);
+        const u32 k = first_place + offset - rows * stride;
+        Place place = place_of(p.part, k);
+        const u64* thresholds = (const u64*)p.thresholds + row * p.part.n_units;
+        u64 threshold = thresholds[place.unit];
+        Counter at = counter_of(p, seed, row, place);
+        OpenWord open[WORDS];
+        U32x4 draws[2 * WORDS];
+        bool any = false;
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+            if (w > 0) {
+                if (++place.word == p.part.stream_words) {
+                    place.word = 0;
+                    if (k + w < p.part.words) {
+                        ++place.unit;
+                        threshold = thresholds[place.unit];
+                        at = counter_of(p, seed, row, place);
+                    }
+                }
+                place.inside = inside_of(p.part, k + w, place.word);
+            }
+            at.word = place.word;
+            open[w] = open_word(threshold, place.inside);
+            any |= is_open(open[w]);
+            draws[2 * w] = counter_words(at, 0);
+            draws[2 * w + 1] = counter_words(at, 1);
         }
-        if (is_open(open)) {
-            QueuedWord& entry = queue[atomicAdd(queued, 1u)];
-            entry.offset = offset;
-            entry.open = open;
+        if (any) {
+            philox(draws, seed.key[0], seed.key[1]);
+        }
+        u32* to = (u32*)p.streams + base + offset;
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+            if (is_open(open[w])) {
+                take(open[w], draws[2 * w]);
+                take(open[w], draws[2 * w + 1]);
+                if (is_open(open[w]) && base + offset + w < p.n_words) {
+                    QueuedWord& entry = queue[atomicAdd(queued, 1u)];
+                    entry.offset = offset + w;
+                    entry.open = open[w];
+                }
+            }
+        }
+        if (WORDS == 4 && ((u64)to & 15) == 0 && base + offset + 4 <= p.n_words) {
+            const U32x4 made = {open[0].ones, open[1 % WORDS].ones, open[2 % WORDS].ones, open[3 % WORDS].ones};
+            *(U32x4*)to = made;
         } else {
-            ((u32*)p.streams)[base + offset] = open.ones;
+#pragma unroll
+            for (int w = 0; w < WORDS; ++w) {
+                if (base + offset + w < p.n_words) {
+                    to[w] = open[w].ones;
+                }
+            }
         }
     }
     __syncthreads();
@@ -117,23 +156,6 @@ ENCODE(4)
 #ifdef ALL_VARIANTS
 ENCODE(1)
 ENCODE(2)
-ENCODE(8)
-
-// Without a queue: a thread makes its word to the end.
-KERNEL(encode_plain, EncodeParams, 256) {
-    const CallSeed seed = *(const CallSeed*)p.seed;
-    const u64 base = (u64)blockIdx.x * 256;
-    const u64 first_row = base / p.part.stride;
-    const u32 k = (u32)(base - first_row * p.part.stride) + threadIdx.x;
-    if (base + threadIdx.x >= p.n_words) {
-        return;
-    }
-    const u32 rows = k / p.part.stride;
-    const u64 row = first_row + rows;
-    const Place place = place_of(p.part, k - rows * p.part.stride);
-    OpenWord open = open_word(((const u64*)p.thresholds)[row * p.part.n_units + place.unit], place.inside);
-    ((u32*)p.streams)[base + threadIdx.x] = close_word(open, counter_of(p, seed, row, place), 0);
-}
 #endif
 
 struct SequenceParams {

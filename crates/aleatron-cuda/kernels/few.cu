@@ -88,14 +88,30 @@ DEVICE void finish_all(const FewParams& p) {
         finish_one(p.finish, index, load_coherent(counts + index));
         counts[index] = 0;
     }
-    // The ones of samples are read until here.
+    // The ones of samples are read until here, and results are known to the host before the report is.
+    fence_system();
     __syncthreads();
     if (p.counts_ones && threadIdx.x < p.n_samples) {
         ((u32*)p.finish.row_ones)[threadIdx.x] = 0;
     }
     if (threadIdx.x == 0) {
-        finish_state(p.finish);
         ((CallState*)p.finish.state)->tickets = 0;
+        finish_state(p.finish);
+    }
+}
+
+// Adds up what all blocks have counted: the last of them makes the results.
+DEVICE void finish_if_last(const FewParams& p, u32* is_last) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const u32 ticket = atomicAdd(&((CallState*)p.finish.state)->tickets, 1u);
+        *is_last = ticket == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (*is_last) {
+        __threadfence();
+        finish_all(p);
     }
 }
 
@@ -189,17 +205,7 @@ DEVICE void few(const FewParams& p) {
             }
         }
     }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        const u32 ticket = atomicAdd(&((CallState*)p.finish.state)->tickets, 1u);
-        *is_last = ticket == gridDim.x - 1;
-    }
-    __syncthreads();
-    if (*is_last) {
-        __threadfence();
-        finish_all(p);
-    }
+    finish_if_last(p, is_last);
 }
 
 #define FEW(AHEAD)                             \
@@ -207,8 +213,101 @@ DEVICE void few(const FewParams& p) {
         few<AHEAD>(p);                         \
     }
 
-FEW(4)
-#ifdef ALL_VARIANTS
 FEW(2)
-FEW(8)
+#ifdef ALL_VARIANTS
+FEW(4)
+#endif
+
+// One sample. A warp takes the slice of one row after the other, so that memory is read in long runs, and keeps that of the sample in
+// registers: VECTORS vectors of sixteen bytes for each lane. Rows are loaded AHEAD of their use.
+template <int VECTORS, int AHEAD>
+DEVICE void one(const FewParams& p) {
+    u32* is_last = (u32*)shared_memory();
+    u32* slice = (u32*)(shared_memory() + 16);
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
+    const u32 group = blockIdx.x / p.n_slices, slice_index = blockIdx.x - group * p.n_slices;
+    const u64 row_bytes = (u64)p.part.stride * 4;
+    const u64 slice_begin = (u64)slice_index * p.slice_bytes;
+    const u64 left = row_bytes - slice_begin;
+    const u32 bytes = left < p.slice_bytes ? (u32)left : p.slice_bytes;
+    const u32 first_row = group * p.group_rows;
+    const u32 group_end = first_row + p.group_rows < p.n_rows ? first_row + p.group_rows : p.n_rows;
+    // The rows of a warp follow each other.
+    const u32 per_warp = (group_end - first_row + n_warps - 1) / n_warps;
+    const u32 begin = first_row + warp * per_warp < group_end ? first_row + warp * per_warp : group_end;
+    const u32 end = begin + per_warp < group_end ? begin + per_warp : group_end;
+
+    const u8* next = (const u8*)p.weights + begin * row_bytes + slice_begin + 16 * lane;
+    u32 loaded = begin;
+    U32x4 ring[AHEAD][VECTORS];
+    auto load = [&](U32x4 (&to)[VECTORS]) {
+        if (loaded < end) {
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) {
+                if (16 * lane + 512 * v < bytes) {
+                    to[v] = load_streaming(next + 512 * v);
+                }
+            }
+            next += row_bytes;
+            ++loaded;
+        }
+    };
+    const U32x4 zeros = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) {
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            ring[i][v] = zeros;
+        }
+        load(ring[i]);
+    }
+
+    fill_slice(p, slice, p.slice_bytes / 4 + 16, (u32)(slice_begin / 4), bytes / 4, group == 0);
+    __syncthreads();
+    U32x4 x[VECTORS];
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v) {
+        x[v] = 16 * lane + 512 * v < bytes ? ((const U32x4*)slice)[lane + 32 * v] : zeros;
+    }
+
+    u32* counts = (u32*)p.counts + p.first_neuron;
+    // Lane i keeps the sum of the row that is i after the last one that was added.
+    u32 kept = 0;
+    for (u32 row = begin; row < end; row += AHEAD) {
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            if (row + i < end) {
+                u32 sum = 0;
+#pragma unroll
+                for (int v = 0; v < VECTORS; ++v) {
+                    const U32x4 w = ring[i][v];
+                    sum += __popc(w.x & x[v].x) + __popc(w.y & x[v].y) + __popc(w.z & x[v].z) + __popc(w.w & x[v].w);
+                }
+                load(ring[i]);
+                sum = warp_sum(sum);
+                const u32 place = (row + i - begin) % 32;
+                kept = lane == place ? sum : kept;
+                if ((place == 31 || row + i + 1 == end) && lane <= place) {
+                    atomicAdd(counts + (row + i - place + lane), kept);
+                }
+            }
+        }
+    }
+    finish_if_last(p, is_last);
+}
+
+#define ONE(VECTORS, AHEAD)                                 \
+    KERNEL(one_##VECTORS##_##AHEAD, FewParams, 256, 2) {    \
+        one<VECTORS, AHEAD>(p);                             \
+    }
+
+ONE(2, 4)
+ONE(4, 2)
+#ifdef ALL_VARIANTS
+ONE(1, 4)
+ONE(1, 8)
+ONE(2, 2)
+ONE(2, 8)
+ONE(4, 3)
+ONE(4, 4)
 #endif

@@ -61,5 +61,5 @@ DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
 
 // Hands on what was found about the values of the call, and forgets it.
 DEVICE void finish_state(const Finish& f) {
-    *(u64*)f.report = atomicExch(&((CallState*)f.state)->bad_value, ~0ull);
+    store_for_host((u64*)f.report, atomicExch(&((CallState*)f.state)->bad_value, ~0ull));
 }

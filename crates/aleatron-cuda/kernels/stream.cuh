@@ -41,17 +41,22 @@ struct Place {
     u32 inside;
 };
 
+// The bits inside the length of word `word` of a stream, at place `k` of a part.
+DEVICE u32 inside_of(const RowPart& part, u32 k, u32 word) {
+    const u32 inside = word < part.full_words ? 0xFFFFFFFFu : word == part.full_words ? part.tail_mask : 0u;
+    // Padding belongs to no stream.
+    return k < part.words ? inside : 0;
+}
+
 DEVICE Place place_of(const RowPart& part, u32 k) {
     const u32 from_first = part.first_word + k;
     const u32 units = from_first / part.stream_words;
     Place place;
     place.unit = part.first_unit + units;
     place.word = from_first - units * part.stream_words;
-    place.inside = place.word < part.full_words ? 0xFFFFFFFFu : place.word == part.full_words ? part.tail_mask : 0u;
+    place.inside = inside_of(part, k, place.word);
     if (k >= part.words) {
-        // Padding belongs to no stream.
         place.unit = 0;
-        place.inside = 0;
     }
     return place;
 }
@@ -92,20 +97,22 @@ DEVICE CheckedThreshold threshold_of(u32 kind, u64 values, u64 index, u64 one) {
     return made;
 }
 
-// Philox 4x32-10.
-DEVICE U32x4 philox(u32 c0, u32 c1, u32 c2, u32 c3, u32 k0, u32 k1) {
+// Philox 4x32-10 of N counters with one key, round by round, so that none waits for itself.
+template <int N>
+DEVICE void philox(U32x4 (&c)[N], u32 k0, u32 k1) {
 #pragma unroll
     for (int round = 0; round < 10; ++round) {
-        const u64 p = (u64)0xD2511F53u * c0, q = (u64)0xCD9E8D57u * c2;
-        c0 = (u32)(q >> 32) ^ c1 ^ k0;
-        c1 = (u32)q;
-        c2 = (u32)(p >> 32) ^ c3 ^ k1;
-        c3 = (u32)p;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            const u64 p = (u64)0xD2511F53u * c[i].x, q = (u64)0xCD9E8D57u * c[i].z;
+            c[i].x = (u32)(q >> 32) ^ c[i].y ^ k0;
+            c[i].y = (u32)q;
+            c[i].z = (u32)(p >> 32) ^ c[i].w ^ k1;
+            c[i].w = (u32)p;
+        }
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    const U32x4 words = {c0, c1, c2, c3};
-    return words;
 }
 
 // Draws of one word of a stream.
@@ -143,9 +150,14 @@ DEVICE u32 majority(u32 a, u32 b, u32 c) {
     return (a & b) | (c & (a | b));
 }
 
-// One draw: four planes of the 32 integers, compared with four bits of the threshold.
-DEVICE void draw(OpenWord& open, const Counter& at, u32 number) {
-    const U32x4 planes = philox(at.word * 8 + number, at.unit, at.row, at.tag, at.key[0], at.key[1]);
+// The counter of a draw.
+DEVICE U32x4 counter_words(const Counter& at, u32 number) {
+    const U32x4 words = {at.word * 8 + number, at.unit, at.row, at.tag};
+    return words;
+}
+
+// Takes a draw: four planes of the 32 integers, compared with four bits of the threshold.
+DEVICE void take(OpenWord& open, const U32x4& planes) {
     // Each bit of the threshold, as a mask.
     const u32 t0 = (u32)((int)open.rest >> 31), t1 = (u32)((int)(open.rest << 1) >> 31);
     const u32 t2 = (u32)((int)(open.rest << 2) >> 31), t3 = (u32)((int)(open.rest << 3) >> 31);
@@ -166,7 +178,9 @@ DEVICE void draw(OpenWord& open, const Counter& at, u32 number) {
 // The word, from draw `first` on.
 DEVICE u32 close_word(OpenWord& open, const Counter& at, u32 first) {
     for (u32 number = first; number < 8 && is_open(open); ++number) {
-        draw(open, at, number);
+        U32x4 planes[1] = {counter_words(at, number)};
+        philox(planes, at.key[0], at.key[1]);
+        take(open, planes[0]);
     }
     return open.ones;
 }

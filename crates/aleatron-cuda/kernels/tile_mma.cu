@@ -102,12 +102,13 @@ DEVICE void tile_mma(const TileParams& p) {
         tile_mma<ROWS, SAMPLES, WARP_ROWS, WARP_SAMPLES, STAGES>(p);                        \
     }
 
-// Three stages of 32 KiB fit the 99 KiB that a block of sm_86 and sm_89 has.
+// Three stages of 32 KiB fit the 99 KiB that a block of sm_86 and sm_89 has, and three of 48 KiB the 163 KiB of sm_80.
 TILE_MMA(128, 128, 64, 32, 3)
+TILE_MMA(256, 128, 64, 64, 3)
 TILE_MMA(128, 64, 32, 32, 4)
 TILE_MMA(128, 32, 32, 32, 4)
 #ifdef ALL_VARIANTS
 TILE_MMA(128, 128, 64, 32, 4)
 TILE_MMA(256, 128, 64, 64, 4)
-TILE_MMA(64, 64, 32, 32, 4)
+TILE_MMA(256, 128, 64, 64, 2)
 #endif

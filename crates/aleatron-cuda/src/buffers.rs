@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aleatron_core::Cancel;
 
@@ -16,6 +17,12 @@ use crate::queue::{Profiler, Queue};
 
 /// Words at the head of what goes up and what comes down: the seed, and what was found about the values.
 pub(crate) const HEAD: usize = 8;
+
+/// What stands in the place of a report that is yet to come; no index of a value is so large.
+const PENDING: u64 = u64::MAX - 1;
+
+/// How long a report is looked for before the driver is asked: longer than any call for which it matters.
+const LOOK_TIME: Duration = Duration::from_micros(200);
 
 /// Sets that are kept idle at most: more were in use at a time, and will rarely be again.
 const MAX_IDLE: usize = 8;
@@ -90,6 +97,8 @@ pub(crate) struct BufferSet {
     pub(crate) download: PinnedBuffer<u64>,
     /// Packed streams on their way to the card.
     pub(crate) packed: Option<PinnedBuffer<u64>>,
+    /// Whether a kernel of the chunk writes its report to the host last of all.
+    expects_report: bool,
 }
 
 impl BufferSet {
@@ -106,6 +115,7 @@ impl BufferSet {
             results: DeviceBuffer::new(context, HEAD + sizes.results)?,
             download: PinnedBuffer::new(context, HEAD + sizes.results)?,
             packed: None,
+            expects_report: false,
             graphs: HashMap::new(),
             stream,
         };
@@ -121,6 +131,21 @@ impl BufferSet {
 
     pub(crate) fn set_seed(&mut self, seed: CallSeed) {
         self.upload.as_mut_slice()[..2].copy_from_slice(&seed.words());
+    }
+
+    /// Says that the next launch writes its report to the host, when everything else it has for the host is there.
+    pub(crate) fn expect_report(&mut self) {
+        self.download.as_mut_slice()[0] = PENDING;
+        self.expects_report = true;
+    }
+
+    /// Waits until the chunk is done. Where a report is expected, it is looked for: that takes less than half the time of asking the
+    /// driver.
+    fn wait(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.expects_report) && self.download.wait_for_change(0, PENDING, LOOK_TIME) {
+            return Ok(());
+        }
+        self.stream.synchronize()
     }
 
     /// The values of the chunk on the card.
@@ -209,7 +234,7 @@ impl BufferSets {
     }
 
     fn receive(&self, (mut set, samples): (BufferSet, Range<usize>), run: &mut impl ChunkRun) -> Result<()> {
-        set.stream.synchronize()?;
+        set.wait()?;
         let received = run.receive(&mut set, samples);
         // What a bad value leaves behind is what any call does.
         self.keep(set);

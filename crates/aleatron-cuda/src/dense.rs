@@ -272,6 +272,10 @@ impl DenseRun<'_, '_> {
                 set.upload.send(HEAD, n * n_samples, &set.inputs, HEAD, &set.stream)?;
             }
         }
+        let in_place = 8 * m * n_samples <= IN_PLACE_RESULT_BYTES;
+        if in_place {
+            set.expect_report();
+        }
         let inputs = match (kind, source) {
             (ValueKind::PackedStreams, _) => set.work.view(),
             (_, Source::CardValues(values, kind)) => {
@@ -280,7 +284,6 @@ impl DenseRun<'_, '_> {
             _ if 8 * n * n_samples > IN_PLACE_VALUE_BYTES => set.values()?,
             _ => set.upload.view().from(8 * HEAD as u64)?,
         };
-        let in_place = 8 * m * n_samples <= IN_PLACE_RESULT_BYTES;
         let host = if in_place { set.download.view() } else { set.results.view() };
         let (out, result) = match self.card_output(samples)? {
             Some(card) => card,
@@ -298,7 +301,7 @@ impl DenseRun<'_, '_> {
         };
         let target = Target { counts: set.counts.view(), n_neurons: m, first_neuron: 0, n_samples };
         let rows = (block.rows.view(), block.neurons.len());
-        launch::few(&set.queue(options), part, rows, &few, &target, finish, launch::FEW_AHEAD)?;
+        launch::few(&set.queue(options), part, rows, &few, &target, finish)?;
         if !in_place {
             let n = if matches!(self.output, Output::Card { .. }) { 0 } else { m * n_samples };
             set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)?;

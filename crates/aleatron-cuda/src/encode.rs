@@ -14,7 +14,7 @@ use crate::queue::Queue;
 const THREADS: u64 = 256;
 
 /// The words that a thread of the encoder makes.
-const ENCODE_WORDS: u64 = 4;
+pub(crate) const ENCODE_WORDS: u64 = 4;
 
 /// The threshold of the stream of ones of Bernoulli streams.
 pub(crate) const ONE: u64 = 1 << 32;
@@ -119,39 +119,14 @@ impl Encoder {
     /// Gives the making of rows to a queue.
     pub(crate) fn encode(&self, queue: &Queue<'_>, rows: &Rows<'_>) -> Result<()> {
         match self {
-            Self::Bernoulli { tag } => encode_bernoulli(queue, rows, *tag, EncodeVariant::IN_USE),
+            Self::Bernoulli { tag } => encode_bernoulli(queue, rows, *tag, ENCODE_WORDS),
             Self::Sequences(sequences) => sequences.encode(queue, rows),
         }
     }
 }
 
-/// Which of the encoder's kernels is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EncodeVariant {
-    /// Words that need more than two draws are queued; so many words for each thread.
-    Queued(u64),
-    /// A word for each thread, to the end.
-    Plain,
-}
-
-impl EncodeVariant {
-    pub(crate) const IN_USE: Self = Self::Queued(ENCODE_WORDS);
-
-    pub(crate) fn name(self) -> String {
-        match self {
-            Self::Queued(words) => words.to_string(),
-            Self::Plain => "plain".to_owned(),
-        }
-    }
-}
-
-/// Gives the making of Bernoulli streams to a queue.
-pub(crate) fn encode_bernoulli(
-    queue: &Queue<'_>,
-    rows: &Rows<'_>,
-    tag: u32,
-    variant: EncodeVariant,
-) -> Result<()> {
+/// Gives the making of Bernoulli streams to a queue, so many words for each thread.
+pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, words: u64) -> Result<()> {
     let n_words = rows.n_words();
     let list = match &rows.list {
         Some(list) => list.check(8 * u128::from(rows.part.n_units))?,
@@ -167,14 +142,11 @@ pub(crate) fn encode_bernoulli(
         tag,
         first_row: rows.first_row,
     };
-    let (words, shared) = match variant {
-        // A queue of sixteen bytes for every word, and its length.
-        EncodeVariant::Queued(words) => (words, 16 + 16 * THREADS * words),
-        EncodeVariant::Plain => (1, 0),
-    };
+    // A queue of sixteen bytes for every word, and its length.
+    let shared = 16 + 16 * THREADS * words;
     let grid = Grid::row(n_words.div_ceil(THREADS * words))?;
     let bytes = 4 * n_words + 8 * rows.n_rows as u64 * u64::from(rows.part.n_units);
-    queue.launch(&kernels::encode(&variant.name()), grid, shared as u32, &params, bytes)
+    queue.launch(&kernels::encode(words), grid, shared as u32, &params, bytes)
 }
 
 /// The integers of shared sequences on a card.

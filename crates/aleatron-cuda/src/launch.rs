@@ -4,16 +4,13 @@ use crate::dense::KernelChoice;
 use crate::driver::{Grid, View, kernels};
 use crate::error::{Result, number};
 use crate::kernels::{CallSeed, FewParams, Finish, RowPart, TileParams, ValueKind, WgmmaParams};
-use crate::plan::few::FewPlan;
+use crate::plan::few::{FewKernel, FewPlan};
 use crate::plan::rows::Part;
 use crate::plan::tiles::{Card, TileEngine, TilePlan};
 use crate::queue::Queue;
 
 /// Blocks of the kernel of few samples that a processor holds.
 const FEW_BLOCKS: u32 = 2;
-
-/// Steps that the kernel of few samples loads weights ahead.
-pub(crate) const FEW_AHEAD: u32 = 4;
 
 /// Where products are counted.
 #[derive(Debug, Clone, Copy)]
@@ -137,14 +134,31 @@ pub(crate) fn few(
     from: &FewInputs<'_>,
     target: &Target<'_>,
     finish: Finish,
-    ahead: u32,
+) -> Result<()> {
+    let blocks = queue.stream.context().info().processors * FEW_BLOCKS;
+    let plan = match target.n_samples {
+        0 | 1 => FewPlan::one(part, n_rows, blocks)?,
+        _ => FewPlan::new(part, n_rows, blocks)?,
+    };
+    let kernel = FewKernel::best(target.n_samples, plan.slice_bytes);
+    planned_few(queue, part, (weights, n_rows), from, target, finish, &plan, kernel)
+}
+
+/// As [`few`], with a given plan and kernel.
+pub(crate) fn planned_few(
+    queue: &Queue<'_>,
+    part: &Part,
+    (weights, n_rows): (View<'_>, usize),
+    from: &FewInputs<'_>,
+    target: &Target<'_>,
+    finish: Finish,
+    plan: &FewPlan,
+    kernel: FewKernel,
 ) -> Result<()> {
     let n_samples = number(target.n_samples)?;
     if n_rows == 0 || n_samples == 0 {
         return Ok(());
     }
-    let blocks = queue.stream.context().info().processors * FEW_BLOCKS;
-    let plan = FewPlan::new(part, n_rows, blocks)?;
     let values = match from.kind {
         ValueKind::PackedStreams => u128::from(part.bytes()),
         kind => u128::from(kind.bytes()) * u128::from(from.part.n_units),
@@ -171,5 +185,5 @@ pub(crate) fn few(
     };
     let bytes = part.bytes() * (n_rows as u64 + u64::from(n_samples));
     let (grid, shared) = (Grid::row(plan.blocks())?, plan.shared_bytes(n_samples));
-    queue.launch(&kernels::few(ahead), grid, shared, &params, bytes)
+    queue.launch(&kernels::few(kernel), grid, shared, &params, bytes)
 }

@@ -10,11 +10,12 @@ use aleatron_core::{Length, StreamAddress};
 
 use crate::driver::{CudaContext, DeviceBuffer, Event, Module, Stream};
 use crate::encode::{
-    EncodeVariant, OnesWidth, Rows, Values, call_seed, convert, count_row_ones, encode_bernoulli,
+    ENCODE_WORDS, OnesWidth, Rows, Values, call_seed, convert, count_row_ones, encode_bernoulli,
 };
 use crate::error::{Error, Limit, Result};
 use crate::kernels::{ResultKind, ValueKind};
 use crate::launch::{self, FewInputs, Target, card_of};
+use crate::plan::few::{FewKernel, FewPlan};
 use crate::plan::rows::{MAX_PART_WORDS, Part, StreamWords, parts};
 use crate::plan::tiles::{TilePlan, TileShape};
 use crate::product::Product;
@@ -72,12 +73,12 @@ impl MadeRows {
         let seed = DeviceBuffer::with(context, &call_seed(first).words(), stream)?;
         let streams = DeviceBuffer::new(context, n_rows * part.stride as usize)?;
         let made = Self { part, words, n_units, n_rows, thresholds, seed, tag: first.tag(), streams };
-        made.encode(stream, EncodeVariant::IN_USE)?;
+        made.encode(stream, ENCODE_WORDS)?;
         stream.synchronize()?;
         Ok(made)
     }
 
-    fn encode(&self, stream: &Stream, variant: EncodeVariant) -> Result<()> {
+    fn encode(&self, stream: &Stream, words: u64) -> Result<()> {
         let rows = Rows {
             part: self.part.of_rows(self.n_units, self.words)?,
             n_rows: self.n_rows,
@@ -87,7 +88,7 @@ impl MadeRows {
             first_row: 0,
             list: None,
         };
-        encode_bernoulli(&Queue::new(stream), &rows, self.tag, variant)
+        encode_bernoulli(&Queue::new(stream), &rows, self.tag, words)
     }
 
     /// Some rows, on the host.
@@ -221,14 +222,12 @@ impl TileTrial {
         time(&self.context, &self.stream, repeats, || self.give(&plan))
     }
 
-    /// The time of encoding the batch, from thresholds that are on the card: words of a thread, or `None` for the kernel without a
-    /// queue.
+    /// The time of encoding the batch, from thresholds that are on the card, with so many words for each thread.
     ///
     /// # Errors
     /// What the driver reports; other words than the kernels in use need those of a benchmark.
-    pub fn time_encode(&self, words: Option<u64>, repeats: u32) -> Result<Duration> {
-        let variant = words.map_or(EncodeVariant::Plain, EncodeVariant::Queued);
-        time(&self.context, &self.stream, repeats, || self.inputs.encode(&self.stream, variant))
+    pub fn time_encode(&self, words: u64, repeats: u32) -> Result<Duration> {
+        time(&self.context, &self.stream, repeats, || self.inputs.encode(&self.stream, words))
     }
 
     /// The time of converting as many values to thresholds as the batch has.
@@ -245,6 +244,17 @@ impl TileTrial {
             convert(&Queue::new(&self.stream), &from, 1 << 32, to.view(), state.view())
         })
     }
+}
+
+/// What is tried of the kernels of few samples; `None` leaves it to the plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FewVariant {
+    /// Vectors of a lane and rows loaded ahead, of the kernel for one sample; no vectors for that of several.
+    pub rows: Option<(u32, u32)>,
+    /// Blocks for each processor.
+    pub blocks: Option<u32>,
+    /// Bytes of a slice.
+    pub slice_bytes: Option<u32>,
 }
 
 /// A few samples, and weights on the card.
@@ -313,7 +323,36 @@ impl FewTrial {
         self.weights.part.bytes() * self.weights.n_rows as u64
     }
 
-    fn give(&self, ahead: u32) -> Result<()> {
+    fn plan(&self, variant: &FewVariant) -> Result<(FewPlan, FewKernel)> {
+        let blocks = self.context.info().processors * variant.blocks.unwrap_or(2);
+        let (part, m) = (&self.weights.part, self.weights.n_rows);
+        let plan = match variant.slice_bytes {
+            Some(bytes) => FewPlan::with_slice(part, m, blocks, bytes)?,
+            None if self.n_samples == 1 && variant.rows.is_none_or(|(vectors, _)| vectors > 0) => {
+                FewPlan::one(part, m, blocks)?
+            }
+            None => FewPlan::new(part, m, blocks)?,
+        };
+        let kernel = match variant.rows {
+            Some((0, ahead)) => FewKernel::Tiles { ahead },
+            Some((vectors, ahead)) => FewKernel::Rows { vectors, ahead },
+            None => FewKernel::best(self.n_samples, plan.slice_bytes),
+        };
+        Ok((plan, kernel))
+    }
+
+    /// What a variant comes to, as text.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for what kernels cannot count with.
+    pub fn describe(&self, variant: &FewVariant) -> Result<String> {
+        let (plan, kernel) = self.plan(variant)?;
+        let FewPlan { slice_bytes, n_slices, n_groups, .. } = plan;
+        Ok(format!("{}, {n_slices} slices of {slice_bytes} bytes x {n_groups} groups", kernel.name()))
+    }
+
+    fn give(&self, variant: &FewVariant) -> Result<()> {
+        let (plan, kernel) = self.plan(variant)?;
         let (part, m) = (&self.weights.part, self.weights.n_rows);
         let (out, report, state) = (self.out.view(), self.report.view(), self.state.view());
         let finish = self.recipe.finish_at(
@@ -337,15 +376,15 @@ impl FewTrial {
         let target =
             Target { counts: self.counts.view(), n_neurons: m, first_neuron: 0, n_samples: self.n_samples };
         let rows = (self.weights.streams.view(), m);
-        launch::few(&Queue::new(&self.stream), part, rows, &from, &target, finish, ahead)
+        launch::planned_few(&Queue::new(&self.stream), part, rows, &from, &target, finish, &plan, kernel)
     }
 
     /// Compares counts with the host's; what differs first, as text.
     ///
     /// # Errors
     /// What the driver reports.
-    pub fn check(&self, ahead: u32) -> Result<Option<String>> {
-        self.give(ahead)?;
+    pub fn check(&self, variant: &FewVariant) -> Result<Option<String>> {
+        self.give(variant)?;
         let counts = self.out.read(&self.stream)?;
         let (n, m) = (self.weights.n_units, self.weights.n_rows);
         let thresholds = few_thresholds(n * self.n_samples);
@@ -367,17 +406,14 @@ impl FewTrial {
         Ok(None)
     }
 
-    /// The time of the kernel that loads weights `ahead` steps ahead.
+    /// The time of the kernel.
     ///
     /// # Errors
-    /// What the driver reports; other steps than those in use need the kernels of a benchmark.
-    pub fn time(&self, ahead: u32, repeats: u32) -> Result<Duration> {
-        time(&self.context, &self.stream, repeats, || self.give(ahead))
+    /// What the driver reports; other variants than those in use need the kernels of a benchmark.
+    pub fn time(&self, variant: &FewVariant, repeats: u32) -> Result<Duration> {
+        time(&self.context, &self.stream, repeats, || self.give(variant))
     }
 }
-
-/// The steps that the kernel in use loads ahead.
-pub const FEW_AHEAD: u32 = launch::FEW_AHEAD;
 
 fn few_thresholds(n: usize) -> Vec<u64> {
     (0..n as u64).map(|k| k.wrapping_mul(0xD251_1F53_0123_4567) >> 32).collect()

@@ -14,7 +14,7 @@ use crate::encode::{Encoder, call_seed};
 use crate::error::{Error, Result, number};
 use crate::inputs::{InputStage, Source};
 use crate::kernels::{CallSeed, ResultKind, Segment, SparseParams, ValueKind};
-use crate::plan::memory::chunk_of;
+use crate::plan::memory::bounded_chunk;
 use crate::plan::rows::{MAX_PART_WORDS, Part, ROW_WORDS};
 use crate::product::Product;
 use crate::results::{CountWidth, Output, Recipe, Turn};
@@ -118,7 +118,7 @@ impl CudaSparse {
             length,
             polarity: spec.polarity(),
             product,
-            chunk: chunk_of(max_batch).min(usize::try_from(left).unwrap_or(usize::MAX)),
+            chunk: bounded_chunk(max_batch, sample_bytes, left),
             part,
             weights: buffer,
             units: DeviceBuffer::with(context, connections.inputs(), &stream)?,

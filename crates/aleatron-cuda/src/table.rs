@@ -15,7 +15,7 @@ use crate::encode::Encoder;
 use crate::error::{Error, Result, number};
 use crate::inputs::{InputStage, Source};
 use crate::kernels::{CallSeed, ResultKind, TableCountsParams, TableRowsParams};
-use crate::plan::memory::chunk_of;
+use crate::plan::memory::bounded_chunk;
 use crate::product::Product;
 use crate::results::{CountWidth, Output, Recipe, Turn};
 
@@ -106,7 +106,7 @@ impl CudaTabled {
             row_len,
             rows,
             weights,
-            chunk: chunk_of(max_batch).min(usize::try_from(left).unwrap_or(usize::MAX)),
+            chunk: bounded_chunk(max_batch, sample_bytes, left),
             stage: InputStage { context: Arc::clone(context), n_units: n, length, encoder },
             recipe: recipe(n, m, length),
             sets: BufferSets::default(),

@@ -7,7 +7,9 @@ use aleatron::{BackendFault, CoreError, Device, Error, StreamLayer};
 
 #[test]
 fn names_of_cards() {
-    for (text, device) in [("cuda", Device::Cuda(0)), ("cuda:0", Device::Cuda(0)), ("cuda:12", Device::Cuda(12))] {
+    for (text, device) in
+        [("cuda", Device::Cuda(0)), ("cuda:0", Device::Cuda(0)), ("cuda:12", Device::Cuda(12))]
+    {
         assert_eq!(text.parse::<Device>().unwrap(), device);
     }
     assert_eq!(Device::Cuda(3).to_string(), "cuda:3");
@@ -31,11 +33,16 @@ fn a_card_is_there_or_its_absence_is_explained() {
             assert_eq!(counts, layer.build().unwrap().counts(&[0.1, 0.5, 0.9], 7).unwrap());
         }
         Some(why) => {
-            let Err(Error::Core(CoreError::Backend { fault, message, .. })) = built else { panic!("{built:?}") };
+            let Err(Error::Core(CoreError::Backend { fault, message, .. })) = built else {
+                panic!("{built:?}")
+            };
             assert_eq!((fault, message), (BackendFault::Unavailable, why));
         }
     }
     // What no machine has.
     let error = layer.device(Device::Cuda(1 << 20)).build().unwrap_err();
-    assert!(matches!(error, Error::Core(CoreError::Backend { fault: BackendFault::Unavailable, .. })), "{error}");
+    assert!(
+        matches!(error, Error::Core(CoreError::Backend { fault: BackendFault::Unavailable, .. })),
+        "{error}"
+    );
 }

@@ -215,6 +215,7 @@ impl CudaContext {
         let mut map = TensorMap(CUtensorMap { opaque: [0; 16] });
         let (sizes, strides) = ([row_bytes, rows], [row_bytes]);
         let (box_sizes, steps) = ([128, box_rows], [1, 1]);
+        let _current = self.enter()?;
         // SAFETY: the map is aligned as the driver asks, and every array has as many numbers as two dimensions need. The address is
         // not followed here; kernels copy no more than the map describes, which `View::check` has compared.
         unsafe {
@@ -247,6 +248,7 @@ pub(crate) mod kernels {
         EncodeParams, FewParams, FinishParams, GateParams, OnesParams, RowOnesParams, SequenceParams,
         SparseParams, TableCountsParams, TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
     };
+    use crate::plan::few::FewKernel;
 
     macro_rules! kernels {
         ($($constant:ident = $name:literal($params:ty), $threads:literal;)*) => {
@@ -283,14 +285,14 @@ pub(crate) mod kernels {
         Kernel { name: Cow::Owned(name), module, threads, params: PhantomData }
     }
 
-    /// The encoder that makes so many words per thread, or one to the end.
-    pub(crate) fn encode(suffix: &str) -> Kernel<EncodeParams> {
-        variant(format!("encode_{suffix}"), Module::Sm80, 256)
+    /// The encoder that makes so many words per thread.
+    pub(crate) fn encode(words: u64) -> Kernel<EncodeParams> {
+        variant(format!("encode_{words}"), Module::Sm80, 256)
     }
 
-    /// The kernel of few samples that loads weights so many steps ahead.
-    pub(crate) fn few(ahead: u32) -> Kernel<FewParams> {
-        variant(format!("few_{ahead}"), Module::Sm80, 256)
+    /// A kernel of few samples.
+    pub(crate) fn few(kernel: FewKernel) -> Kernel<FewParams> {
+        variant(kernel.name(), Module::Sm80, 256)
     }
 
     /// A kernel of tiles for any card, by the rest of its name.
@@ -308,6 +310,7 @@ pub(crate) mod kernels {
 mod tests {
     use super::{PTX, kernels};
     use crate::kernels::{EncodeParams, FewParams, TileParams, WgmmaParams};
+    use crate::plan::few::FewKernel;
     use crate::plan::tiles::TileShape;
     use std::collections::BTreeMap;
 
@@ -330,8 +333,10 @@ mod tests {
     fn parameters_have_the_sizes_that_kernels_read() {
         let mut expected: BTreeMap<String, usize> =
             kernels::sizes().into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
-        expected.insert(kernels::encode("4").name().to_owned(), size_of::<EncodeParams>());
-        expected.insert(kernels::few(crate::launch::FEW_AHEAD).name().to_owned(), size_of::<FewParams>());
+        expected.insert(kernels::encode(4).name().to_owned(), size_of::<EncodeParams>());
+        for (n_samples, slice_bytes) in [(1, 1024), (1, 2048), (8, 2048)] {
+            expected.insert(FewKernel::best(n_samples, slice_bytes).name(), size_of::<FewParams>());
+        }
         for shape in TileShape::in_use() {
             let (name, size) = if shape.needs_hopper() {
                 (kernels::tile_wgmma(&shape.name(), 0).name().to_owned(), size_of::<WgmmaParams>())

@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use cudarc::driver::sys::{CUDA_MEMCPY2D_v2, CUmemorytype};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Memory of the host that the card sees under the same address.
 const MAPPED: u32 = 2;
@@ -56,23 +56,29 @@ impl View<'_> {
         const ON_CARD: u32 = 2;
         let _current = context.enter()?;
         let (mut kind, mut ordinal, mut start, mut size) = (0u32, 0i32, 0u64, 0usize);
-        let ask = |attribute: i32, to: *mut std::ffi::c_void| {
-            // SAFETY: each attribute is asked for with a pointer to a number of the type it has.
-            unsafe { call!(context.driver, cuPointerGetAttribute(to, attribute, address)) }
-        };
-        let unknown = |_| Error::Array("the array is not in memory that the CUDA driver knows".to_owned());
-        ask(MEMORY_TYPE, (&raw mut kind).cast()).map_err(unknown)?;
+        let mut attributes = [MEMORY_TYPE, ORDINAL, RANGE_START, RANGE_SIZE];
+        let mut answers: [*mut std::ffi::c_void; 4] = [
+            (&raw mut kind).cast(),
+            (&raw mut ordinal).cast(),
+            (&raw mut start).cast(),
+            (&raw mut size).cast(),
+        ];
+        // SAFETY: there are as many answers as attributes, each of the type that its attribute has.
+        unsafe {
+            call!(
+                context.driver,
+                cuPointerGetAttributes(4, attributes.as_mut_ptr(), answers.as_mut_ptr(), address)
+            )
+        }
+        .map_err(|_| Error::Array("the array is not in memory that the CUDA driver knows".to_owned()))?;
         if kind != ON_CARD {
             return Err(Error::Array("the array is not in the memory of a card".to_owned()));
         }
-        ask(ORDINAL, (&raw mut ordinal).cast()).map_err(unknown)?;
         let expected = context.info().index;
         if usize::try_from(ordinal) != Ok(expected) {
             let message = format!("the array is on cuda:{ordinal}, the layer on cuda:{expected}");
             return Err(Error::Array(message));
         }
-        ask(RANGE_START, (&raw mut start).cast()).map_err(unknown)?;
-        ask(RANGE_SIZE, (&raw mut size).cast()).map_err(unknown)?;
         let left = (start + size as u64).saturating_sub(address);
         if address < start || bytes > left {
             let message = format!("the array has {bytes} bytes, but its memory ends after {left}");
@@ -289,6 +295,30 @@ impl<T: Pod> PinnedBuffer<T> {
         // SAFETY: `start` is inside the buffer or at its end.
         let pointer = unsafe { self.pointer.add(start) };
         Ok((pointer, other.address + (other_start * size_of::<T>()) as u64))
+    }
+}
+
+impl PinnedBuffer<u64> {
+    /// Looks at a word until a kernel has written something else than `pending` there, but no longer than `limit`; whether it has.
+    pub(crate) fn wait_for_change(&self, index: usize, pending: u64, limit: Duration) -> bool {
+        if index >= self.len {
+            return false;
+        }
+        let start = Instant::now();
+        loop {
+            for _ in 0..64 {
+                // SAFETY: the word is inside the buffer. The card writes it whole, at any time, which is why it is read as volatile.
+                if unsafe { std::ptr::read_volatile(self.pointer.add(index)) } != pending {
+                    // What the kernel has written before is read after.
+                    std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if start.elapsed() > limit {
+                return false;
+            }
+        }
     }
 }
 

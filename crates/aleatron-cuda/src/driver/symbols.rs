@@ -75,7 +75,7 @@ symbols! {
     cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
     cuModuleLoadData(*mut CUmodule, *const c_void);
     cuModuleUnload(CUmodule);
-    cuPointerGetAttribute(*mut c_void, c_int, CUdeviceptr);
+    cuPointerGetAttributes(c_uint, *mut c_int, *mut *mut c_void, CUdeviceptr);
     cuStreamBeginCapture_v2(CUstream, c_int);
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);

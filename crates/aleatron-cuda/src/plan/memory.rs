@@ -12,6 +12,9 @@ const LEAST_CHUNK: usize = 512;
 /// Calls that buffers are there for at a time: one chunk is prepared while another is counted.
 const SETS: u128 = 2;
 
+/// Bytes of a chunk at most: larger ones are no faster, and the host keeps buffers of their values and results.
+const MAX_CHUNK_BYTES: u128 = 2 << 30;
+
 /// Memory that is left to others, at most.
 const SPARE_BYTES: u128 = 64 << 20;
 
@@ -21,6 +24,12 @@ pub(crate) fn chunk_of(max_batch: usize) -> usize {
         return max_batch;
     }
     max_batch.div_ceil(CHUNKS).checked_next_multiple_of(LEAST_CHUNK / 2).unwrap_or(max_batch).min(max_batch)
+}
+
+/// The samples of a chunk where a sample takes `sample_bytes`, and `left` fit the card.
+pub(crate) fn bounded_chunk(max_batch: usize, sample_bytes: u128, left: u128) -> usize {
+    let most = left.min(MAX_CHUNK_BYTES / sample_bytes.max(1)).max(1);
+    chunk_of(max_batch).min(usize::try_from(most).unwrap_or(usize::MAX))
 }
 
 /// Where the weights of a layer are.
@@ -63,7 +72,7 @@ impl MemoryPlan {
         let weight_bytes = row_bytes(&whole) * n_neurons as u128;
         let left = free.saturating_sub(weight_bytes) / (SETS * sample_bytes);
         if left >= 1 {
-            let chunk = chunk_of(max_batch).min(usize::try_from(left).unwrap_or(usize::MAX));
+            let chunk = bounded_chunk(max_batch, sample_bytes, left);
             return Ok(Self { parts: whole, chunk, residency: Residency::Kept });
         }
         // Half of the memory for weights, half for calls; parts of rows short enough that a few of each fit.
@@ -71,7 +80,8 @@ impl MemoryPlan {
         let most = (half.saturating_sub(SETS * rest) / (2 * SETS * 4)).min(MAX_PART_WORDS.into()) as u64;
         let parts = parts(n_units, stream, most)?;
         let part_bytes = widest(&parts);
-        let chunk = (half / (SETS * (part_bytes + rest))).min(chunk_of(max_batch) as u128) as usize;
+        let fitting = half / (SETS * (part_bytes + rest));
+        let chunk = if fitting == 0 { 0 } else { bounded_chunk(max_batch, part_bytes + rest, fitting) };
         let rows = (half / part_bytes.max(1)).min(n_neurons as u128) as usize;
         if chunk == 0 || rows == 0 {
             let bytes = 2 * SETS * (part_bytes + rest);
@@ -102,7 +112,7 @@ mod tests {
         assert_eq!(chunk_of(1023), 1023);
         assert_eq!(chunk_of(1024), 512);
         assert_eq!(chunk_of(1500), 768);
-        assert_eq!(chunk_of(usize::MAX), usize::MAX);
+        assert_eq!(chunk_of(usize::MAX), 1 << 63);
     }
 
     #[test]

@@ -65,10 +65,11 @@ const fn wgmma(rows: u32, samples: u32, stages: u32, cluster: u32, shared: Share
 }
 
 /// The shapes in use on every card.
-pub(crate) const MMA: [Candidate; 3] = [
-    Candidate { shape: mma(128, 128, 3, 8), speed: 1.0 },
-    Candidate { shape: mma(128, 64, 4, 8), speed: 0.75 },
-    Candidate { shape: mma(128, 32, 4, 4), speed: 0.5 },
+pub(crate) const MMA: [Candidate; 4] = [
+    Candidate { shape: mma(256, 128, 3, 8), speed: 1.0 },
+    Candidate { shape: mma(128, 128, 3, 8), speed: 0.72 },
+    Candidate { shape: mma(128, 64, 4, 8), speed: 0.74 },
+    Candidate { shape: mma(128, 32, 4, 4), speed: 0.54 },
 ];
 
 /// The shapes in use on Hopper.
@@ -95,7 +96,7 @@ impl TileShape {
         wgmma(64, 128, 6, 1, SharedOperand::Inputs),
         mma(128, 128, 4, 8),
         mma(256, 128, 4, 8),
-        mma(64, 64, 4, 4),
+        mma(256, 128, 2, 8),
     ];
 
     /// The shapes in use.
@@ -199,7 +200,7 @@ impl TilePlan {
     pub(crate) fn best(card: &Card, n_rows: usize, n_samples: usize, row_blocks: u32) -> Result<Self> {
         let candidates = if card.hopper { &WGMMA[..] } else { &MMA[..] };
         let mut best: Option<Self> = None;
-        for candidate in candidates {
+        for candidate in candidates.iter().filter(|one| one.shape.shared_bytes() <= card.max_shared_bytes) {
             let plan = Self::of_shape(card, candidate.shape, candidate.speed, n_rows, n_samples, row_blocks)?;
             if best.is_none_or(|best| plan.cost < best.cost) {
                 best = Some(plan);
@@ -207,7 +208,7 @@ impl TilePlan {
         }
         match best {
             Some(best) => Ok(best),
-            None => Self::of_shape(card, MMA[0].shape, 1.0, n_rows, n_samples, row_blocks),
+            None => Self::of_shape(card, MMA[1].shape, 1.0, n_rows, n_samples, row_blocks),
         }
     }
 
@@ -271,8 +272,10 @@ mod tests {
 
     #[test]
     fn shapes_in_use_fit_their_cards() {
-        for candidate in MMA {
-            assert!(candidate.shape.shared_bytes() <= RTX.max_shared_bytes, "{}", candidate.shape);
+        for (place, candidate) in MMA.into_iter().enumerate() {
+            // The first is for cards with more.
+            let most = if place == 0 { A100.max_shared_bytes } else { RTX.max_shared_bytes };
+            assert!(candidate.shape.shared_bytes() <= most, "{}", candidate.shape);
             assert!(candidate.shape.threads() <= 1024);
         }
         for shape in TileShape::in_use().into_iter().chain(TileShape::VARIANTS) {

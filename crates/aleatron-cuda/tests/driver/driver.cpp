@@ -660,34 +660,35 @@ int cuGraphDestroy(void* graph) {
     return SUCCESS;
 }
 
-int cuPointerGetAttribute(void* value, int attribute, u64 address) {
-    BEGIN_IN_CONTEXT("cuPointerGetAttribute")
+int cuPointerGetAttributes(u32 n, int* attributes, void** values, u64 address) {
+    BEGIN_IN_CONTEXT("cuPointerGetAttributes")
+    // Of memory that the driver does not know, all is zero.
     const Allocation* found = allocation_of(address, 1);
-    if (found == nullptr) {
-        return INVALID_VALUE;
+    for (u32 i = 0; i < n; ++i) {
+        switch (attributes[i]) {
+            case 2:
+                *(u32*)values[i] = found == nullptr ? 0 : found->on_host ? 1 : 2;
+                break;
+            case 9:
+                *(int*)values[i] = found == nullptr ? -2 : found->device;
+                break;
+            case 11:
+                *(u64*)values[i] = found == nullptr ? 0 : (u64)found->memory->begin;
+                break;
+            case 12:
+                *(std::size_t*)values[i] = found == nullptr ? 0 : found->memory->bytes;
+                break;
+            default:
+                return INVALID_VALUE;
+        }
     }
-    switch (attribute) {
-        case 2:
-            *(u32*)value = found->on_host ? 1 : 2;
-            return SUCCESS;
-        case 9:
-            *(int*)value = found->device;
-            return SUCCESS;
-        case 11:
-            *(u64*)value = (u64)found->memory->begin;
-            return SUCCESS;
-        case 12:
-            *(std::size_t*)value = found->memory->bytes;
-            return SUCCESS;
-        default:
-            return INVALID_VALUE;
-    }
+    return SUCCESS;
 }
 
 #ifndef OLD_DRIVER
 int cuTensorMapEncodeTiled(void* map, int type, u32 rank, void* address, const u64* sizes, const u64* strides, const u32* box,
                            const u32* steps, int interleave, int swizzle, int, int) {
-    BEGIN("cuTensorMapEncodeTiled")
+    BEGIN_IN_CONTEXT("cuTensorMapEncodeTiled")
     const bool fits = type == 0 && rank == 2 && interleave == 0 && swizzle == 3 && steps[0] == 1 && steps[1] == 1 &&
                       box[0] == 128 && box[1] >= 1 && box[1] <= 256 && strides[0] % 16 == 0 && strides[0] < 1ull << 40 &&
                       sizes[0] >= 1 && sizes[0] <= 1ull << 32 && sizes[1] >= 1 && sizes[1] <= 1ull << 32 &&

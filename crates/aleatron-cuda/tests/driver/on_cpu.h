@@ -106,6 +106,12 @@ DEVICE u32 load_coherent(const u32* pointer) {
     return *(const volatile u32*)pointer;
 }
 
+DEVICE void fence_system() {}
+
+DEVICE void store_for_host(u64* pointer, u64 value) {
+    *pointer = value;
+}
+
 DEVICE u32 warp_sum(u32 value) {
     return on_cpu::exchange(value, nullptr, [](const on_cpu::Warp& warp) {
         u32 sum = 0;
