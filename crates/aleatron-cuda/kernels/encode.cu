@@ -90,6 +90,8 @@ DEVICE void encode(const EncodeParams& p) {
         OpenWord open[WORDS];
         U32x4 draws[2 * WORDS];
         bool any = false;
+        // Whether no stream ends between the words.
+        const bool one_stream = place.word + WORDS <= p.part.stream_words;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) {
             if (w > 0) {
@@ -109,7 +111,14 @@ DEVICE void encode(const EncodeParams& p) {
             draws[2 * w] = counter_words(at, 0);
             draws[2 * w + 1] = counter_words(at, 1);
         }
-        if (any) {
+        if (any && one_stream) {
+            u32 steps[2 * WORDS];
+#pragma unroll
+            for (int i = 0; i < 2 * WORDS; ++i) {
+                steps[i] = i / 2 * 8 + i % 2;
+            }
+            philox_of_stream(draws, steps, seed.key[0], seed.key[1]);
+        } else if (any) {
             philox(draws, seed.key[0], seed.key[1]);
         }
         u32* to = (u32*)p.streams + base + offset;

@@ -97,11 +97,11 @@ DEVICE CheckedThreshold threshold_of(u32 kind, u64 values, u64 index, u64 one) {
     return made;
 }
 
-// Philox 4x32-10 of N counters with one key, round by round, so that none waits for itself.
-template <int N>
-DEVICE void philox(U32x4 (&c)[N], u32 k0, u32 k1) {
+// The rounds of Philox 4x32-10 from FIRST on, of N counters with one key, round by round, so that none waits for itself.
+template <int FIRST, int N>
+DEVICE void philox_rounds(U32x4 (&c)[N], u32 k0, u32 k1) {
 #pragma unroll
-    for (int round = 0; round < 10; ++round) {
+    for (int round = FIRST; round < 10; ++round) {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
             const u64 p = (u64)0xD2511F53u * c[i].x, q = (u64)0xCD9E8D57u * c[i].z;
@@ -113,6 +113,34 @@ DEVICE void philox(U32x4 (&c)[N], u32 k0, u32 k1) {
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
+}
+
+// Philox 4x32-10 of N counters with one key.
+template <int N>
+DEVICE void philox(U32x4 (&c)[N], u32 k0, u32 k1) {
+    philox_rounds<0>(c, k0, k1);
+}
+
+// As `philox`, of counters that differ in their first word alone: `c[0].x` and the `steps` after it. The first rounds of all have most of
+// their products in common.
+template <int N>
+DEVICE void philox_of_stream(U32x4 (&c)[N], const u32 (&steps)[N], u32 k0, u32 k1) {
+    const u64 first = (u64)0xD2511F53u * c[0].x, q = (u64)0xCD9E8D57u * c[0].z;
+    const u32 x = (u32)(q >> 32) ^ c[0].y ^ k0, tag = c[0].w;
+    const u64 second = (u64)0xD2511F53u * x;
+    const u32 k0_second = k0 + 0x9E3779B9u, k1_second = k1 + 0xBB67AE85u;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        // Counters of a stream do not pass 32 bits, so their products are apart by as many products of one.
+        const u64 p = first + (u64)0xD2511F53u * steps[i];
+        const u32 z = (u32)(p >> 32) ^ tag ^ k1;
+        const u64 r = (u64)0xCD9E8D57u * z;
+        c[i].x = (u32)(r >> 32) ^ (u32)q ^ k0_second;
+        c[i].y = (u32)r;
+        c[i].z = (u32)(second >> 32) ^ (u32)p ^ k1_second;
+        c[i].w = (u32)second;
+    }
+    philox_rounds<2>(c, k0 + 2 * 0x9E3779B9u, k1 + 2 * 0xBB67AE85u);
 }
 
 // Draws of one word of a stream.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aleatron_core::gates::Gate;
 use aleatron_core::generator::Sequence;
-use aleatron_core::{BitStream, Length, Quantity, StreamAddress, StreamMatrix, Threshold};
+use aleatron_core::{BitStream, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold};
 
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
 use crate::encode::{Encoder, Numbering, Rows, Sequences, call_seed, check_address};
@@ -52,7 +52,7 @@ pub(crate) fn encode_sequence(
     thresholds: &[u64],
     length: Length,
 ) -> Result<StreamMatrix> {
-    sequence.width().check_thresholds(thresholds, Quantity::Value)?;
+    sequence.width().check_thresholds(thresholds, Polarity::Unipolar, Quantity::Value)?;
     let stream = Stream::new(context)?;
     let one = std::iter::once(Ok(*sequence));
     let sequences = Sequences::new(context, &stream, one, length, Numbering::One)?;

@@ -93,6 +93,7 @@ impl CudaLayer {
                 max_batch,
                 cancel,
             )?),
+            (Topology::Conv(_), _) => return Err(unsupported("convolutions")),
             _ => return Err(unsupported("layers of this kind")),
         };
         Ok(Self { spec: spec.clone(), product, kind })

@@ -18,12 +18,10 @@ impl Product {
     /// The product of a polarity. The one place that asks for it: whoever adds a polarity adds its product here, and what its
     /// counts are made of in `Finish`.
     pub(crate) fn of(polarity: Polarity) -> Result<Self> {
-        if polarity == Polarity::Unipolar {
-            Ok(Self::And)
-        } else if polarity == Polarity::Bipolar {
-            Ok(Self::Xnor)
-        } else {
-            Err(CoreError::unsupported("cuda", format!("{polarity} streams")).into())
+        match polarity {
+            Polarity::Unipolar => Ok(Self::And),
+            Polarity::Bipolar => Ok(Self::Xnor),
+            Polarity::Signed => Err(CoreError::unsupported("cuda", "signed layers").into()),
         }
     }
 

@@ -64,7 +64,7 @@ impl CudaTabled {
             return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
         // What the kernel looks up is inside a row.
-        pairing.weights.width().check_thresholds(thresholds, Quantity::Weight)?;
+        pairing.weights.width().check_thresholds(thresholds, shape.polarity(), Quantity::Weight)?;
         let product = Product::of(shape.polarity())?;
         let row_len = pairing.weights.width().one() as usize + 1;
         let stream = Stream::new(context)?;

@@ -16,7 +16,11 @@ const WARP_ROWS: u64 = 16;
 const WARPS: u64 = 8;
 
 /// Bytes of a slice for one sample: enough that a block's threads all have a word to encode, and no more than a warp's registers take.
-const ONE_SLICE_BYTES: std::ops::RangeInclusive<u64> = 1024..=2048;
+const SHORT_SLICE_BYTES: u32 = 1024;
+const LONG_SLICE_BYTES: u32 = 2048;
+
+/// Bytes of a row for each block from which on slices are long.
+const LONG_ROW_BYTES: u64 = 384;
 
 /// Which kernel counts a few samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,9 +86,10 @@ impl FewPlan {
 
     /// The plan for one sample: slices of about a kilobyte, so that little is encoded twice and sums are added seldom.
     pub(crate) fn one(part: &Part, n_rows: usize, blocks: u32) -> Result<Self> {
-        let even = part.bytes().div_ceil(u64::from(blocks.max(1))).next_multiple_of(512);
-        let slice_bytes = even.clamp(*ONE_SLICE_BYTES.start(), *ONE_SLICE_BYTES.end());
-        Self::with_slice(part, n_rows, blocks, slice_bytes as u32)
+        // Long rows are read in long runs; short ones leave more blocks to share the neurons if slices are small.
+        let is_long = part.bytes() >= LONG_ROW_BYTES * u64::from(blocks);
+        let slice_bytes = if is_long { LONG_SLICE_BYTES } else { SHORT_SLICE_BYTES };
+        Self::with_slice(part, n_rows, blocks, slice_bytes)
     }
 
     /// The plan for slices of so many bytes.
@@ -155,6 +160,8 @@ mod tests {
         }
         let plan = FewPlan::one(&part(65_536), 256, 264).unwrap();
         assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (1024, 64, 4));
+        let plan = FewPlan::one(&part(128_000), 500, 264).unwrap();
+        assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (2048, 63, 4));
         let plan = FewPlan::one(&part(524_288), 4096, 264).unwrap();
         assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (2048, 256, 1));
     }
