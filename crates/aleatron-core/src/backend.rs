@@ -113,7 +113,7 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
     /// As [`Self::counts`], and a fault of [`Error::Backend`] where the device has no such arrays or an array is not as it must be.
     fn counts_on_device(&self, _: &DeviceBatch, _: Cancel<'_>) -> Result<()> {
         Err(Error::unsupported(
-            &self.backend_for(1).unwrap_or_else(|| "auto".to_owned()),
+            self.backend_for(1).unwrap_or_else(|| "auto".to_owned()),
             "arrays in the memory of a device",
         ))
     }

@@ -58,7 +58,7 @@ enum Store {
     /// All weights.
     Kept(Vec<Block>),
     /// Room for some neurons, and what makes them.
-    Made(Mutex<(WeightMaker, DeviceBuffer<u32>)>, usize),
+    Made(Box<Mutex<(WeightMaker, DeviceBuffer<u32>)>>, usize),
 }
 
 /// A dense layer on a card.
@@ -137,7 +137,7 @@ impl CudaDense {
                     }
                 }
                 maker.stream().synchronize()?;
-                Store::Made(Mutex::new((maker, rows)), at_once)
+                Store::Made(Box::new(Mutex::new((maker, rows))), at_once)
             }
         };
         let base = match ones {
@@ -158,7 +158,7 @@ impl CudaDense {
             parts: plan.parts,
             chunk: plan.chunk,
             store,
-            stage: InputStage { context: Arc::clone(context), n_units: n, length, encoder },
+            stage: InputStage { context: Arc::clone(context), n_units: n, length, product, encoder },
             recipe: Recipe::dense(m, n, length, product, base),
             sets: BufferSets::default(),
         };
@@ -264,7 +264,7 @@ impl DenseRun<'_, '_> {
         if kind == ValueKind::PackedStreams {
             stage.send_streams(set, source, samples, part)?;
         } else if let Encoder::Sequences(_) = stage.encoder {
-            stage.send(set, options, source, samples, seed, layer.product, Some(part))?;
+            stage.send(set, options, source, samples, seed, Some(part))?;
             kind = ValueKind::PackedStreams;
         } else if let Some(words) = source.words() {
             stage.fill(set, words, samples, &(0..n_samples))?;
@@ -393,7 +393,7 @@ impl ChunkRun for DenseRun<'_, '_> {
         if !is_packed {
             // The streams of the only part are made as soon as their values are there.
             let part = if let [part] = &layer.parts[..] { Some(part) } else { None };
-            stage.send(set, options, source, &samples, seed, layer.product, part)?;
+            stage.send(set, options, source, &samples, seed, part)?;
         }
         for (k, part) in layer.parts.iter().enumerate() {
             if is_packed {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aleatron_core::{Error as CoreError, Length, Polarity, Quantity};
 
 use crate::buffers::{BufferSet, CountOptions, HEAD};
-use crate::driver::{CudaContext, PinnedBuffer, View, copy_parallel, copy_rows};
+use crate::driver::{CudaContext, PinnedBuffer, Pitched, View, copy_parallel, copy_rows};
 use crate::encode::{Encoder, Rows, Values, convert};
 use crate::error::Result;
 use crate::kernels::{CallSeed, ValueKind};
@@ -66,7 +66,8 @@ impl<'a> Source<'a> {
                 // To a word of the results' head that nothing else uses.
                 let (from, bytes) = (values.from(kind.bytes() * (first + index) as u64)?, kind.bytes());
                 let to = set.download.view().from(8)?;
-                copy_rows(set.stream.context(), from, bytes, to, bytes, bytes, 1, &set.stream)?;
+                let [from, to] = [from, to].map(|view| Pitched { view, pitch: bytes });
+                copy_rows(set.stream.context(), from, to, bytes, 1, &set.stream)?;
                 set.stream.synchronize()?;
                 let bits = set.download.as_slice()[1];
                 if bytes == 4 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) }
@@ -83,6 +84,7 @@ pub(crate) struct InputStage {
     pub(crate) context: Arc<CudaContext>,
     pub(crate) n_units: usize,
     pub(crate) length: Length,
+    pub(crate) product: Product,
     pub(crate) encoder: Encoder,
 }
 
@@ -146,12 +148,11 @@ impl InputStage {
         source: &Source<'_>,
         samples: &Range<usize>,
         seed: CallSeed,
-        product: Product,
         part: Option<&Part>,
     ) -> Result<()> {
         set.set_seed(seed);
         set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
-        let (n, kind) = (self.n_units, source.kind(product));
+        let (n, kind) = (self.n_units, source.kind(self.product));
         match source {
             Source::CardValues(values, _) => {
                 let values = values.from(kind.bytes() * (samples.start * n) as u64)?;
@@ -222,8 +223,11 @@ impl InputStage {
                         to.copy_from_slice(&row[columns.clone()]);
                     }
                     let to = set.work.view().from((start - samples.start) as u64 * part.bytes())?;
-                    let (from, n) = (packed.view(), rows.len() as u64);
-                    copy_rows(&self.context, from, bytes, to, part.bytes(), bytes, n, &set.stream)?;
+                    let (from, to) = (
+                        Pitched { view: packed.view(), pitch: bytes },
+                        Pitched { view: to, pitch: part.bytes() },
+                    );
+                    copy_rows(&self.context, from, to, bytes, rows.len() as u64, &set.stream)?;
                 }
                 Ok(())
             }

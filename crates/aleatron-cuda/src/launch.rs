@@ -141,7 +141,7 @@ pub(crate) fn few(
         _ => FewPlan::new(part, n_rows, blocks)?,
     };
     let kernel = FewKernel::best(target.n_samples, plan.slice_bytes);
-    planned_few(queue, part, (weights, n_rows), from, target, finish, &plan, kernel)
+    planned_few(queue, part, (weights, n_rows), from, target, finish, (&plan, kernel))
 }
 
 /// As [`few`], with a given plan and kernel.
@@ -152,8 +152,7 @@ pub(crate) fn planned_few(
     from: &FewInputs<'_>,
     target: &Target<'_>,
     finish: Finish,
-    plan: &FewPlan,
-    kernel: FewKernel,
+    (plan, kernel): (&FewPlan, FewKernel),
 ) -> Result<()> {
     let n_samples = number(target.n_samples)?;
     if n_rows == 0 || n_samples == 0 {

@@ -29,7 +29,7 @@ pub struct CudaLayer {
 }
 
 enum Kind {
-    Dense(CudaDense),
+    Dense(Box<CudaDense>),
     Sparse(CudaSparse),
     Tabled(CudaTabled),
 }
@@ -79,9 +79,9 @@ impl CudaLayer {
                             encoder,
                         )?)
                     }
-                    _ => Kind::Dense(CudaDense::new(
+                    _ => Kind::Dense(Box::new(CudaDense::new(
                         context, spec, shape, weights, encoder, max_batch, cancel,
-                    )?),
+                    )?)),
                 }
             }
             (Topology::Sparse(connections), _) => Kind::Sparse(CudaSparse::new(
@@ -103,7 +103,7 @@ impl CudaLayer {
     #[must_use]
     pub fn with_kernel(mut self, choice: KernelChoice) -> Self {
         if let Kind::Dense(layer) = self.kind {
-            self.kind = Kind::Dense(layer.with_kernel(choice));
+            self.kind = Kind::Dense(Box::new(layer.with_kernel(choice)));
         }
         self
     }

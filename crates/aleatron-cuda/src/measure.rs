@@ -357,11 +357,10 @@ impl FewTrial {
         let (out, report, state) = (self.out.view(), self.report.view(), self.state.view());
         let finish = self.recipe.finish_at(
             self.n_samples,
-            out,
+            (out, ResultKind::Counts),
             report,
             state,
             None,
-            ResultKind::Counts,
             Turn::ONLY,
         )?;
         let from = FewInputs {
@@ -376,7 +375,7 @@ impl FewTrial {
         let target =
             Target { counts: self.counts.view(), n_neurons: m, first_neuron: 0, n_samples: self.n_samples };
         let rows = (self.weights.streams.view(), m);
-        launch::planned_few(&Queue::new(&self.stream), part, rows, &from, &target, finish, &plan, kernel)
+        launch::planned_few(&Queue::new(&self.stream), part, rows, &from, &target, finish, (&plan, kernel))
     }
 
     /// Compares counts with the host's; what differs first, as text.

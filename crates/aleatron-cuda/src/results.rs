@@ -104,18 +104,17 @@ impl Recipe {
         turn: Turn,
     ) -> Result<Finish> {
         let row_ones = self.takes_row_ones.then(|| set.row_ones.view());
-        self.finish_at(n_samples, out, report, set.state.view(), row_ones, kind, turn)
+        self.finish_at(n_samples, (out, kind), report, set.state.view(), row_ones, turn)
     }
 
     /// As [`Self::finish`], with the memory it needs.
     pub(crate) fn finish_at(
         &self,
         n_samples: usize,
-        out: View<'_>,
+        (out, kind): (View<'_>, ResultKind),
         report: View<'_>,
         state: View<'_>,
         row_ones: Option<View<'_>>,
-        kind: ResultKind,
         turn: Turn,
     ) -> Result<Finish> {
         let neurons = 8 * self.n_neurons as u128;

@@ -123,7 +123,7 @@ impl CudaSparse {
             weights: buffer,
             units: DeviceBuffer::with(context, connections.inputs(), &stream)?,
             segments: DeviceBuffer::with(context, &segments(connections.offsets(), length)?, &stream)?,
-            stage: InputStage { context: Arc::clone(context), n_units: n_inputs, length, encoder },
+            stage: InputStage { context: Arc::clone(context), n_units: n_inputs, length, product, encoder },
             recipe,
             sets: BufferSets::default(),
         };
@@ -231,7 +231,7 @@ impl ChunkRun for SparseRun<'_, '_> {
             layer.stage.send_streams(set, source, &samples, &layer.part)?;
         } else {
             let part = Some(&layer.part);
-            layer.stage.send(set, options, source, &samples, seed, layer.product, part)?;
+            layer.stage.send(set, options, source, &samples, seed, part)?;
         }
         layer.give_counts(set, options, samples.len())?;
         let card: Option<(View<'_>, ResultKind)> = match &self.output {

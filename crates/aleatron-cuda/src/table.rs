@@ -107,7 +107,7 @@ impl CudaTabled {
             rows,
             weights,
             chunk: bounded_chunk(max_batch, sample_bytes, left),
-            stage: InputStage { context: Arc::clone(context), n_units: n, length, encoder },
+            stage: InputStage { context: Arc::clone(context), n_units: n, length, product, encoder },
             recipe: recipe(n, m, length),
             sets: BufferSets::default(),
         };
@@ -248,7 +248,7 @@ impl ChunkRun for TabledRun<'_, '_> {
     fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
         let TabledRun { layer, source, options, .. } = self;
         let (seed, n_samples) = (CallSeed::default(), samples.len());
-        layer.stage.send(set, options, source, &samples, seed, layer.product, None)?;
+        layer.stage.send(set, options, source, &samples, seed, None)?;
         layer.give_rows(set, options, n_samples)?;
         layer.give_counts(set, options, n_samples)?;
         let card = match &self.output {

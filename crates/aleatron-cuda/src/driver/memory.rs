@@ -331,13 +331,18 @@ impl<T> Drop for PinnedBuffer<T> {
     }
 }
 
-/// Copies `rows` rows of `row_bytes` bytes to memory where they begin `pitch` bytes after each other.
+/// Rows that begin `pitch` bytes after each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pitched<'a> {
+    pub(crate) view: View<'a>,
+    pub(crate) pitch: u64,
+}
+
+/// Copies `rows` rows of `row_bytes` bytes.
 pub(crate) fn copy_rows(
     context: &CudaContext,
-    from: View<'_>,
-    from_pitch: u64,
-    to: View<'_>,
-    to_pitch: u64,
+    from: Pitched<'_>,
+    to: Pitched<'_>,
     row_bytes: u64,
     rows: u64,
     stream: &Stream,
@@ -345,8 +350,9 @@ pub(crate) fn copy_rows(
     if rows == 0 || row_bytes == 0 {
         return Ok(());
     }
+    let (from_pitch, to_pitch) = (from.pitch, to.pitch);
     let reach = |pitch: u64| u128::from(rows - 1) * u128::from(pitch) + u128::from(row_bytes);
-    let (from, to) = (from.check(reach(from_pitch))?, to.check(reach(to_pitch))?);
+    let (from, to) = (from.view.check(reach(from_pitch))?, to.view.check(reach(to_pitch))?);
     let unified = CUmemorytype::CU_MEMORYTYPE_UNIFIED;
     let copy = CUDA_MEMCPY2D_v2 {
         srcXInBytes: 0,

@@ -21,5 +21,7 @@ pub use context::{ContextOptions, CudaContext};
 pub use device::{DeviceInfo, devices};
 pub(crate) use graph::Graph;
 pub(crate) use launch::{Grid, Kernel, Module, TensorMap, kernels};
-pub(crate) use memory::{DeviceBuffer, PinnedBuffer, View, append_parallel, copy_parallel, copy_rows};
+pub(crate) use memory::{
+    DeviceBuffer, PinnedBuffer, Pitched, View, append_parallel, copy_parallel, copy_rows,
+};
 pub(crate) use stream::{Event, Stream};
