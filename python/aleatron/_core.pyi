@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, SupportsIndex, final
+from typing import Any, ClassVar, Literal, SupportsIndex, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self, TypeAlias, disjoint_base
 
+from aleatron._cuda import CudaArray
 from aleatron._network import Activation, Layer
 from aleatron._types import (
     Arithmetic,
@@ -16,12 +17,15 @@ from aleatron._types import (
     LayerIntegers,
     LayerOutput,
     LayerSettings,
+    OnCuda,
     Polarity,
     Sharing,
     Width,
 )
 
 _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
+
+_Out = TypeVar("_Out")
 
 __all__ = [
     "DenseLayer",
@@ -31,6 +35,7 @@ __all__ = [
     "StreamLayer",
     "StreamNetwork",
     "Tensor",
+    "_CudaMemory",
     "_EvalProgram",
     "_Evaluation",
     "_Job",
@@ -56,11 +61,32 @@ __all__ = [
 ]
 __version__: str
 
+@final
+class _CudaMemory:
+    def __new__(cls, place: int, len: int, dtype: str) -> Self: ...
+    @property
+    def address(self) -> int: ...
+    def read(self) -> npt.NDArray[np.uint64]: ...
+
 @disjoint_base
 class StreamLayer:
     __hash__: ClassVar[None]  # type: ignore[assignment]
-    def __call__(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]: ...
-    def counts(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> npt.NDArray[np.uint64]: ...
+    @overload
+    def __call__(self, x: OnCuda, seed: SupportsIndex = 44257, *, out: None = None) -> CudaArray: ...
+    @overload
+    def __call__(
+        self, x: npt.ArrayLike, seed: SupportsIndex = 44257, *, out: None = None
+    ) -> npt.NDArray[np.float64]: ...
+    @overload
+    def __call__(self, x: OnCuda, seed: SupportsIndex = 44257, *, out: _Out) -> _Out: ...
+    @overload
+    def counts(self, x: OnCuda, seed: SupportsIndex = 44257, *, out: None = None) -> CudaArray: ...
+    @overload
+    def counts(
+        self, x: npt.ArrayLike, seed: SupportsIndex = 44257, *, out: None = None
+    ) -> npt.NDArray[np.uint64]: ...
+    @overload
+    def counts(self, x: OnCuda, seed: SupportsIndex = 44257, *, out: _Out) -> _Out: ...
     def forward_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
     def counts_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.uint64]: ...
     def device_for(self, n_samples: SupportsIndex = 1) -> str: ...

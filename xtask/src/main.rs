@@ -4,6 +4,7 @@
 mod aarch64;
 mod instructions;
 mod mutants;
+mod ptx;
 mod python;
 mod readme;
 mod step;
@@ -21,6 +22,8 @@ tasks:
   aarch64 the part of it about AArch64 alone, in an emulator on other processors
   instructions
           the instructions of the neon tier beside those of portable code, counted in the emulator
+  ptx [--check | --variants FOLDER]
+          the kernels of aleatron-cuda as PTX, which is committed; or compares it, or writes that of all variants
   fuzz [SECONDS]
           every fuzz target for so long, or for a minute each (needs a nightly toolchain and cargo-fuzz)
   mutants [-p CRATE] [OPTION OF CARGO-MUTANTS ...]
@@ -35,6 +38,10 @@ fn main() -> ExitCode {
         "python" => python::steps().and_then(|steps| step::run_all(&steps)),
         "aarch64" => aarch64::steps().and_then(|steps| step::run_all(&steps)),
         "instructions" => instructions::count(),
+        "ptx" => {
+            let arguments: Vec<String> = std::env::args().skip(2).collect();
+            ptx::Task::parse(&arguments).and_then(|task| ptx::run(&task))
+        }
         "fuzz" => fuzz(std::env::args().nth(2).as_deref()),
         "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "deny" => deny(),
@@ -54,6 +61,8 @@ fn main() -> ExitCode {
 
 fn test() -> Result<(), String> {
     system::install_software_vulkan()?;
+    // The tests of `aleatron-cuda` compile its kernels for the CPU.
+    system::install_accelerator_tools()?;
     let mut steps = vec![
         Step::new("format", cargo(&["fmt", "--all", "--check"])),
         Step::new(
@@ -83,7 +92,8 @@ fn test() -> Result<(), String> {
     }
     steps.extend(readme::steps()?);
     steps.extend(python::steps()?);
-    step::run_all(&steps)
+    step::run_all(&steps)?;
+    ptx::run(&ptx::Task::Check)
 }
 
 /// The seconds each fuzz target runs for, where nothing else is asked for.

@@ -107,6 +107,17 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
     /// [`Error::Memory`] where the counts do not fit, [`Error::Cancelled`], and faults of [`Error::Backend`].
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>>;
 
+    /// Counts arrays that are in the memory of the backend's device, and leaves the results there. All is done when this returns.
+    ///
+    /// # Errors
+    /// As [`Self::counts`], and a fault of [`Error::Backend`] where the device has no such arrays or an array is not as it must be.
+    fn counts_on_device(&self, _: &DeviceBatch, _: Cancel<'_>) -> Result<()> {
+        Err(Error::unsupported(
+            self.backend_for(1).unwrap_or_else(|| "auto".to_owned()),
+            "arrays in the memory of a device",
+        ))
+    }
+
     /// Whether the device is gone, so that the layer must be prepared again.
     fn is_lost(&self) -> bool {
         false
@@ -128,6 +139,71 @@ pub struct Batch<'a> {
     pub inputs: Inputs<'a>,
     /// The seed of Bernoulli streams, and the index of the first sample.
     pub seed: SampleSeed,
+}
+
+/// What an array in the memory of a device holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeviceElement {
+    /// Integers of 64 bits, without sign.
+    U64,
+    /// Floating point of 64 bits.
+    F64,
+    /// Floating point of 32 bits.
+    F32,
+}
+
+impl DeviceElement {
+    /// The bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::U64 | Self::F64 => 8,
+            Self::F32 => 4,
+        }
+    }
+}
+
+impl fmt::Display for DeviceElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::U64 => "uint64",
+            Self::F64 => "float64",
+            Self::F32 => "float32",
+        })
+    }
+}
+
+/// An array in the memory of a device, row-major without gaps, as other libraries describe theirs. The address is a number: a backend
+/// asks its driver what is there before it uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceArray {
+    /// Where it begins.
+    pub address: u64,
+    /// Its elements.
+    pub len: usize,
+    /// What they are.
+    pub element: DeviceElement,
+}
+
+impl DeviceArray {
+    /// The bytes of all elements.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        (self.len as u64).saturating_mul(self.element.bytes() as u64)
+    }
+}
+
+/// Samples in the memory of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceBatch {
+    /// Values in the interval of the polarity, samples by inputs.
+    pub inputs: DeviceArray,
+    /// Where results go, samples by neurons: counts where they are integers, else decoded values.
+    pub outputs: DeviceArray,
+    /// The seed of Bernoulli streams, and the index of the first sample.
+    pub seed: SampleSeed,
+    /// The handle of the stream on which the caller makes the inputs; without one they are there.
+    pub stream: Option<u64>,
 }
 
 /// What the inputs of a batch are given as.

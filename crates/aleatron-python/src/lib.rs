@@ -1,7 +1,7 @@
 //! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and nothing else.
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
-//! `compute.rs` releases the interpreter around every computation. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
+//! `compute.rs` releases the interpreter around every computation, `cuda.rs` takes arrays that are on a card. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
 //! `network.rs`, `evaluation.rs`, `job.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@
 mod argument;
 mod array;
 mod compute;
+mod cuda;
 mod error;
 mod evaluation;
 mod job;
@@ -32,6 +33,8 @@ use pyo3::prelude::*;
 mod _core {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::cuda::CudaMemory;
     #[pymodule_export]
     use crate::evaluation::{Evaluation, digits, evaluate};
     #[pymodule_export]

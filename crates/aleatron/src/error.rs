@@ -15,7 +15,7 @@ pub enum Error {
     Core(#[from] aleatron_core::Error),
     /// No device has this name.
     #[error(
-        "there is no device \"{name}\"; devices are auto, cpu, gpu, gpu:0, gpu:1, …, or several of them separated by commas"
+        "there is no device \"{name}\"; devices are auto, cpu, gpu, gpu:0, gpu:1, …, cuda, cuda:1, …, or several of them separated by commas"
     )]
     UnknownDevice {
         /// The name asked for.

@@ -3,7 +3,9 @@
 //! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, whether of one sample, a batch, or streams that
 //! are encoded, comes down to one operation: count, for each sample and neuron, the ones (or matches) of input and weight streams.
 
-use crate::backend::{self, Backend, Batch, CountMethod, Device, Inputs, PrepareOptions, PreparedLayer};
+use crate::backend::{
+    self, Backend, Batch, CountMethod, Device, DeviceBatch, Inputs, PrepareOptions, PreparedLayer,
+};
 use crate::{Error, Result, SampleSeed};
 use aleatron_core::generator::{GeneratorName, Pairing, Sharing, Warning, WidthChoice};
 use aleatron_core::threshold::thresholds;
@@ -236,6 +238,17 @@ impl StreamLayer {
             }
             counts => Ok(counts?),
         }
+    }
+
+    /// Counts arrays in the memory of the layer's device, and leaves the results there, unless cancelled on the way. All is done when
+    /// this returns. Devices of CUDA can do so.
+    ///
+    /// # Errors
+    /// As [`PreparedLayer::counts_on_device`].
+    pub fn count_on_device(&self, batch: &DeviceBatch, cancel: Cancel<'_>) -> Result<()> {
+        backend::check_fork(&self.device)?;
+        let values = Batch::values(&[], batch.seed);
+        Ok(self.prepared_for(&values, cancel)?.counts_on_device(batch, cancel)?)
     }
 
     /// The values of [`Self::counts`].

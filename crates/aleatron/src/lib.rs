@@ -45,6 +45,8 @@ pub use aleatron_core::{
     memory, reference, stream, threshold,
 };
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
+#[cfg(feature = "cuda")]
+pub use aleatron_cuda as cuda;
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
 pub use backend::Device;
