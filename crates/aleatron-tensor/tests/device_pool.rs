@@ -1,5 +1,7 @@
 //! Several devices give what one gives.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first error")]
+
 mod common;
 
 use aleatron_device::ContextOptions;

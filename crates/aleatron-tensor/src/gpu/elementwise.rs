@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::sync::Arc;
 
 use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
 
@@ -273,13 +272,4 @@ pub(crate) fn launch(device: &GpuDevice, expr: &Expr<GpuView>, shape: &[usize]) 
     drop(bound);
     data.recording = recording;
     Ok(data)
-}
-
-/// The elements of a view, in order and from the beginning of a buffer.
-pub(crate) fn contiguous(device: &GpuDevice, view: &GpuView) -> Result<Arc<GpuData>> {
-    if view.layout.is_contiguous() && view.layout.offset() == 0 && view.layout.len() == view.data.len {
-        return Ok(Arc::clone(&view.data));
-    }
-    let expr = Expr::leaf(view.clone(), view.data.dtype);
-    Ok(Arc::new(launch(device, &expr, view.layout.shape())?))
 }
