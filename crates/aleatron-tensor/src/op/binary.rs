@@ -157,6 +157,20 @@ table! {
             "max_nan({x}, {y})", [Basic], EXACT),
         integer: integer!(|x, y| if y > x { y } else { x }, "max({x}, {y})"),
     }
+    /// The angle of the point (y, x), in this order of arguments.
+    Atan2 "atan2" {
+        float: Some(FloatBinary { run: |x, y, out| map2_plain(x, y, out, |y, x| libm::atan2(f64::from(y), f64::from(x)) as f32),
+            exact: libm::atan2, wgsl: "m_atan2({x}, {y})", helpers: &[Helper::Inverse], ulps: |_, _| 6.0 }),
+    }
+    /// The square root of the sum of the squares.
+    Hypot "hypot" {
+        float: Some(FloatBinary { run: |x, y, out| map2_plain(x, y, out, |x, y| libm::hypot(f64::from(x), f64::from(y)) as f32),
+            exact: libm::hypot, wgsl: "m_hypot({x}, {y})", helpers: &[Helper::Inverse], ulps: |_, _| 4.0 }),
+    }
+    /// x with the sign of y.
+    Copysign "copysign" {
+        float: float!(f32::copysign, f64::copysign, "copy_sign({x}, {y})", [Basic], EXACT),
+    }
     /// x where it is positive, else x times y.
     LeakyRelu "leaky_relu" {
         float: float!(|x: f32, y| if x > 0.0 { x } else { x * y }, |x, y| if x > 0.0 { x } else { x * y },

@@ -54,6 +54,13 @@ macro_rules! float {
     };
 }
 
+/// A function that the CPU computes in 64 bits.
+macro_rules! wide {
+    ($exact:expr, $wgsl:literal, $ulps:expr) => {
+        float!(@loop |x, out| math::in_64_bits(x, out, $exact), $exact, $wgsl, [Inverse], $ulps)
+    };
+}
+
 macro_rules! integer {
     ($run:expr, $wgsl:literal) => {
         Some(Integers {
@@ -158,6 +165,42 @@ table! {
     /// The cosine.
     Cos "cos" {
         float: float!(@loop math::cos_all, f64::cos, "m_cos({x})", [Trig], |x| near_zero_of_a_period(x + std::f64::consts::FRAC_PI_2)),
+    }
+    /// The tangent.
+    Tan "tan" {
+        float: wide!(f64::tan, "m_tan({x})", |x| 4.0 + near_zero_of_a_period(x) + near_zero_of_a_period(x + std::f64::consts::FRAC_PI_2)),
+    }
+    /// The angle with this sine, between -pi / 2 and pi / 2; NaN past 1.
+    Asin "asin" {
+        float: wide!(libm::asin, "m_asin({x})", |_| 8.0),
+    }
+    /// The angle with this cosine, between 0 and pi; NaN past 1.
+    Acos "acos" {
+        float: wide!(libm::acos, "m_acos({x})", |_| 8.0),
+    }
+    /// The angle with this tangent, between -pi / 2 and pi / 2.
+    Atan "atan" {
+        float: wide!(libm::atan, "m_atan({x})", |_| 4.0),
+    }
+    /// The hyperbolic sine.
+    Sinh "sinh" {
+        float: wide!(libm::sinh, "m_sinh({x})", |_| 8.0),
+    }
+    /// The hyperbolic cosine.
+    Cosh "cosh" {
+        float: wide!(libm::cosh, "m_cosh({x})", |_| 8.0),
+    }
+    /// The inverse of the hyperbolic sine.
+    Asinh "asinh" {
+        float: wide!(libm::asinh, "m_asinh({x})", |_| 8.0),
+    }
+    /// The inverse of the hyperbolic cosine; NaN below 1.
+    Acosh "acosh" {
+        float: wide!(libm::acosh, "m_acosh({x})", |_| 10.0),
+    }
+    /// The inverse of the hyperbolic tangent; NaN past 1.
+    Atanh "atanh" {
+        float: wide!(libm::atanh, "m_atanh({x})", |_| 10.0),
     }
     /// The hyperbolic tangent, accurate near 0.
     Tanh "tanh" {
