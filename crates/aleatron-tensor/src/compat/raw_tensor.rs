@@ -68,6 +68,7 @@ impl RawTensor {
 
     /// These floats.
     #[must_use]
+    #[allow(clippy::new_ret_no_self, reason = "tensors of this interface are handles")]
     pub fn new(data: &[f32], shape: &[usize]) -> SharedTensor {
         shared(Tensor::from_slice(data, shape, &crate::Device::Cpu))
     }
@@ -94,6 +95,7 @@ impl SharedTensor {
 
     /// The tensor with its shape, which is empty where there is an error.
     #[must_use]
+    #[allow(clippy::should_implement_trait, reason = "the name that callers have")]
     pub fn borrow(&self) -> &RawTensor {
         &self.raw
     }

@@ -147,7 +147,7 @@ mod tests {
             if got.is_infinite() && want.abs() > f64::from(f32::MAX) {
                 continue;
             }
-            if !(error <= worst) {
+            if error.is_nan() || error > worst {
                 (worst, at) = (error, x);
             }
         }

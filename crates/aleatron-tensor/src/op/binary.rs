@@ -143,7 +143,7 @@ table! {
     /// x to the power of y.
     Pow "pow" {
         float: float!(math::pow, f64::powf, "m_pow({x}, {y})", [Pow], |x, y| 2.0 + 0.5 * (y * x.abs().log2()).abs().min(300.0)),
-        integer: integer!(map2_plain, |x, y| math::int_pow(x, y), "m_int_pow_{t}({x}, {y})", [Integer]),
+        integer: integer!(map2_plain, math::int_pow, "m_int_pow_{t}({x}, {y})", [Integer]),
     }
     /// The smaller one; NaN where one is.
     Min "min" {

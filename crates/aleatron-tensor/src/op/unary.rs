@@ -38,7 +38,7 @@ pub(crate) struct UnaryEntry {
     pub(crate) name: &'static str,
     pub(crate) float: Option<FloatUnary>,
     pub(crate) integer: Option<Integers<Loop<i32>, Loop<i64>, Loop<u8>>>,
-    pub(crate) boolean: Option<(fn(&[u8], &mut [u8]), &'static str)>,
+    pub(crate) boolean: Option<(Loop<u8>, &'static str)>,
     pub(crate) predicate: Option<Predicate>,
 }
 
@@ -196,7 +196,7 @@ table! {
     }
     /// The inverse of the hyperbolic cosine; NaN below 1.
     Acosh "acosh" {
-        float: wide!(libm::acosh, "m_acosh({x})", |_| 10.0),
+        float: wide!(|x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, "m_acosh({x})", |_| 10.0),
     }
     /// The inverse of the hyperbolic tangent; NaN past 1.
     Atanh "atanh" {
