@@ -54,28 +54,50 @@ fn options() -> std::result::Result<Options, String> {
     Ok(options)
 }
 
+/// Values of a matrix that keeps the size of what it is multiplied with, on average.
+fn weights(n: usize, seed: u32, depth: usize) -> Vec<f32> {
+    let scale = (3.0 / depth as f32).sqrt();
+    random(n, seed).into_iter().map(|x| x * scale).collect()
+}
+
 /// Values between -1 and 1.
 fn random(n: usize, seed: u32) -> Vec<f32> {
     let words = (0..n.div_ceil(4) as u32).flat_map(|i| philox4x32([i, 0, 0, 0], [seed, 5]));
     words.take(n).map(|word| (word >> 8) as f32 / 8_388_608.0 - 1.0).collect()
 }
 
-/// The shortest time of an operation, in a batch of several.
-fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
+/// The shortest time of an operation that takes its own result, of batches of several.
+///
+/// Each call needs the result of the one before. Calls that do not would overlap on the device, and a product of few workgroups would
+/// seem several times as fast as it is for whoever waits for it.
+fn time(device: &Device, first: &Tensor, operation: impl Fn(&Tensor) -> Result<Tensor>) -> f64 {
     let mut best = f64::MAX;
     let mut repeats = 1;
     for _ in 0..7 {
         let start = Instant::now();
+        let mut value = first.clone();
         for _ in 0..repeats {
-            drop(operation().unwrap());
+            value = operation(&value).unwrap();
         }
         device.finish().unwrap();
         let seconds = start.elapsed().as_secs_f64() / f64::from(repeats);
         best = best.min(seconds);
         // About 30 ms at a time, for the next round.
-        repeats = (0.03 / seconds).clamp(1.0, 200.0) as u32;
+        repeats = (0.03 / seconds).clamp(1.0, 1000.0) as u32;
     }
     best
+}
+
+/// Keeps the device busy until its clocks have risen.
+fn warm_up(device: &Device) {
+    let x = Tensor::from_slice(&random(1 << 20, 99), &[1024, 1024], device).unwrap();
+    let start = Instant::now();
+    while start.elapsed().as_secs_f64() < 1.5 {
+        for _ in 0..50 {
+            drop(x.matmul(&x).unwrap());
+        }
+        device.finish().unwrap();
+    }
 }
 
 fn row(name: &str, plan: &str, seconds: f64, flops: f64, wrong: usize) {
@@ -97,9 +119,10 @@ fn name_of(plan: MatmulPlan) -> String {
         MatmulPlan::InTurn(tile) => format!("{} in turn", of(tile)),
         MatmulPlan::Apart(tile) => format!("{} apart", of(tile)),
         MatmulPlan::Cooperative(tile) => {
-            let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers } = tile;
+            let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared } =
+                tile;
             format!(
-                "squares {rows}x{columns}x{depth} by {subgroup_rows}x{subgroup_columns}, {buffers} buffers"
+                "{rows}x{columns}x{depth} by {subgroup_rows}x{subgroup_columns}, {buffers} buffers of {shared:?}"
             )
         }
     }
@@ -130,20 +153,18 @@ fn matmul(options: &Options, device: &Device) {
             Tile::WIDE,
             Tile::MEDIUM,
             Tile::new(128, 128, 8, 8, 8),
-            Tile::new(64, 128, 16, 8, 4),
+            Tile::new(64, 128, 16, 8, 8),
             Tile::new(128, 64, 16, 8, 4),
-            Tile::new(128, 64, 16, 8, 8),
-            Tile::new(64, 64, 16, 8, 4),
-            Tile::new(64, 64, 32, 8, 8),
-            Tile::new(128, 256, 8, 8, 16),
-            Tile::new(256, 128, 8, 16, 8),
-            Tile::new(32, 64, 32, 4, 4),
+            Tile::new(64, 64, 16, 4, 4),
+            Tile::new(64, 64, 8, 8, 4),
+            Tile::new(32, 64, 16, 4, 4),
+            Tile::new(32, 128, 16, 8, 4),
         ] {
             plans.extend([MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)]);
         }
     }
     for n in [1024, 2048, 4096].map(|n| options.size(n)) {
-        let (a, b) = (random(n * n, 1), random(n * n, 2));
+        let (a, b) = (random(n * n, 1), weights(n * n, 2, n));
         let left = Tensor::from_slice(&a, &[n, n], device).unwrap();
         let right = Tensor::from_slice(&b, &[n, n], device).unwrap();
         let flops = 2.0 * (n as f64).powi(3);
@@ -152,7 +173,7 @@ fn matmul(options: &Options, device: &Device) {
                 continue;
             }
             let got = left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap();
-            let seconds = time(device, || left.matmul_as(&right, plan));
+            let seconds = time(device, &left, |x| x.matmul_as(&right, plan));
             row(
                 &format!("f32 matmul {n}"),
                 &name_of(plan),
@@ -161,27 +182,25 @@ fn matmul(options: &Options, device: &Device) {
                 wrong(&got, &a, &b, [n; 3], false),
             );
         }
-        for (name, left, right) in [
-            ("left transposed", left.t().unwrap(), right.clone()),
-            ("right transposed", left.clone(), right.t().unwrap()),
-        ] {
-            let seconds = time(device, || left.matmul(&right));
-            row(&format!("f32 matmul {n}"), name, seconds, flops, 0);
-        }
+        let columns = right.t().unwrap();
+        let seconds = time(device, &left, |x| x.matmul(&columns));
+        row(&format!("f32 matmul {n}"), "right transposed", seconds, flops, 0);
+        let seconds = time(device, &left, |x| x.t()?.matmul(&right));
+        row(&format!("f32 matmul {n}"), "left transposed", seconds, flops, 0);
     }
 }
 
 fn batched(options: &Options, device: &Device) {
     let (count, n) = (64, options.size(512));
     let left = Tensor::from_slice(&random(count * n * n, 3), &[count, n, n], device).unwrap();
-    let right = Tensor::from_slice(&random(count * n * n, 4), &[count, n, n], device).unwrap();
+    let right = Tensor::from_slice(&weights(count * n * n, 4, n), &[count, n, n], device).unwrap();
     let mut plans = vec![MatmulPlan::Automatic];
     if options.sweep {
-        let tiles = [Tile::LARGE, Tile::WIDE, Tile::MEDIUM, Tile::new(128, 256, 8, 8, 16)];
+        let tiles = [Tile::LARGE, Tile::WIDE, Tile::MEDIUM, Tile::new(64, 128, 16, 8, 8)];
         plans.extend(tiles.map(MatmulPlan::InTurn));
     }
     for plan in plans {
-        let seconds = time(device, || left.matmul_as(&right, plan));
+        let seconds = time(device, &left, |x| x.matmul_as(&right, plan));
         let flops = 2.0 * count as f64 * (n as f64).powi(3);
         row(&format!("f32 batched {count} x {n}"), &name_of(plan), seconds, flops, 0);
     }
@@ -190,7 +209,7 @@ fn batched(options: &Options, device: &Device) {
 fn half(options: &Options, device: &Device) {
     for n in [1024, 2048, 4096].map(|n| options.size(n)) {
         let round = |x: Vec<f32>| -> Vec<f32> { x.into_iter().map(|x| f16::from_f32(x).to_f32()).collect() };
-        let (a, b) = (round(random(n * n, 5)), round(random(n * n, 6)));
+        let (a, b) = (round(random(n * n, 5)), round(weights(n * n, 6, n)));
         let of = |x: &[f32]| Tensor::from_slice(x, &[n, n], device).unwrap().cast(DType::F16).unwrap();
         let (left, right) = (of(&a), of(&b));
         for tensor in [&left, &right] {
@@ -211,7 +230,7 @@ fn half(options: &Options, device: &Device) {
                 }
             };
             let got: Vec<f32> = got.into_iter().map(f16::to_f32).collect();
-            let seconds = time(device, || left.matmul_as(&right, plan));
+            let seconds = time(device, &left, |x| x.matmul_as(&right, plan));
             row(
                 &format!("f16 matmul {n}"),
                 &name_of(plan),
@@ -221,18 +240,18 @@ fn half(options: &Options, device: &Device) {
             );
         }
         let columns = right.t().unwrap();
-        let seconds = time(device, || left.matmul(&columns));
+        let seconds = time(device, &left, |x| x.matmul(&columns));
         row(&format!("f16 matmul {n}"), "right transposed", seconds, flops, 0);
     }
 }
 
 fn gemv(options: &Options, device: &Device) {
     let n = options.size(4096);
-    let weights = Tensor::from_slice(&random(n * n, 7), &[n, n], device).unwrap();
+    let weights = Tensor::from_slice(&weights(n * n, 7, n), &[n, n], device).unwrap();
     for m in [1, 2, 8, 16, 64] {
         let x = Tensor::from_slice(&random(m * n, 8), &[m, n], device).unwrap();
         for (name, weights) in [("rows", weights.clone()), ("columns", weights.t().unwrap())] {
-            let seconds = time(device, || x.matmul(&weights));
+            let seconds = time(device, &x, |x| x.matmul(&weights));
             let bytes = 4.0 * (n * n) as f64;
             row(&format!("f32 {m} x {n} x {n}"), name, seconds, 2.0 * (m * n * n) as f64, 0);
             println!("{:<28} {:<46} {:>10.1} GB/s of weights", "", "", bytes / seconds / 1e9);
@@ -242,14 +261,15 @@ fn gemv(options: &Options, device: &Device) {
 
 fn conv(options: &Options, device: &Device) {
     for (images, channels, size, kernel, out) in
-        [(32, 64, 56, 3, 64), (32, 256, 56, 1, 64), (32, 256, 14, 3, 256), (1, 512, 7, 3, 512)]
+        [(32, 64, 56, 3, 64), (32, 256, 14, 1, 256), (32, 256, 14, 3, 256), (1, 512, 7, 3, 512)]
     {
         let images = if options.quick { 1 } else { images };
         let x = random(images * channels * size * size, 9);
         let image = Tensor::from_slice(&x, &[images, channels, size, size], device).unwrap();
-        let w = random(out * channels * kernel * kernel, 10);
+        let depth = channels * kernel * kernel;
+        let w = weights(out * depth, 10, depth);
         let weight = Tensor::from_slice(&w, &[out, channels, kernel, kernel], device).unwrap();
-        let bias = Tensor::from_slice(&random(out, 11), &[out], device).unwrap();
+        let bias = Tensor::from_slice(&weights(out, 11, 300), &[out], device).unwrap();
         let padding = kernel / 2;
         let shape = ConvOptions { padding: [[padding; 2]; 2], ..ConvOptions::default() };
         let mut plans = vec![MatmulPlan::Automatic];
@@ -258,15 +278,18 @@ fn conv(options: &Options, device: &Device) {
                 Tile::LARGE,
                 Tile::WIDE,
                 Tile::MEDIUM,
-                Tile::new(64, 128, 16, 8, 4),
+                Tile::new(64, 128, 16, 8, 8),
                 Tile::new(64, 256, 8, 8, 8),
-                Tile::new(64, 64, 16, 8, 4),
+                Tile::new(64, 64, 16, 4, 4),
             ];
             plans.extend(tiles.map(MatmulPlan::InTurn));
+            if images == 1 {
+                plans.extend(tiles.map(MatmulPlan::Apart));
+            }
         }
         let flops = 2.0 * (images * out * size * size * channels * kernel * kernel) as f64;
         for plan in plans {
-            let seconds = time(device, || image.conv2d_as(&weight, Some(&bias), &shape, plan));
+            let seconds = time(device, &image, |x| x.conv2d_as(&weight, Some(&bias), &shape, plan));
             let name = format!("f32 conv {channels}>{out} {kernel}x{kernel} {size}x{size} b{images}");
             row(&name, &name_of(plan), seconds, flops, 0);
         }
@@ -280,7 +303,7 @@ fn attention(options: &Options, device: &Device) {
             Tensor::from_slice(&random(heads * n * length, seed), &[heads, n, length], device).unwrap()
         };
         let (q, k, v) = (of(12), of(13), of(14));
-        let seconds = time(device, || q.attention(&k, &v, &AttentionOptions::default()));
+        let seconds = time(device, &q, |q| q.attention(&k, &v, &AttentionOptions::default()));
         let flops = 4.0 * (heads * n * n * length) as f64;
         row(&format!("f32 attention {heads} x {n} x {length}"), "automatic", seconds, flops, 0);
     }
@@ -288,11 +311,17 @@ fn attention(options: &Options, device: &Device) {
 
 fn cpu(options: &Options) {
     for n in [512, 1024].map(|n| options.size(n)) {
-        let (a, b) = (random(n * n, 15), random(n * n, 16));
+        let (a, b) = (random(n * n, 15), weights(n * n, 16, n));
         let left = Tensor::from_slice(&a, &[n, n], &Device::Cpu).unwrap();
         let right = Tensor::from_slice(&b, &[n, n], &Device::Cpu).unwrap();
         let flops = 2.0 * (n as f64).powi(3);
-        row(&format!("cpu matmul {n}"), "all threads", time(&Device::Cpu, || left.matmul(&right)), flops, 0);
+        row(
+            &format!("cpu matmul {n}"),
+            "all threads",
+            time(&Device::Cpu, &left, |x| x.matmul(&right)),
+            flops,
+            0,
+        );
         let mut out = vec![0.0f32; n * n];
         let mut best = f64::MAX;
         for _ in 0..7 {
@@ -316,6 +345,9 @@ fn main() {
     }
     let device = Device::gpu().unwrap();
     println!("{device}");
+    if !options.quick {
+        warm_up(&device);
+    }
     for (name, case) in [
         ("matmul", matmul as fn(&Options, &Device)),
         ("batched", batched),

@@ -22,7 +22,7 @@ pub use batch::{BufferId, GpuCommandBatch};
 pub use device::Device;
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};
-pub use gpu::matmul::{CooperativeTile, MatmulPlan, Tile};
+pub use gpu::matmul::{CooperativeTile, MatmulPlan, Shared, Tile};
 pub use gpu::{GpuDevice, GpuStorage};
 pub use gpu::{GpuDevicePool, GpuMatmulCache};
 pub use layout::Layout;

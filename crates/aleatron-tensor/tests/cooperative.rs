@@ -21,9 +21,10 @@ fn halves(draw: &mut Draw, n: usize) -> Vec<f16> {
 fn check(what: &str, got: &Tensor, a: &[f16], b: &[f16], [m, k, n]: [usize; 3]) {
     let got = got.to_vec::<f16>().unwrap();
     assert_eq!(got.len(), m * n);
+    let [a, b] = [a, b].map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
     for i in 0..m {
         for j in 0..n {
-            let products = (0..k).map(|l| a[i * k + l].to_f64() * b[l * n + j].to_f64());
+            let products = (0..k).map(|l| a[i * k + l] * b[l * n + j]);
             let (sum, absolute) = products.fold((0.0, 0.0), |(sum, all), x| (sum + x, all + x.abs()));
             let bound = 4.0 * (k as f64 + 1.0) * U * absolute;
             let bound = bound + (sum.abs() + bound) / 2048.0 + f64::powi(2.0, -25);

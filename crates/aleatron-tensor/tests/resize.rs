@@ -163,5 +163,9 @@ fn what_cannot_be_resized_is_refused() {
         assert!(matches!(resize(&x, &[scale]), Err(Error::Argument { .. })));
         assert!(matches!(resize(&x, &[ResizeAxis::new(0, 1 << 40)]), Err(Error::TooLarge { .. })));
         assert!(matches!(resize(&x.cast(DType::U8).unwrap(), &[]), Err(Error::DType { .. })));
+        let bytes = Tensor::from_slice(&[7u8, 8, 9], &[3], &device).unwrap();
+        let nearest = Interpolation::Nearest(Nearest::Floor);
+        let got = bytes.resize(&[ResizeAxis::new(0, 6)], nearest, Coordinates::Asymmetric).unwrap();
+        assert_eq!(got.to_vec::<u8>().unwrap(), [7, 7, 8, 8, 9, 9]);
     }
 }

@@ -34,9 +34,9 @@ impl<'a> Matrices<'a> {
     }
 
     /// A matrix, from a row on.
-    fn from_row(&self, batch: usize, row: usize) -> Matrix<'a> {
+    fn at_row(&self, batch: usize, row: usize) -> Matrix<'a> {
         let [row_step, column_step] = self.steps;
-        Matrix { data: self.data, offset: self.starts[batch], row_step, column_step }.from_row(row)
+        Matrix { data: self.data, offset: self.starts[batch], row_step, column_step }.at_row(row)
     }
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn run(sizes: &Sizes, [q, k, v]: [&CpuView; 3], mask: Option<&CpuView
         let errors = FirstError::default();
         let pool = aleatron_cpu::threads::current()?;
         pool.for_each(blocks.into_iter(), cost(work * NANOSECONDS), |(index, first, out)| {
-            let mask = mask.as_ref().map(|mask| mask.from_row(index, first));
-            let matrices = [q.from_row(index, first), k.from_row(index, 0), v.from_row(index, 0)];
+            let mask = mask.as_ref().map(|mask| mask.at_row(index, first));
+            let matrices = [q.at_row(index, first), k.at_row(index, 0), v.at_row(index, 0)];
             errors.note(block(sizes, first, matrices, mask, out));
         });
         errors.result()
@@ -84,14 +84,14 @@ fn block(
         if start as i64 > (first + rows - 1) as i64 + sees_past {
             break;
         }
-        gemm([rows, length, count], q, k.from_row(start).t(), Into::Empty, &mut scores, KEYS)?;
+        gemm([rows, length, count], q, k.at_row(start).t(), Into::Empty, &mut scores, KEYS)?;
         for (row, scores) in scores.chunks_mut(KEYS).enumerate() {
             let scores = &mut scores[..count];
             for (column, score) in scores.iter_mut().enumerate() {
                 *score *= scale;
                 if let Some(mask) = mask {
                     let place =
-                        mask.from_row(row).offset as isize + (start + column) as isize * mask.column_step;
+                        mask.at_row(row).offset as isize + (start + column) as isize * mask.column_step;
                     *score += mask.data[place as usize];
                 }
                 if (start + column) as i64 > (first + row) as i64 + sees_past {
@@ -114,7 +114,7 @@ fn block(
             out.iter_mut().for_each(|out| *out *= factor);
         }
         let weights = Matrix { data: &scores, offset: 0, row_step: KEYS as isize, column_step: 1 };
-        gemm([rows, count, value_length], weights, v.from_row(start), Into::Sums, out, value_length)?;
+        gemm([rows, count, value_length], weights, v.at_row(start), Into::Sums, out, value_length)?;
     }
     for (out, &sum) in out.chunks_mut(value_length).zip(&sums) {
         if sum != 0.0 {

@@ -45,7 +45,7 @@ pub(crate) fn run(
                 column_step: weight.layout.strides()[1],
             };
             let first = index % groups * out_channels;
-            errors.note(convolve(geometry, &image, weight.from_row(first), bias.get(first..), block));
+            errors.note(convolve(geometry, &image, weight.at_row(first), bias.get(first..), block));
         });
         errors.result()
     })

@@ -17,7 +17,7 @@ pub(crate) struct Matrix<'a> {
 
 impl Matrix<'_> {
     /// The same from a row on.
-    pub(crate) fn from_row(self, row: usize) -> Self {
+    pub(crate) fn at_row(self, row: usize) -> Self {
         Self { offset: (self.offset as isize + row as isize * self.row_step) as usize, ..self }
     }
 

@@ -104,7 +104,7 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
             })
             .collect();
         pool.for_each(pieces.into_iter(), cost(work * NANOSECONDS), |(index, first, out)| {
-            let left = batch.matrix(0, index, a).from_row(first);
+            let left = batch.matrix(0, index, a).at_row(first);
             let sizes = [out.len() / n, k, n];
             errors.note(gemm(sizes, left, batch.matrix(1, index, b), Into::Empty, out, n));
         });

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::ops::conv::Geometry;
 
 /// Records a convolution that is not empty. The weights are a matrix: a row for each channel of the result.
-#[expect(clippy::too_many_arguments, reason = "the parts of a convolution")]
 pub(crate) fn launch(
     device: &GpuDevice,
     geometry: &Geometry,

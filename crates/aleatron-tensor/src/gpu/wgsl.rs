@@ -18,12 +18,12 @@ pub(crate) enum Items {
     Vectors,
     /// One element, or the word it is in.
     Singles,
-    /// Words that threads change together.
-    Atomics,
     /// Four 16-bit floats at a time, in the type that shaders have for them.
     Halves,
     /// One 16-bit float, in the type that shaders have for it.
     SingleHalves,
+    /// Words that threads change together.
+    Atomics,
 }
 
 /// A buffer of a kernel.
@@ -52,9 +52,9 @@ impl Operand {
     /// The type of an item.
     fn item_type(self) -> &'static str {
         match (self.items, self.dtype) {
-            (Items::Atomics, _) => "atomic<u32>",
             (Items::Halves, _) => "vec4<f16>",
             (Items::SingleHalves, _) => "f16",
+            (Items::Atomics, _) => "atomic<u32>",
             (Items::Vectors, DType::F32) => "vec4<f32>",
             (Items::Vectors, DType::I32) => "vec4<i32>",
             (Items::Vectors, DType::F16) => "vec2<u32>",
@@ -135,8 +135,8 @@ impl Operand {
         match self.items {
             Items::Vectors => self.declare_vectors(name, out),
             Items::Singles => self.declare_singles(name, out),
-            Items::Atomics => {}
             Items::Halves | Items::SingleHalves => {}
+            Items::Atomics => {}
         }
     }
 

@@ -4,6 +4,7 @@ use super::exp::exp_of_sum;
 use super::polynomial;
 
 /// erf(x) / x in x^2, for |x| up to 1.
+#[allow(clippy::approx_constant, reason = "the coefficient of a fit")]
 const ERF: [f32; 7] =
     [1.128_379_1, -0.376_126_26, 0.112_836, -0.026_854_444, 0.005_189_533_3, -0.000_802_082_65, 7.889_072e-5];
 

@@ -186,7 +186,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale or a region that is not finite, or where
-    /// nothing is to become something, [`Error::DType`] for other types than floats, or where there is no room.
+    /// nothing is to become something, [`Error::DType`] for other types than floats unless the nearest elements are taken, or where there is no room.
     pub fn resize(
         &self,
         axes: &[ResizeAxis],
@@ -195,8 +195,14 @@ impl Tensor {
     ) -> Result<Self> {
         const OP: &str = "resize";
         let dtype = self.dtype();
-        if !dtype.is_float() {
-            return Err(Error::DType { op: OP, dtype, expected: "floats" });
+        let is_choice = matches!(interpolation, Interpolation::Nearest(_))
+            && !matches!(coordinates, Coordinates::CropAndResize(_));
+        if !dtype.is_float() && !is_choice {
+            return Err(Error::DType {
+                op: OP,
+                dtype,
+                expected: "floats, unless the nearest element is taken,",
+            });
         }
         let mut shape = self.shape().to_vec();
         let mut steps = Vec::with_capacity(axes.len());
@@ -235,6 +241,12 @@ impl Tensor {
         let mut resized = self.clone();
         for (i, &(axis, to)) in steps.iter().enumerate() {
             let taps = Taps::new(self.shape()[axis], to, interpolation, coordinates);
+            if !dtype.is_float() {
+                let places: Vec<i32> = taps.places.iter().map(|&place| place as i32).collect();
+                let places = Self::from_slice(&places, &[places.len()], &device)?;
+                resized = resized.index_select(axis as isize, &places)?;
+                continue;
+            }
             // Between axes 16-bit floats would be rounded more than once.
             let to_dtype = if i + 1 == steps.len() { dtype } else { DType::F32 };
             resized = resized.resample(axis, &taps, to_dtype, &device)?;

@@ -7,7 +7,7 @@ mod tile;
 
 use aleatron_device::{Access, BufferView};
 
-pub use cooperative::CooperativeTile;
+pub use cooperative::{CooperativeTile, Shared};
 pub use tile::Tile;
 
 pub(crate) use patches::Patches;
@@ -33,7 +33,7 @@ const BUSY: u64 = 128;
 const SLICE_BYTES: u128 = 256 << 20;
 
 /// The most slices that are computed apart.
-const MAX_APART: usize = 256;
+const MAX_APART: usize = 4096;
 
 /// The slices that one launch adds up: some drivers end loops after 2^16 rounds.
 const SLICES_IN_TURN: usize = 32;
@@ -372,7 +372,7 @@ fn launch_squares(
 }
 
 /// The tile for a product and who computes its slices.
-fn choose([m, n, k]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> (Tile, Slices) {
+fn choose([m, n, _]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> (Tile, Slices) {
     let can_be_apart = count > 1
         && count <= MAX_APART
         && count as u128 * m as u128 * n as u128 * u128::from(batch) * 4 <= SLICE_BYTES;
@@ -392,7 +392,6 @@ fn choose([m, n, k]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> 
     let tiles = |tile: &Tile| {
         (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
     };
-    let _ = k;
     if let Some(tile) = candidates.iter().find(|tile| tiles(tile) >= BUSY) {
         return (*tile, Slices::InTurn);
     }

@@ -40,9 +40,9 @@ impl Tile {
     /// For large products.
     pub const LARGE: Self = Self::new(128, 128, 16, 8, 8);
     /// For products that would be too few large tiles.
-    pub const WIDE: Self = Self::new(64, 128, 16, 8, 8);
+    pub const WIDE: Self = Self::new(64, 128, 16, 8, 4);
     /// For still smaller ones.
-    pub const MEDIUM: Self = Self::new(64, 64, 16, 4, 4);
+    pub const MEDIUM: Self = Self::new(64, 64, 16, 8, 4);
     /// For few rows.
     pub const LOW: Self = Self::new(16, 64, 32, 4, 4);
     /// For one row, or a few.
