@@ -190,7 +190,10 @@ fn count(n: f64) -> Result<usize> {
     Err(Error::TooLarge { what: crate::error::Limit::Elements, actual: n as u128, limit: 1 << 53 })
 }
 
-fn generate<T: Element<Stored = T> + Pod>(len: usize, value: impl Fn(usize) -> T + Sync) -> Result<CpuStorage> {
+fn generate<T: Element<Stored = T> + Pod>(
+    len: usize,
+    value: impl Fn(usize) -> T + Sync,
+) -> Result<CpuStorage> {
     filled(T::DTYPE, len, |buffer| {
         crate::cpu::parallel::for_each_chunk(buffer.slice_mut::<T>(), 1 << 16, 1.0, |start, piece| {
             for (i, element) in piece.iter_mut().enumerate() {
