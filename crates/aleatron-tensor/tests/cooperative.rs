@@ -1,4 +1,5 @@
 //! Products by the matrix units of a GPU: right where the adapter has them, refused where it has not.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first error")]
 

@@ -1,4 +1,5 @@
 //! Views and tiles, and reductions of tiles on every device.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -104,7 +105,8 @@ fn views_describe_memory_that_kernels_use() {
         assert_eq!(view.linear_index([0, 0, 4, 0]), None);
         // An axis of size 1 changes nothing.
         assert!(view.slice_dim(2, 1..2).unwrap().is_contiguous());
-        assert_eq!(TensorView::<f32>::of(&x.reshape(&[4, 6]).unwrap()).unwrap(), view);
+        let own = TensorView::<f32>::of(&x.reshape(&[4, 6]).unwrap()).unwrap();
+        assert_eq!((own.shape(), own.offset(), own.is_contiguous()), (view.shape(), 0, true));
         assert!(matches!(TensorView::<i32>::of(&x), Err(Error::ReadAs { .. })));
         let beyond = TensorView::<f32>::new_2d(5, 6).unwrap();
         assert!(matches!(beyond.apply(&x), Err(Error::Argument { .. })));

@@ -143,7 +143,7 @@ table! {
     /// x to the power of y.
     Pow "pow" {
         float: float!(math::pow, f64::powf, "m_pow({x}, {y})", [Pow], |x, y| 2.0 + 0.5 * (y * x.abs().log2()).abs().min(300.0)),
-        integer: integer!(map2_plain, |x, y| math::int_pow(x, y), "m_int_pow_{t}({x}, {y})", [Integer]),
+        integer: integer!(map2_plain, math::int_pow, "m_int_pow_{t}({x}, {y})", [Integer]),
     }
     /// The smaller one; NaN where one is.
     Min "min" {
@@ -156,6 +156,20 @@ table! {
         float: float!(|x: f32, y: f32| if y > x || y.is_nan() { y } else { x }, |x, y| if y > x || y.is_nan() { y } else { x },
             "max_nan({x}, {y})", [Basic], EXACT),
         integer: integer!(|x, y| if y > x { y } else { x }, "max({x}, {y})"),
+    }
+    /// The angle of the point (y, x), in this order of arguments.
+    Atan2 "atan2" {
+        float: Some(FloatBinary { run: |x, y, out| map2_plain(x, y, out, |y, x| libm::atan2(f64::from(y), f64::from(x)) as f32),
+            exact: libm::atan2, wgsl: "m_atan2({x}, {y})", helpers: &[Helper::Inverse], ulps: |_, _| 6.0 }),
+    }
+    /// The square root of the sum of the squares.
+    Hypot "hypot" {
+        float: Some(FloatBinary { run: |x, y, out| map2_plain(x, y, out, |x, y| libm::hypot(f64::from(x), f64::from(y)) as f32),
+            exact: libm::hypot, wgsl: "m_hypot({x}, {y})", helpers: &[Helper::Inverse], ulps: |_, _| 4.0 }),
+    }
+    /// x with the sign of y.
+    Copysign "copysign" {
+        float: float!(f32::copysign, f64::copysign, "copy_sign({x}, {y})", [Basic], EXACT),
     }
     /// x where it is positive, else x times y.
     LeakyRelu "leaky_relu" {
