@@ -1,8 +1,6 @@
 //! Attention against sums in 64 bits, on every device.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first error")]
-
 mod common;
 
 use aleatron_tensor::{AttentionOptions, Causality, DType, Device, Error, Tensor};

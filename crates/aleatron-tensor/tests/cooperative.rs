@@ -1,8 +1,6 @@
 //! Products by the matrix units of a GPU: right where the adapter has them, refused where it has not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first error")]
-
 mod common;
 
 use aleatron_tensor::{CooperativeTile, DType, Device, Error, MatmulPlan, Tensor};

@@ -1,8 +1,6 @@
 //! Products of matrices against exact ones, on every device and for every kind of view.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first error")]
-
 mod common;
 
 use aleatron_device::{Capabilities, ContextOptions};

@@ -1,8 +1,6 @@
 //! Weights kept on a GPU.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first error")]
-
 mod common;
 
 use aleatron_tensor::{DType, Device, Error, GpuMatmulCache, Tensor};

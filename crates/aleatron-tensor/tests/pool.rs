@@ -1,8 +1,6 @@
 //! Pooling against plain loops, on every device.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first error")]
-
 mod common;
 
 use aleatron_tensor::{DType, Error, Padding, PoolOptions, Rounding, Tensor};
