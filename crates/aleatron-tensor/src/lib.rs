@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod batch;
+pub mod compat;
 mod cpu;
 pub mod device;
 pub mod dtype;

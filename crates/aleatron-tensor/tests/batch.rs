@@ -1,4 +1,5 @@
 //! Explicit batches: what is recorded together is sent together, and handles are checked.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Running sums and products.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 

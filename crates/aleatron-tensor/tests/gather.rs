@@ -1,4 +1,5 @@
 //! Elements found by indices, and indices that are wrong.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Weights kept on a GPU.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 

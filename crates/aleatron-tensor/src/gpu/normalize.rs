@@ -231,8 +231,7 @@ impl Describe for Normalize {
 pub(crate) fn launch(
     device: &GpuDevice,
     expr: &Expr<GpuView>,
-    n: usize,
-    rows: usize,
+    [rows, n]: [usize; 2],
     normal: Normal,
     weights: &[GpuView],
     epsilon: f32,

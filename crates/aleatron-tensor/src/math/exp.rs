@@ -88,6 +88,6 @@ pub(crate) fn elu(x: f32, slope: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn gelu_tanh(x: f32) -> f32 {
     let x = if x < -30.0 { -30.0 } else { x };
-    let inner = x * (1.595_769_1 + 0.071_354_81 * (x * x));
+    let inner = x * (1.595_769 + 0.071_354_81 * (x * x));
     x * sigmoid(inner)
 }

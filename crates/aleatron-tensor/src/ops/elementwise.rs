@@ -373,21 +373,21 @@ unary! {
     cos Cos
     /// The tangent.
     tan Tan
-    /// The inverse sine.
+    /// The angle with this sine.
     asin Asin
-    /// The inverse cosine.
+    /// The angle with this cosine.
     acos Acos
-    /// The inverse tangent.
+    /// The angle with this tangent.
     atan Atan
-    /// The hyperbolic sine, accurate near 0.
+    /// The hyperbolic sine.
     sinh Sinh
     /// The hyperbolic cosine.
     cosh Cosh
-    /// The inverse hyperbolic sine, accurate near 0.
+    /// The inverse of the hyperbolic sine.
     asinh Asinh
-    /// The inverse hyperbolic cosine.
+    /// The inverse of the hyperbolic cosine.
     acosh Acosh
-    /// The inverse hyperbolic tangent, accurate near 0.
+    /// The inverse of the hyperbolic tangent.
     atanh Atanh
     /// The hyperbolic tangent, accurate near 0.
     tanh Tanh
@@ -456,6 +456,12 @@ binary! {
     minimum Min
     /// The larger one; NaN where one is.
     maximum Max
+    /// The angle of the point whose first coordinate is the argument.
+    atan2 Atan2
+    /// The square root of the sum of the squares.
+    hypot Hypot
+    /// With the sign of the argument.
+    copysign Copysign
     /// x where it is positive, else x times the slope.
     leaky_relu LeakyRelu
     /// x where it is positive, else the slope times e^x - 1.

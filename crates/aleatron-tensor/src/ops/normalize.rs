@@ -180,7 +180,8 @@ impl Tensor {
         for leaf in &mut expr.leaves {
             leaf.layout = leaf.layout.permute(op, &order)?;
         }
-        let data = crate::gpu::normalize::launch(&gpu, &expr, n, rows, normal, &own, epsilon, self.dtype())?;
+        let data =
+            crate::gpu::normalize::launch(&gpu, &expr, [rows, n], normal, &own, epsilon, self.dtype())?;
         let shape: Vec<usize> = order.iter().map(|&axis| self.shape()[axis as usize]).collect();
         let mut back = vec![0isize; self.rank()];
         for (place, &axis) in order.iter().enumerate() {

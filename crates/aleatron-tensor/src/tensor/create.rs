@@ -1,6 +1,6 @@
 //! Making tensors.
 
-use bytemuck::Zeroable;
+use bytemuck::Pod;
 
 use super::Tensor;
 use crate::cpu::filled;
@@ -190,13 +190,10 @@ fn count(n: f64) -> Result<usize> {
     Err(Error::TooLarge { what: crate::error::Limit::Elements, actual: n as u128, limit: 1 << 53 })
 }
 
-fn generate<T: Element<Stored = T> + Zeroable>(
+fn generate<T: Element<Stored = T> + Pod>(
     len: usize,
     value: impl Fn(usize) -> T + Sync,
-) -> Result<CpuStorage>
-where
-    T: bytemuck::Pod,
-{
+) -> Result<CpuStorage> {
     filled(T::DTYPE, len, |buffer| {
         crate::cpu::parallel::for_each_chunk(buffer.slice_mut::<T>(), 1 << 16, 1.0, |start, piece| {
             for (i, element) in piece.iter_mut().enumerate() {

@@ -197,6 +197,18 @@ impl Tensor {
         self.copied().map(|tensor| report("contiguous", tensor))
     }
 
+    /// Makes sure that its elements are there, or that commands which compute them are recorded: an expression that is never read, recorded or
+    /// made part of another one is never computed.
+    ///
+    /// # Errors
+    /// Where there is no room.
+    pub fn record(&self) -> Result<()> {
+        if let Storage::Gpu(storage) = &self.storage {
+            storage.data()?;
+        }
+        Ok(())
+    }
+
     /// A copy in row-major order, in a storage of its own that holds nothing else.
     pub(crate) fn copied(&self) -> Result<Self> {
         match self.place()? {

@@ -1,0 +1,224 @@
+//! How fast elementwise operations, reductions, normalisation and small operations are, device-resident.
+//!
+//! ```text
+//! cargo bench -p aleatron-tensor --bench tensor_bench -- [--case NAME]... [--device cpu|gpu] [--quick]
+//! ```
+//! Cases: `sum`, `relu`, `fused`, `rows`, `small`, `first`, `layout`. `ALEATRON_GPU` or `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are
+//! no performance. `--quick` shrinks sizes. Results are checked before they are measured. Products, convolutions and attention are in
+//! `tensor_kernels`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark stops at the first error"
+)]
+
+use std::time::Instant;
+
+use aleatron_tensor::{DType, Device, Dims, Order, Result, Tensor};
+
+struct Options {
+    cases: Vec<String>,
+    device: String,
+    quick: bool,
+}
+
+impl Options {
+    fn has(&self, case: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|wanted| wanted == case)
+    }
+
+    fn size(&self, size: usize) -> usize {
+        if self.quick { size / 64 } else { size }
+    }
+}
+
+fn options() -> std::result::Result<Options, String> {
+    let mut options = Options { cases: Vec::new(), device: "gpu".to_owned(), quick: false };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--case" => options.cases.push(args.next().ok_or("--case needs a name")?),
+            "--device" => options.device = args.next().ok_or("--device needs a name")?,
+            "--quick" => options.quick = true,
+            // What `cargo bench` adds.
+            "--bench" => {}
+            other => return Err(format!("unknown argument {other}")),
+        }
+    }
+    Ok(options)
+}
+
+/// The shortest time of an operation, in a batch of several.
+fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
+    let mut best = f64::MAX;
+    let mut repeats = 1;
+    for _ in 0..9 {
+        let start = Instant::now();
+        for _ in 0..repeats {
+            let tensor = operation().unwrap();
+            // What nobody reads is not computed: the copy of nothing makes it be.
+            record(&tensor);
+        }
+        device.finish().unwrap();
+        let seconds = start.elapsed().as_secs_f64() / f64::from(repeats);
+        best = best.min(seconds);
+        repeats = (0.03 / seconds).clamp(1.0, 500.0) as u32;
+    }
+    best
+}
+
+/// Records what is pending.
+fn record(tensor: &Tensor) {
+    tensor.record().unwrap();
+}
+
+fn row(name: &str, seconds: f64, bytes: f64) {
+    println!("{name:<44} {:>11.1} us {:>9.3} TB/s", seconds * 1e6, bytes / seconds / 1e12);
+}
+
+/// Values between 0 and 1 that are made on the device.
+fn values(n: usize, device: &Device) -> Tensor {
+    let row = Tensor::rand(&[4096.min(n)], 1, DType::F32, device).unwrap();
+    let rows = n.div_ceil(4096);
+    row.broadcast_to(&[rows, 4096.min(n)])
+        .unwrap()
+        .contiguous()
+        .unwrap()
+        .reshape(&[rows * 4096.min(n)])
+        .unwrap()
+}
+
+fn main() {
+    let options = match options() {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("{message}");
+            std::process::exit(2);
+        }
+    };
+    let device = Device::named(&options.device).unwrap();
+    println!("{device}");
+    let mi = |n: usize| options.size(n << 20);
+    if options.has("sum") {
+        for n in [mi(1), mi(16), mi(64)] {
+            let x = values(n, &device);
+            let ones = Tensor::ones(&[n], DType::F32, &device).unwrap().contiguous().unwrap();
+            record(&ones);
+            assert_eq!(ones.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), n as f32);
+            row(&format!("sum of {n}"), time(&device, || x.sum(&[], Dims::Drop)), 4.0 * n as f64);
+            row(&format!("max of {n}"), time(&device, || x.max(&[], Dims::Drop)), 4.0 * n as f64);
+            row(&format!("argmax of {n}"), time(&device, || x.argmax(&[], Dims::Drop)), 4.0 * n as f64);
+            let square = x.reshape(&[n / 1024, 1024]).unwrap();
+            row(
+                &format!("sum of rows of 1024, {n}"),
+                time(&device, || square.sum(&[1], Dims::Drop)),
+                4.0 * n as f64,
+            );
+            row(
+                &format!("sum of columns, {n}"),
+                time(&device, || square.sum(&[0], Dims::Drop)),
+                4.0 * n as f64,
+            );
+            // One result waited for, beside an empty submission.
+            let one = values(4096, &device);
+            let wait = |x: &Tensor| {
+                let mut best = f64::MAX;
+                for _ in 0..200 {
+                    let start = Instant::now();
+                    x.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+                    best = best.min(start.elapsed().as_secs_f64());
+                }
+                best
+            };
+            println!("sum and read: {:.1} us for {n}, {:.1} us for 4096", wait(&x) * 1e6, wait(&one) * 1e6);
+        }
+    }
+    if options.has("relu") {
+        for n in [mi(1), mi(16), mi(64)] {
+            let x = values(n, &device);
+            row(&format!("relu of {n}"), time(&device, || x.relu()), 8.0 * n as f64);
+            row(&format!("add of {n}"), time(&device, || x.add(&x.flip(0)?.flip(0)?)), 8.0 * n as f64);
+            let h = x.cast(DType::F16).unwrap();
+            record(&h);
+            row(&format!("relu of {n}, 16 bits"), time(&device, || h.relu()), 4.0 * n as f64);
+        }
+    }
+    if options.has("fused") {
+        let n = mi(64);
+        let x = values(n, &device);
+        let one = time(&device, || x.mul(1.5));
+        let ten = time(&device, || {
+            x.mul(1.5)?
+                .add(0.5)?
+                .relu()?
+                .sub(0.25)?
+                .mul(2.0)?
+                .neg()?
+                .abs()?
+                .add(1.0)?
+                .maximum(0.1)?
+                .minimum(3.0)
+        });
+        row("one elementwise operation", one, 8.0 * n as f64);
+        row("ten fused elementwise operations", ten, 8.0 * n as f64);
+        println!("ratio {:.3}", ten / one);
+        row("exp, tanh, gelu fused", time(&device, || x.exp()?.tanh()?.gelu()), 8.0 * n as f64);
+    }
+    if options.has("rows") {
+        let n = mi(64);
+        let x = values(n, &device).reshape(&[n / 1024, 1024]).unwrap();
+        let scale = Tensor::ones(&[1024], DType::F32, &device).unwrap();
+        let bytes = 8.0 * n as f64;
+        row("softmax of rows of 1024", time(&device, || x.softmax(&[1])), bytes);
+        row("log_softmax of rows of 1024", time(&device, || x.log_softmax(&[1])), bytes);
+        row(
+            "layer_norm of rows of 1024",
+            time(&device, || x.layer_norm(&[1], Some(&scale), Some(&scale), 1e-5)),
+            bytes,
+        );
+        row("rms_norm of rows of 1024", time(&device, || x.rms_norm(&[1], Some(&scale), 1e-5)), bytes);
+        row("cumsum of rows of 1024", time(&device, || x.cumsum(1)), bytes);
+        let few = x.slice(0, ..(n / 1024).min(1024)).unwrap();
+        row(
+            "sort of 1024 rows of 1024",
+            time(&device, || few.sort(1, Order::Ascending)),
+            8.0 * few.len() as f64,
+        );
+    }
+    if options.has("layout") {
+        let n = mi(16);
+        let x = values(n, &device).reshape(&[n / 4096, 4096]).unwrap();
+        row("transpose", time(&device, || x.t()?.contiguous()), 8.0 * n as f64);
+        row("concat of two", time(&device, || Tensor::concat(&[&x, &x], 0)), 16.0 * n as f64);
+        let places = Tensor::arange(0, (n / 4096) as i64, 1, DType::I32, &device).unwrap();
+        row("index_select of rows", time(&device, || x.index_select(0, &places)), 8.0 * n as f64);
+    }
+    if options.has("small") {
+        let x = values(1024, &device);
+        // Sums do not fuse: each is a launch.
+        let sum = time(&device, || x.reshape(&[32, 32])?.sum(&[1], Dims::Drop));
+        println!("one more small operation: {:.2} us", sum * 1e6);
+        let relu = time(&device, || x.relu());
+        println!("one more small elementwise operation: {:.2} us", relu * 1e6);
+    }
+    if options.has("first")
+        && let Device::Gpu(gpu) = &device
+    {
+        let x = values(1 << 16, &device);
+        let start = Instant::now();
+        let y = x.softplus().unwrap().erf().unwrap();
+        y.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+        println!("first use of a pipeline: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+        let created = gpu.context().created();
+        let y = x.softplus().unwrap().erf().unwrap();
+        y.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+        let again = gpu.context().created();
+        println!(
+            "second use: {} pipelines, {} buffers made",
+            again.pipelines - created.pipelines,
+            again.buffers - created.buffers
+        );
+    }
+}
