@@ -70,10 +70,15 @@ fn random(n: usize, seed: u32) -> Vec<f32> {
 ///
 /// Each call needs the result of the one before. Calls that do not would overlap on the device, and a product of few workgroups would
 /// seem several times as fast as it is for whoever waits for it.
+///
+/// Clocks fall while the host prepares or checks operands, so a quarter of a second of calls goes before.
 fn time(device: &Device, first: &Tensor, operation: impl Fn(&Tensor) -> Result<Tensor>) -> f64 {
     let mut best = f64::MAX;
     let mut repeats = 1;
-    for _ in 0..7 {
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < 7 || begin.elapsed().as_secs_f64() < 0.45 {
+        rounds += 1;
         let start = Instant::now();
         let mut value = first.clone();
         for _ in 0..repeats {

@@ -35,31 +35,53 @@ fn check(what: &str, got: &Tensor, a: &[f16], b: &[f16], [m, k, n]: [usize; 3]) 
     }
 }
 
+/// The views that are tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Views {
+    InOrder,
+    All,
+}
+
+/// A product of random matrices by a tile, checked; each kind of view is a kernel of its own, so few tiles are tried with all of them.
+fn try_tile(draw: &mut Draw, device: &Device, tile: CooperativeTile, [m, k, n]: [usize; 3], views: Views) {
+    let plan = MatmulPlan::Cooperative(tile);
+    let (a, b) = (halves(draw, m * k), halves(draw, k * n));
+    let left = Tensor::from_slice(&a, &[m, k], device).unwrap();
+    let right = Tensor::from_slice(&b, &[k, n], device).unwrap();
+    let got = left.matmul_as(&right, plan);
+    if !has_matrix_units(device) {
+        let error = got.unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        return;
+    }
+    let what = format!("{m}x{k}x{n} by {tile:?}");
+    check(&what, &got.unwrap(), &a, &b, [m, k, n]);
+    if views == Views::All {
+        let by_columns = |x: &Tensor| x.t().unwrap().contiguous().unwrap().t().unwrap();
+        let got = left.matmul_as(&by_columns(&right), plan).unwrap();
+        check(&format!("right by columns, {what}"), &got, &a, &b, [m, k, n]);
+        let got = by_columns(&left).matmul_as(&right, plan).unwrap();
+        check(&format!("left by columns, {what}"), &got, &a, &b, [m, k, n]);
+    }
+}
+
 #[test]
 fn every_tile_is_right_where_there_are_matrix_units() {
-    let mut draw = Draw::new(81);
-    let device = gpu();
+    let (mut draw, device) = (Draw::new(81), gpu());
     for tile in CooperativeTile::ALL {
-        let plan = MatmulPlan::Cooperative(tile);
         let (rows, columns) = (tile.rows as usize, tile.columns as usize);
-        for [m, k, n] in [[rows, 64, columns], [rows + 3, 75, columns + 4], [1, 30, 8], [40, 129, 36]] {
-            let (a, b) = (halves(&mut draw, m * k), halves(&mut draw, k * n));
-            let left = Tensor::from_slice(&a, &[m, k], &device).unwrap();
-            let right = Tensor::from_slice(&b, &[k, n], &device).unwrap();
-            let got = left.matmul_as(&right, plan);
-            if !has_matrix_units(&device) {
-                let error = got.unwrap_err();
-                assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-                continue;
-            }
-            check(&format!("{m}x{k}x{n} by {tile:?}"), &got.unwrap(), &a, &b, [m, k, n]);
-            let columns = right.t().unwrap().contiguous().unwrap().t().unwrap();
-            check("right by columns", &left.matmul_as(&columns, plan).unwrap(), &a, &b, [m, k, n]);
-            let rows = left.t().unwrap().contiguous().unwrap().t().unwrap();
-            check("left by columns", &rows.matmul_as(&right, plan).unwrap(), &a, &b, [m, k, n]);
-            let turned = left.flip(0).unwrap().contiguous().unwrap().flip(0).unwrap();
-            check("left flipped", &turned.matmul_as(&right, plan).unwrap(), &a, &b, [m, k, n]);
-        }
+        try_tile(&mut draw, &device, tile, [rows, 2 * tile.depth as usize, columns], Views::InOrder);
+        try_tile(&mut draw, &device, tile, [rows + 3, 76, columns + 4], Views::InOrder);
+    }
+}
+
+/// Rows of whole vectors, and rows that are not: their elements are loaded one by one.
+#[test]
+fn views_of_every_kind_are_right_where_there_are_matrix_units() {
+    let (mut draw, device) = (Draw::new(83), gpu());
+    for tile in [CooperativeTile::LARGE, CooperativeTile::SMALL] {
+        try_tile(&mut draw, &device, tile, [44, 132, 36], Views::All);
+        try_tile(&mut draw, &device, tile, [41, 75, 36], Views::All);
     }
 }
 
@@ -91,6 +113,17 @@ fn other_operands_than_halves_are_refused() {
     let plan = MatmulPlan::Cooperative(CooperativeTile::LARGE);
     let floats = Tensor::ones(&[16, 16], DType::F32, &device).unwrap();
     assert!(matches!(floats.matmul_as(&floats, plan), Err(Error::Unsupported { .. })));
+    let halves = floats.cast(DType::F16).unwrap();
+    for tile in [
+        CooperativeTile::new([0, 0, 0], [0, 0], 0),
+        CooperativeTile::new([128, 128, 32], [48, 32], 1),
+        CooperativeTile::new([128, 128, 40], [64, 32], 1),
+        CooperativeTile::new([128, 128, 32], [64, 32], 3),
+        CooperativeTile::new([256, 256, 256], [64, 64], 2),
+    ] {
+        let got = halves.matmul_as(&halves, MatmulPlan::Cooperative(tile));
+        assert!(matches!(got, Err(Error::Unsupported { .. })), "{tile:?}");
+    }
     // Columns that are no whole vectors.
     let left = Tensor::ones(&[16, 16], DType::F16, &device).unwrap();
     let right = Tensor::ones(&[16, 3], DType::F16, &device).unwrap();

@@ -138,6 +138,24 @@ fn every_plan_gives_the_same_bits() {
     assert_eq!(column, of_all);
 }
 
+/// The rows of the CPU's products do not depend on how many there are, but for a single one: so threads may cut them anywhere.
+#[test]
+fn rows_of_the_cpu_have_the_same_bits_however_many_there_are() {
+    let mut draw = Draw::new(9);
+    for (m, k, n) in [(200, 700, 130), (65, 300, 33), (40, 1100, 9)] {
+        let left = Tensor::from_slice(&draw.floats(m * k, -1.0, 1.0), &[m, k], &Device::Cpu).unwrap();
+        let right = Tensor::from_slice(&draw.floats(k * n, -1.0, 1.0), &[k, n], &Device::Cpu).unwrap();
+        let want = left.matmul(&right).unwrap().to_vec::<f32>().unwrap();
+        for first in [0, 1, 7] {
+            for rows in [2, 3, 9, 17, 32] {
+                let some = left.slice(0, first..first + rows).unwrap().matmul(&right).unwrap();
+                let want = &want[first * n..(first + rows) * n];
+                assert_eq!(some.to_vec::<f32>().unwrap(), want, "{rows} rows from {first} of {m}x{k}x{n}");
+            }
+        }
+    }
+}
+
 #[test]
 fn batches_broadcast_and_vectors_are_rows_or_columns() {
     let mut draw = Draw::new(5);
@@ -266,6 +284,20 @@ fn what_does_not_fit_is_refused() {
         assert!(matches!(a.matmul(&truths.t().unwrap()), Err(Error::Promotion { .. })));
     }
     let (here, there) = (of(&[2, 2], &Device::Cpu), of(&[2, 2], &gpu()));
+    // Tiles that threads do not share out without a rest, or that no workgroup has room for.
+    for tile in [
+        Tile::new(0, 0, 0, 0, 0),
+        Tile::new(64, 64, 16, 3, 4),
+        Tile::new(64, 64, 16, 4, 3),
+        Tile::new(64, 64, 24, 4, 4),
+        Tile::new(60, 64, 16, 8, 4),
+        Tile::new(1024, 1024, 512, 32, 32),
+        Tile::new(256, 256, 16, 1, 4),
+    ] {
+        for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
+            assert!(matches!(there.matmul_as(&there, plan), Err(Error::Argument { .. })), "{tile:?}");
+        }
+    }
     assert!(matches!(here.matmul(&there), Err(Error::Devices { .. })));
 }
 

@@ -17,13 +17,10 @@ const ROW_NANOSECONDS: f64 = 0.15;
 /// Columns of one row that are computed at a time.
 const ROW_COLUMNS: usize = 256;
 
-/// The rows that one thread computes at a time; the operands alone decide, so that threads change nothing.
-fn rows_at_once(rows: usize) -> usize {
-    match rows {
-        ..256 => 64,
-        256..1024 => 128,
-        _ => 256,
-    }
+/// The rows that one thread computes at a time: as many as there are for each. Where rows are cut changes no bits.
+fn rows_at_once(rows: usize, batch: usize, threads: usize) -> usize {
+    let pieces = threads.div_ceil(batch.max(1));
+    rows.div_ceil(pieces.max(1)).next_multiple_of(32)
 }
 
 /// The sizes of a batch of products, and the places where its matrices begin.
@@ -93,8 +90,8 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
             });
             return Ok(());
         }
-        let rows = rows_at_once(m);
         let pool = aleatron_cpu::threads::current()?;
+        let rows = rows_at_once(m, batch.len, pool.threads());
         let errors = FirstError::default();
         let pieces: Vec<_> = out
             .chunks_mut(m * n)

@@ -47,27 +47,23 @@ pub struct CooperativeTile {
 pub enum Shared {
     /// Four elements at a time.
     Vectors,
-    /// One element at a time, for drivers that load squares from arrays of elements only.
+    /// One element at a time, which some drivers do no slower, and load squares faster from.
     Singles,
 }
 
 impl CooperativeTile {
     /// For large products.
-    pub const LARGE: Self = Self::new([128, 128, 64], [64, 32], 1);
+    pub const LARGE: Self = Self::new([128, 256, 32], [64, 64], 1).with_singles();
     /// For products that would be too few large tiles.
-    pub const SMALL: Self = Self::new([64, 64, 32], [32, 32], 2);
-    /// Others, to compare.
-    pub const ALL: [Self; 10] = [
+    pub const SMALL: Self = Self::new([64, 128, 64], [32, 32], 1);
+    /// These and others, to compare.
+    pub const ALL: [Self; 6] = [
         Self::LARGE,
         Self::SMALL,
-        Self::new([128, 128, 32], [64, 32], 2),
+        Self::new([128, 128, 64], [64, 32], 1),
         Self::new([128, 128, 32], [64, 32], 2).with_singles(),
-        Self::new([128, 128, 64], [64, 32], 1).with_singles(),
-        Self::new([128, 256, 32], [64, 64], 1),
-        Self::new([128, 256, 32], [64, 64], 1).with_singles(),
         Self::new([256, 128, 32], [64, 64], 1).with_singles(),
-        Self::new([128, 128, 32], [64, 64], 2).with_singles(),
-        Self::new([64, 128, 64], [32, 32], 1),
+        Self::new([64, 64, 32], [32, 32], 2),
     ];
 
     /// The same with workgroup memory that is written one element at a time.
@@ -88,6 +84,9 @@ impl CooperativeTile {
 
     /// The subgroups of a workgroup.
     const fn subgroups(self) -> u32 {
+        if self.subgroup_rows == 0 || self.subgroup_columns == 0 {
+            return 0;
+        }
         self.rows / self.subgroup_rows * (self.columns / self.subgroup_columns)
     }
 
@@ -95,6 +94,18 @@ impl CooperativeTile {
     #[must_use]
     pub const fn threads(self) -> u32 {
         self.subgroups() * LANES
+    }
+
+    /// Whether subgroups and threads share the tile without a rest.
+    fn is_shared_out(self) -> bool {
+        let Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } = self;
+        let is_squares = |size: u32| size > 0 && size <= 256 && size.is_multiple_of(SQUARE);
+        [rows, columns, depth, subgroup_rows, subgroup_columns].into_iter().all(is_squares)
+            && rows.is_multiple_of(subgroup_rows)
+            && columns.is_multiple_of(subgroup_columns)
+            && (rows * depth / 4).is_multiple_of(self.threads())
+            && (columns * depth / 4).is_multiple_of(self.threads())
+            && matches!(buffers, 1 | 2)
     }
 
     /// The bytes of workgroup memory that it takes at most, however the operands lie.
@@ -116,6 +127,7 @@ pub(crate) fn is_supported(device: &GpuDevice, tile: CooperativeTile) -> bool {
         && capabilities.float16
         && info.subgroup_lanes == [LANES; 2]
         && has_square
+        && tile.is_shared_out()
         && tile.threads() <= info.max_workgroup_threads
         && tile.shared_bytes() <= info.workgroup_bytes
 }

@@ -167,7 +167,7 @@ pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -
         return launch_squares(device, problem, batch, tile);
     }
     let count = k.div_ceil(SLICE).max(1);
-    let (tile, slices) = choose(problem.sizes, batch, count, plan);
+    let (tile, slices) = choose(device, problem, batch, count, plan)?;
     let len = m * n * batch as usize;
     let faults = Faults::of(
         [&problem.left.data.faults, &problem.right.data.faults]
@@ -372,34 +372,51 @@ fn launch_squares(
 }
 
 /// The tile for a product and who computes its slices.
-fn choose([m, n, _]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> (Tile, Slices) {
+fn choose(
+    device: &GpuDevice,
+    problem: &Problem<'_>,
+    batch: u64,
+    count: usize,
+    plan: MatmulPlan,
+) -> Result<(Tile, Slices)> {
+    let [m, n, _] = problem.sizes;
     let can_be_apart = count > 1
         && count <= MAX_APART
         && count as u128 * m as u128 * n as u128 * u128::from(batch) * 4 <= SLICE_BYTES;
-    match plan {
-        MatmulPlan::InTurn(tile) => return (tile, Slices::InTurn),
-        MatmulPlan::Apart(tile) if can_be_apart => return (tile, Slices::Apart),
-        MatmulPlan::Apart(tile) => return (tile, Slices::InTurn),
-        MatmulPlan::Automatic | MatmulPlan::Cooperative(_) => {}
+    let fits = |tile: &&Tile| tile.fits(device.info(), problem.right.load);
+    if let MatmulPlan::InTurn(tile) | MatmulPlan::Apart(tile) = plan {
+        if !fits(&&tile) {
+            let expected = "it must be shared out without a rest and fit the device";
+            return Err(Error::argument("matmul", "tile", tile, expected));
+        }
+        let is_apart = can_be_apart && matches!(plan, MatmulPlan::Apart(_));
+        return Ok((tile, if is_apart { Slices::Apart } else { Slices::InTurn }));
     }
-    let candidates: &[Tile] = match (m, n) {
-        (..=8, _) => &[Tile::ROW],
-        (_, ..=16) => &[Tile::NARROW],
-        (..=16, _) => &[Tile::LOW],
-        (..=64, _) => &[Tile::WIDE, Tile::MEDIUM],
-        _ => &[Tile::LARGE, Tile::WIDE, Tile::MEDIUM],
+    let candidates: &[Tile] = match (m, n, problem.right.load) {
+        (..=8, ..) => &[Tile::ROW],
+        (_, ..=16, _) => &[Tile::NARROW],
+        (..=16, ..) => &[Tile::LOW],
+        // Each row of a larger tile uses a patch once more, and patches are dear.
+        (65.., _, Right::Patches(_)) => &[Tile::LARGE, Tile::WIDE, Tile::MEDIUM],
+        _ => &[Tile::WIDE, Tile::MEDIUM],
+    };
+    // The last takes the least memory: most devices have it.
+    let candidates: Vec<Tile> = candidates.iter().chain(&[Tile::MEDIUM]).filter(fits).copied().collect();
+    let Some(&smallest) = candidates.get(candidates.len().saturating_sub(2)) else {
+        let what = "room for a tile of a matrix product in a workgroup";
+        return Err(Error::Unsupported { device: device.to_string(), what });
     };
     let tiles = |tile: &Tile| {
         (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
     };
-    if let Some(tile) = candidates.iter().find(|tile| tiles(tile) >= BUSY) {
-        return (*tile, Slices::InTurn);
+    let own = &candidates[..candidates.len().saturating_sub(1).max(1)];
+    if let Some(tile) = own.iter().find(|tile| tiles(tile) >= BUSY) {
+        return Ok((*tile, Slices::InTurn));
     }
-    let apart = candidates.iter().find(|tile| tiles(tile) * count as u64 >= BUSY);
-    let smallest = candidates[candidates.len() - 1];
-    match apart {
+    let apart = own.iter().find(|tile| tiles(tile) * count as u64 >= BUSY);
+    Ok(match apart {
         Some(tile) if can_be_apart => (*tile, Slices::Apart),
         _ if can_be_apart => (smallest, Slices::Apart),
         _ => (smallest, Slices::InTurn),
-    }
+    })
 }

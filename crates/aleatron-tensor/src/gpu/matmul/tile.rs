@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{BoundsChecks, Capabilities};
+use aleatron_device::{AdapterInfo, BoundsChecks, Capabilities};
 
 use super::patches::{self, Patches};
 use crate::gpu::kernel::Describe;
@@ -37,11 +37,11 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// For large products.
+    /// For products with operands that are dear to load.
     pub const LARGE: Self = Self::new(128, 128, 16, 8, 8);
-    /// For products that would be too few large tiles.
+    /// For large products.
     pub const WIDE: Self = Self::new(64, 128, 16, 8, 4);
-    /// For still smaller ones.
+    /// For products that would be too few large tiles.
     pub const MEDIUM: Self = Self::new(64, 64, 16, 8, 4);
     /// For few rows.
     pub const LOW: Self = Self::new(16, 64, 32, 4, 4);
@@ -58,10 +58,42 @@ impl Tile {
         Self { rows, columns, depth, thread_rows, thread_columns }
     }
 
-    /// The threads of a workgroup.
+    /// The threads of a workgroup; 0 where the tile is not shared out without a rest.
     #[must_use]
     pub const fn threads(self) -> u32 {
-        self.rows / self.thread_rows * (self.columns / self.thread_columns)
+        if self.is_shared_out() {
+            self.rows / self.thread_rows * (self.columns / self.thread_columns)
+        } else {
+            0
+        }
+    }
+
+    /// Whether threads share the tile without a rest, in groups of four, and slices are whole tiles.
+    const fn is_shared_out(self) -> bool {
+        let Self { rows, columns, depth, thread_rows, thread_columns } = self;
+        let has_sizes = rows > 0 && columns > 0 && depth > 0 && thread_rows > 0 && thread_columns > 0;
+        let is_small = rows <= 1024 && columns <= 1024 && thread_rows <= 32 && thread_columns <= 32;
+        has_sizes
+            && is_small
+            && rows.is_multiple_of(4)
+            && rows.is_multiple_of(thread_rows)
+            && (thread_rows < 4 || thread_rows.is_multiple_of(4))
+            && thread_columns.is_multiple_of(4)
+            && columns.is_multiple_of(thread_columns)
+            && depth.is_multiple_of(4)
+            && (SLICE as u32).is_multiple_of(depth)
+    }
+
+    /// Whether a device can run it, for a matrix or for patches.
+    pub(crate) fn fits(self, info: &AdapterInfo, right: Right) -> bool {
+        let threads = self.threads();
+        let bytes = 4 * self.depth.saturating_mul(self.rows + self.columns + 8);
+        let suits = match right {
+            Right::Matrix(_) => true,
+            // Each thread loads elements of one column.
+            Right::Patches(_) => threads > 0 && threads.is_multiple_of(self.columns),
+        };
+        threads > 0 && threads <= info.max_workgroup_threads && bytes <= info.workgroup_bytes && suits
     }
 }
 
