@@ -215,6 +215,14 @@ impl GpuCommandBatch {
         })
     }
 
+    /// Records the product of an m x k and a k x n matrix whose rows follow each other.
+    ///
+    /// # Errors
+    /// As [`Self::apply`]; [`Error::Reshape`] for another number of elements.
+    pub fn matmul(&mut self, x: BufferId, y: BufferId, m: usize, k: usize, n: usize) -> Result<BufferId> {
+        self.apply([x, y], |[x, y]| x.reshape(&[m, k])?.matmul(&y.reshape(&[k, n])?)?.flatten(0, 1))
+    }
+
     /// Records a softmax over the last axis.
     ///
     /// # Errors

@@ -1,4 +1,20 @@
 //! Float tensors on CPUs and on any GPU.
+//!
+//! A [`Tensor`] is immutable; views of it copy nothing, and every operation takes them, on the CPU and on GPUs alike. A result stays where its
+//! arguments are. On GPUs, chains of elementwise operations become one kernel, commands are sent together, and only reads wait.
+//!
+//! ```
+//! use aleatron_tensor::{Device, Dims, Tensor};
+//!
+//! let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3], &Device::Cpu)?;
+//! let y = x.t()?.matmul(&x)?.add(1.0)?;
+//! assert_eq!(y.to_vec::<f32>()?, [18.0, 23.0, 28.0, 23.0, 30.0, 37.0, 28.0, 37.0, 46.0]);
+//! assert_eq!(y.sum(&[0], Dims::Drop)?.to_vec::<f32>()?, [69.0, 90.0, 111.0]);
+//! # Ok::<(), aleatron_tensor::Error>(())
+//! ```
+//!
+//! Rules for NaN, infinity, rounding, empty tensors and the order of sums are in the guide, `docs/tensors.md`, and beside the operations:
+//! elementwise ones in [`op`], reductions at [`Reduction`].
 #![deny(unsafe_code)]
 
 pub mod batch;

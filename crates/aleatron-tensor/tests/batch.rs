@@ -46,6 +46,20 @@ fn a_dot_product_of_any_length() {
 }
 
 #[test]
+fn a_network_stays_in_a_batch() {
+    let gpu = device();
+    let mut batch = GpuCommandBatch::new(&gpu);
+    let x = batch.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let w = batch.upload(&[1.0f32, -1.0, 0.5, 2.0, -3.0, 0.0]).unwrap();
+    let y = batch.matmul(x, w, 2, 2, 3).unwrap();
+    let y = batch.relu(y).unwrap();
+    batch.execute().unwrap();
+    assert_eq!(gpu.submissions(), 1);
+    assert_eq!(batch.read::<f32>(y).unwrap(), [5.0, 0.0, 0.5, 11.0, 0.0, 1.5]);
+    assert!(batch.matmul(x, w, 3, 2, 3).is_err());
+}
+
+#[test]
 fn strangers_and_stale_handles_are_refused() {
     let gpu = device();
     let [mut one, mut other] = [GpuCommandBatch::new(&gpu), GpuCommandBatch::new(&gpu)];
