@@ -1,6 +1,6 @@
 //! Pools: what a window makes of the elements it meets.
 
-use aleatron_tensor::{DType, Tensor};
+use aleatron_tensor::{DType, PoolOptions, Tensor};
 
 use super::array::{Array, Number, each_place, for_number, len};
 use super::inputs::{Inputs, size};
@@ -18,6 +18,11 @@ pub(super) fn pool(
     let (batch, channels, input) = spatial(x.shape())?;
     let geometry = Geometry::new(window, input, &[], rounding)?;
     let shape = [&[batch, channels], geometry.output.as_slice()].concat();
+    if x.dtype().is_float() && n_outputs < 2
+        && let Some(pooled) = on_tensors(x, pooling, &geometry, rounding)?
+    {
+        return Ok(vec![pooled]);
+    }
     match pooling {
         Pooling::Max { column_major } => {
             for_number!(x, T => max_pool::<T>(x, &geometry, &shape, column_major, n_outputs))
@@ -34,6 +39,37 @@ pub(super) fn pool(
             Ok(vec![each_window(x, &geometry, &shape, norm)?])
         }
     }
+}
+
+/// The pool that tensors have: of one or two axes, means and largest ones.
+fn on_tensors(x: &Tensor, pooling: Pooling, geometry: &Geometry, rounding: Rounding) -> Result<Option<Tensor>> {
+    fn options<const D: usize>(geometry: &Geometry, rounding: Rounding) -> PoolOptions<D> {
+        PoolOptions {
+            kernel: std::array::from_fn(|axis| geometry.kernel[axis]),
+            stride: std::array::from_fn(|axis| geometry.strides[axis]),
+            padding: std::array::from_fn(|axis| [geometry.begins[axis], geometry.ends[axis]]),
+            dilation: std::array::from_fn(|axis| geometry.dilations[axis]),
+            rounding: match rounding {
+                Rounding::Floor => aleatron_tensor::Rounding::Down,
+                Rounding::Ceil => aleatron_tensor::Rounding::Up,
+            },
+        }
+    }
+    let padding = |count_padding| match count_padding {
+        true => aleatron_tensor::Padding::Counted,
+        false => aleatron_tensor::Padding::Ignored,
+    };
+    Ok(Some(match (pooling, geometry.input.len()) {
+        (Pooling::Max { .. }, 1) => x.max_pool1d(&options(geometry, rounding))?,
+        (Pooling::Max { .. }, 2) => x.max_pool2d(&options(geometry, rounding))?,
+        (Pooling::Average { count_padding }, 1) => {
+            x.avg_pool1d(&options(geometry, rounding), padding(count_padding))?
+        }
+        (Pooling::Average { count_padding }, 2) => {
+            x.avg_pool2d(&options(geometry, rounding), padding(count_padding))?
+        }
+        _ => return Ok(None),
+    }))
 }
 
 fn p_norm(values: &mut dyn Iterator<Item = f64>, p: i64) -> f64 {
@@ -135,6 +171,11 @@ pub(super) fn global(x: &Tensor, pooling: Pooling) -> Result<Tensor> {
     let plane = len(input)?;
     if plane == 0 {
         return Err(Error::input(0, format!("shape {:?} has nothing to pool", x.shape())));
+    }
+    match pooling {
+        Pooling::Average { .. } if x.dtype().is_float() => return Ok(x.global_avg_pool()?),
+        Pooling::Max { .. } if x.dtype().is_float() => return Ok(x.global_max_pool()?),
+        _ => {}
     }
     let array = Array::floats(x)?;
     let data = array.data.chunks(plane).map(|elements| {

@@ -1,55 +1,23 @@
 //! Products: matrices, convolutions, sums of products.
 
-use aleatron_tensor::{DType, Tensor};
+use aleatron_tensor::{ConvOptions, DType, Device, Tensor};
 
-use super::array::{Array, Number, each_place, for_number, len, place, strides};
-use super::elementwise::broadcast_shapes;
+use super::array::{Array, each_place, len, place, strides};
 use super::inputs::{Inputs, size};
 use super::window::{Geometry, spatial};
 use crate::error::{Error, Result};
 use crate::op::{Equation, EquationTerm, Padding, Rounding, Window};
 
-/// The product of matrices, or of batches of them.
+/// The product of matrices, or of batches of them. Integers are multiplied on the host.
 pub(super) fn matmul(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let fault = || Error::input(1, format!("shape {:?} does not go with {:?}", y.shape(), x.shape()));
-    if x.rank() == 0 || y.rank() == 0 || x.dtype() != y.dtype() {
-        return Err(fault());
+    if x.dtype() != y.dtype() {
+        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
     }
-    // Vectors are matrices of one row or one column.
-    let left = if x.rank() == 1 { x.unsqueeze(0)? } else { x.clone() };
-    let right = if y.rank() == 1 { y.unsqueeze(1)? } else { y.clone() };
-    let (m, k) = (left.shape()[left.rank() - 2], left.shape()[left.rank() - 1]);
-    let (inner, n) = (right.shape()[right.rank() - 2], right.shape()[right.rank() - 1]);
-    if k != inner {
-        return Err(fault());
+    if !x.dtype().is_float() {
+        let (x, y) = (x.to_device(&Device::Cpu)?, y.to_device(&Device::Cpu)?);
+        return Ok(x.matmul(&y)?);
     }
-    let batch = broadcast_shapes(&left.shape()[..left.rank() - 2], &right.shape()[..right.rank() - 2])?;
-    let mut shape = batch.clone();
-    if x.rank() > 1 {
-        shape.push(m);
-    }
-    if y.rank() > 1 {
-        shape.push(n);
-    }
-    let left = left.broadcast_to(&[batch.as_slice(), &[m, k]].concat())?;
-    let right = right.broadcast_to(&[batch.as_slice(), &[k, n]].concat())?;
-    let count = len(&batch)?;
-    for_number!(x, T => {
-        let (a, b) = (Array::<T>::read(&left)?, Array::<T>::read(&right)?);
-        let mut out = Array::<T>::full(&shape, T::narrow(0.0))?;
-        let mut row = vec![0.0_f64; n];
-        for i in 0..count * m {
-            row.fill(0.0);
-            let matrix = i / m.max(1) * k * n;
-            for (j, &left) in a.data[i * k..(i + 1) * k].iter().enumerate() {
-                let left = left.wide();
-                let b = &b.data[matrix + j * n..matrix + (j + 1) * n];
-                row.iter_mut().zip(b).for_each(|(sum, b)| *sum += left * b.wide());
-            }
-            out.data[i * n..(i + 1) * n].iter_mut().zip(&row).for_each(|(out, sum)| *out = T::narrow(*sum));
-        }
-        out.tensor()
-    })
+    Ok(x.matmul(y)?)
 }
 
 pub(super) fn gemm(
@@ -79,7 +47,7 @@ pub(super) fn gemm(
             false => Err(Error::attribute("alpha or beta", factor, "1 is possible with integers")),
         }
     };
-    product = scaled(product, alpha)?;
+    product = scaled(product.to_device(&a.device())?, alpha)?;
     if let Some(c) = inputs.maybe(2) {
         let c = scaled(c.clone(), beta)?.broadcast_to(product.shape())?;
         product = product.add(&c)?;
@@ -103,6 +71,12 @@ pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<
     let bias = inputs.maybe(2).map(Array::floats).transpose()?;
     if bias.as_ref().is_some_and(|bias| bias.shape != [out_channels]) {
         return Err(Error::input(2, format!("{out_channels} biases are needed")));
+    }
+    let bias_tensor = inputs.maybe(2);
+    match input.len() {
+        1 => return Ok(x.conv1d(w, bias_tensor, &options(&geometry, groups))?),
+        2 => return Ok(x.conv2d(w, bias_tensor, &options(&geometry, groups))?),
+        _ => {}
     }
     let (data, weights) = (Array::floats(x)?, Array::floats(w)?);
     let (plane, taps, positions) = (len(input)?, len(kernel)?, len(&geometry.output)?);
@@ -131,6 +105,16 @@ pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<
         position += 1;
     });
     out.tensor_as(x.dtype())
+}
+
+/// The options of a convolution of tensors.
+fn options<const D: usize>(geometry: &Geometry, groups: usize) -> ConvOptions<D> {
+    ConvOptions {
+        stride: std::array::from_fn(|axis| geometry.strides[axis]),
+        padding: std::array::from_fn(|axis| [geometry.begins[axis], geometry.ends[axis]]),
+        dilation: std::array::from_fn(|axis| geometry.dilations[axis]),
+        groups,
+    }
 }
 
 fn positive(number: i64, name: &str) -> Result<usize> {

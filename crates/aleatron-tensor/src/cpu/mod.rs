@@ -3,10 +3,16 @@
 //! Every operation takes views as they are and gives a new storage without gaps. Results do not depend on the number of threads, and
 //! but for matrix products not on the tier.
 
+pub(crate) mod attention;
 pub(crate) mod cast;
+pub(crate) mod conv;
 pub(crate) mod elementwise;
+pub(crate) mod gemm;
+pub(crate) mod matmul;
 pub(crate) mod parallel;
 pub(crate) mod reduce;
+pub(crate) mod pool;
+pub(crate) mod resize;
 pub(crate) mod simd;
 
 use std::sync::Arc;

@@ -11,14 +11,19 @@
 //! divisors are sizes of axes, which are at least 1, since nothing is launched for a tensor without elements. Indices that are themselves
 //! elements are compared with the size of their axis before they are used. Whatever a kernel adds to this is said beside it.
 
+pub(crate) mod attention;
+pub(crate) mod conv;
 mod data;
 mod device;
 mod elementwise;
 mod fault;
 mod kernel;
+pub(crate) mod matmul;
 mod operand;
+pub(crate) mod pool;
 mod program;
 pub(crate) mod reduce;
+pub(crate) mod resize;
 mod wgsl;
 
 pub use data::GpuStorage;

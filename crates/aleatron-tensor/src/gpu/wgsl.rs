@@ -18,6 +18,10 @@ pub(crate) enum Items {
     Vectors,
     /// One element, or the word it is in.
     Singles,
+    /// Four 16-bit floats at a time, in the type that shaders have for them.
+    Halves,
+    /// One 16-bit float, in the type that shaders have for it.
+    SingleHalves,
 }
 
 /// A buffer of a kernel.
@@ -46,6 +50,8 @@ impl Operand {
     /// The type of an item.
     fn item_type(self) -> &'static str {
         match (self.items, self.dtype) {
+            (Items::Halves, _) => "vec4<f16>",
+            (Items::SingleHalves, _) => "f16",
             (Items::Vectors, DType::F32) => "vec4<f32>",
             (Items::Vectors, DType::I32) => "vec4<i32>",
             (Items::Vectors, DType::F16) => "vec2<u32>",
@@ -60,7 +66,8 @@ impl Operand {
     fn item_bytes_log2(self) -> u32 {
         match self.item_type() {
             "vec4<f32>" | "vec4<i32>" => 4,
-            "vec2<u32>" | "i64" => 3,
+            "vec2<u32>" | "vec4<f16>" | "i64" => 3,
+            "f16" => 1,
             _ => 2,
         }
     }
@@ -120,6 +127,7 @@ impl Operand {
         match self.items {
             Items::Vectors => self.declare_vectors(name, out),
             Items::Singles => self.declare_singles(name, out),
+            Items::Halves | Items::SingleHalves => {}
         }
     }
 

@@ -1,0 +1,123 @@
+//! Attention on the CPU: blocks of queries go over blocks of keys, with sums that are scaled as larger scores come up.
+
+use super::gemm::{Into, Matrix, gemm};
+use super::matmul::FirstError;
+use super::parallel::cost;
+use super::{CpuView, filled};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::math::exp;
+use crate::ops::attention::Sizes;
+use crate::storage::CpuStorage;
+
+/// Queries and keys of a block.
+const QUERIES: usize = 64;
+const KEYS: usize = 256;
+
+/// Nanoseconds of a multiplication and an addition.
+const NANOSECONDS: f64 = 0.05;
+
+/// A batch of matrices: where each begins, and its steps.
+struct Matrices<'a> {
+    data: &'a [f32],
+    starts: Vec<usize>,
+    steps: [isize; 2],
+}
+
+impl<'a> Matrices<'a> {
+    fn new(view: &'a CpuView) -> Self {
+        let layout = &view.layout;
+        let rank = layout.rank();
+        let starts = layout.keep_axes(0..rank - 2).places().collect();
+        let steps = [layout.strides()[rank - 2], layout.strides()[rank - 1]];
+        Self { data: view.storage.slice::<f32>(), starts, steps }
+    }
+
+    /// A matrix, from a row on.
+    fn from_row(&self, batch: usize, row: usize) -> Matrix<'a> {
+        let [row_step, column_step] = self.steps;
+        Matrix { data: self.data, offset: self.starts[batch], row_step, column_step }.from_row(row)
+    }
+}
+
+/// The attention of a batch of 32-bit floats, which is not empty. The mask is added to the scores.
+pub(crate) fn run(sizes: &Sizes, [q, k, v]: [&CpuView; 3], mask: Option<&CpuView>) -> Result<CpuStorage> {
+    let Sizes { queries, keys, lengths: [length, value_length], .. } = *sizes;
+    let (q, k, v, mask) = (Matrices::new(q), Matrices::new(k), Matrices::new(v), mask.map(Matrices::new));
+    let batch = q.starts.len();
+    filled(DType::F32, batch * queries * value_length, |buffer| {
+        let parts = buffer.slice_mut::<f32>().chunks_mut(queries * value_length).enumerate();
+        let blocks: Vec<_> = parts
+            .flat_map(|(index, out)| {
+                let blocks = out.chunks_mut(QUERIES * value_length).enumerate();
+                blocks.map(move |(block, out)| (index, block * QUERIES, out))
+            })
+            .collect();
+        let work = batch as f64 * queries as f64 * keys as f64 * (length + value_length) as f64;
+        let errors = FirstError::default();
+        let pool = aleatron_cpu::threads::current()?;
+        pool.for_each(blocks.into_iter(), cost(work * NANOSECONDS), |(index, first, out)| {
+            let mask = mask.as_ref().map(|mask| mask.from_row(index, first));
+            let matrices = [q.from_row(index, first), k.from_row(index, 0), v.from_row(index, 0)];
+            errors.note(block(sizes, first, matrices, mask, out));
+        });
+        errors.result()
+    })
+}
+
+/// Some queries, the first of which is query `first`.
+fn block(
+    sizes: &Sizes,
+    first: usize,
+    [q, k, v]: [Matrix<'_>; 3],
+    mask: Option<Matrix<'_>>,
+    out: &mut [f32],
+) -> Result<()> {
+    let Sizes { keys, lengths: [length, value_length], sees_past, scale, .. } = *sizes;
+    let rows = out.len() / value_length;
+    let mut scores = vec![0.0f32; rows * KEYS];
+    let (mut most, mut sums) = (vec![f32::NEG_INFINITY; rows], vec![0.0f32; rows]);
+    out.fill(0.0);
+    for start in (0..keys).step_by(KEYS) {
+        let count = KEYS.min(keys - start);
+        // Nobody sees this block, nor any after it.
+        if start as i64 > (first + rows - 1) as i64 + sees_past {
+            break;
+        }
+        gemm([rows, length, count], q, k.from_row(start).t(), Into::Empty, &mut scores, KEYS)?;
+        for (row, scores) in scores.chunks_mut(KEYS).enumerate() {
+            let scores = &mut scores[..count];
+            for (column, score) in scores.iter_mut().enumerate() {
+                *score *= scale;
+                if let Some(mask) = mask {
+                    let place = mask.from_row(row).offset as isize + (start + column) as isize * mask.column_step;
+                    *score += mask.data[place as usize];
+                }
+                if (start + column) as i64 > (first + row) as i64 + sees_past {
+                    *score = f32::NEG_INFINITY;
+                }
+            }
+            let larger = scores.iter().fold(most[row], |most, &score| if score > most { score } else { most });
+            // Where nothing was seen yet there is nothing to scale.
+            let shift = if larger == f32::NEG_INFINITY { 0.0 } else { larger };
+            let factor = if most[row] == f32::NEG_INFINITY { 0.0 } else { exp(most[row] - shift) };
+            let mut sum = 0.0;
+            for score in scores.iter_mut() {
+                *score = if *score == f32::NEG_INFINITY { 0.0 } else { exp(*score - shift) };
+                sum += *score;
+            }
+            sums[row] = sums[row] * factor + sum;
+            most[row] = larger;
+            let out = &mut out[row * value_length..(row + 1) * value_length];
+            out.iter_mut().for_each(|out| *out *= factor);
+        }
+        let weights = Matrix { data: &scores, offset: 0, row_step: KEYS as isize, column_step: 1 };
+        gemm([rows, count, value_length], weights, v.from_row(start), Into::Sums, out, value_length)?;
+    }
+    for (out, &sum) in out.chunks_mut(value_length).zip(&sums) {
+        if sum != 0.0 {
+            out.iter_mut().for_each(|out| *out /= sum);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Convolutions on the CPU: blocks of patches are laid out as matrices, small enough to stay in a cache, and multiplied with the weights.
+
+use super::gemm::{ColumnsMut, Into, Matrix, split_columns};
+use super::matmul::FirstError;
+use super::parallel::cost;
+use super::{CpuView, filled};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::ops::conv::Geometry;
+use crate::storage::{CpuStorage, HostBuffer};
+
+/// Floats of a block of patches.
+const BLOCK: usize = 1 << 17;
+
+/// Nanoseconds of a multiplication and an addition.
+const NANOSECONDS: f64 = 0.04;
+
+/// Channels of the result below which they are computed one by one: a matrix product of so few rows does not pay.
+const FEW_CHANNELS: usize = 4;
+
+/// A convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for each channel of the result.
+pub(crate) fn run(geometry: &Geometry, image: &CpuView, weight: &CpuView, bias: &[f32]) -> Result<CpuStorage> {
+    let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
+    let (places, depth) = (geometry.places(), geometry.depth());
+    let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(places);
+    filled(DType::F32, images * groups * out_channels * places, |buffer| {
+        let mut blocks = Vec::new();
+        for (index, part) in buffer.slice_mut::<f32>().chunks_mut(out_channels * places).enumerate() {
+            blocks.extend(split_columns(part, out_channels, columns).map(|block| (index, block)));
+        }
+        let work = images as f64 * groups as f64 * out_channels as f64 * places as f64 * depth as f64;
+        let errors = FirstError::default();
+        let pool = aleatron_cpu::threads::current()?;
+        pool.for_each(blocks.into_iter(), cost(work * NANOSECONDS), |(index, block)| {
+            let image = Image::new(geometry, image, [index / groups, index % groups]);
+            let weight = Matrix {
+                data: weight.storage.slice::<f32>(),
+                offset: weight.layout.offset(),
+                row_step: weight.layout.strides()[0],
+                column_step: weight.layout.strides()[1],
+            };
+            let first = index % groups * out_channels;
+            errors.note(convolve(geometry, &image, weight.from_row(first), bias.get(first..), block));
+        });
+        errors.result()
+    })
+}
+
+/// A block of the result.
+fn convolve(
+    geometry: &Geometry,
+    image: &Image<'_>,
+    weight: Matrix<'_>,
+    bias: Option<&[f32]>,
+    mut out: ColumnsMut<'_>,
+) -> Result<()> {
+    let (depth, columns, rows) = (geometry.depth(), out.columns(), out.rows());
+    let places = out.first_column()..out.first_column() + columns;
+    if rows < FEW_CHANNELS {
+        let mut patch = vec![0.0f32; columns];
+        for row in 0..rows {
+            out.row_mut(row).fill(0.0);
+        }
+        for k in 0..depth {
+            image.patch_row(geometry, k, places.clone(), &mut patch);
+            for row in 0..rows {
+                let place = weight.offset as isize + row as isize * weight.row_step + k as isize * weight.column_step;
+                let factor = weight.data[place as usize];
+                for (out, &x) in out.row_mut(row).iter_mut().zip(&patch) {
+                    *out += factor * x;
+                }
+            }
+        }
+    } else {
+        let mut buffer = HostBuffer::for_elements(DType::F32, depth * columns)?;
+        let patches = buffer.slice_mut::<f32>();
+        for (k, row) in patches.chunks_mut(columns).enumerate() {
+            image.patch_row(geometry, k, places.clone(), row);
+        }
+        let right = Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
+        out.gemm(depth, weight, right, Into::Empty)?;
+    }
+    for (row, &bias) in bias.unwrap_or_default().iter().enumerate().take(rows) {
+        out.row_mut(row).iter_mut().for_each(|out| *out += bias);
+    }
+    Ok(())
+}
+
+/// The channels of an image that one group sees.
+struct Image<'a> {
+    data: &'a [f32],
+    offset: isize,
+    /// The steps of channels, rows and columns.
+    steps: [isize; 3],
+}
+
+impl<'a> Image<'a> {
+    fn new(geometry: &Geometry, view: &'a CpuView, [image, group]: [usize; 2]) -> Self {
+        let steps = view.layout.strides();
+        let channel = group * geometry.channels[0];
+        let offset = view.layout.offset() as isize + image as isize * steps[0] + channel as isize * steps[1];
+        Self { data: view.storage.slice::<f32>(), offset, steps: [steps[1], steps[2], steps[3]] }
+    }
+
+    /// The elements that element `k` of the kernel meets at each of some places of the result.
+    fn patch_row(&self, geometry: &Geometry, k: usize, places: std::ops::Range<usize>, out: &mut [f32]) {
+        let Geometry { kernel, stride, dilation, before, spread, extent, out: [_, width], .. } = *geometry;
+        let (channel, ky, kx) = (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
+        let (mut place, mut done) = (places.start, 0);
+        while place < places.end {
+            let (row, first) = (place / width, place % width);
+            let len = (width - first).min(places.end - place);
+            let out = &mut out[done..done + len];
+            (place, done) = (place + len, done + len);
+            let y = row as isize * stride[0] as isize + (ky * dilation[0]) as isize - before[0];
+            if y < 0 || y as usize >= extent[0] || !(y as usize).is_multiple_of(spread[0]) {
+                out.fill(0.0);
+                continue;
+            }
+            let line = self.offset
+                + channel as isize * self.steps[0]
+                + (y as usize / spread[0]) as isize * self.steps[1];
+            let x0 = first as isize * stride[1] as isize + (kx * dilation[1]) as isize - before[1];
+            if stride[1] == 1 && spread[1] == 1 {
+                // A run of the line, with zeros at its ends.
+                let zeros = (-x0).clamp(0, len as isize) as usize;
+                let inside = (extent[1] as isize - x0).clamp(zeros as isize, len as isize) as usize;
+                out[..zeros].fill(0.0);
+                out[inside..].fill(0.0);
+                let start = line + (x0 + zeros as isize) * self.steps[2];
+                if self.steps[2] == 1 {
+                    if inside > zeros {
+                        let start = start as usize;
+                        out[zeros..inside].copy_from_slice(&self.data[start..start + inside - zeros]);
+                    }
+                } else {
+                    for (i, out) in out[zeros..inside].iter_mut().enumerate() {
+                        *out = self.data[(start + i as isize * self.steps[2]) as usize];
+                    }
+                }
+                continue;
+            }
+            for (i, out) in out.iter_mut().enumerate() {
+                let x = x0 + (i * stride[1]) as isize;
+                let is_inside = x >= 0 && (x as usize) < extent[1] && (x as usize).is_multiple_of(spread[1]);
+                *out = if is_inside {
+                    self.data[(line + (x as usize / spread[1]) as isize * self.steps[2]) as usize]
+                } else {
+                    0.0
+                };
+            }
+        }
+    }
+}

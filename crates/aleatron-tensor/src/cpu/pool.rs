@@ -1,0 +1,75 @@
+//! Pooling on the CPU, row by row.
+
+use super::parallel::for_each_chunk;
+use super::{CpuView, filled};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::ops::pool::{Padding, Pool, Windows};
+use crate::storage::CpuStorage;
+
+/// The places of the image that a window of an axis meets: the first, the number, and how many of the image or its padding.
+struct Reach {
+    first: usize,
+    count: usize,
+    counted: usize,
+}
+
+impl Windows {
+    /// What the window at a place meets along an axis.
+    fn reach(&self, axis: usize, place: usize) -> Reach {
+        let [size, kernel, stride, dilation] =
+            [self.shape[axis + 2], self.kernel[axis], self.stride[axis], self.dilation[axis]];
+        let [before, after] = self.padding[axis];
+        let start = place as i128 * stride as i128 - before as i128;
+        // The elements of the window below some place.
+        let below = |end: i128| -> usize {
+            let room = (end - start).max(0) as u128;
+            room.div_ceil(dilation as u128).min(kernel as u128) as usize
+        };
+        let skipped = below(0);
+        let count = below(size as i128) - skipped;
+        let first = (start + skipped as i128 * dilation as i128).max(0) as usize;
+        Reach { first, count, counted: below(size as i128 + after as i128) }
+    }
+}
+
+/// The pooling of 32-bit floats.
+pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
+    let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } = *windows;
+    let (data, steps) = (image.storage.slice::<f32>(), image.layout.strides());
+    let across: Vec<Reach> = (0..columns).map(|column| windows.reach(1, column)).collect();
+    let nanoseconds = 2.0 + kernel[0] as f64 * kernel[1] as f64;
+    filled(DType::F32, images * channels * rows * columns, |buffer| {
+        for_each_chunk(buffer.slice_mut::<f32>(), columns, nanoseconds, |start, out| {
+            let row = start / columns;
+            let (plane, row) = (row / rows, row % rows);
+            let down = windows.reach(0, row);
+            let base = image.layout.offset() as isize
+                + (plane / channels) as isize * steps[0]
+                + (plane % channels) as isize * steps[1];
+            for (out, across) in out.iter_mut().zip(&across) {
+                let elements = (0..down.count).flat_map(|i| {
+                    let line = base + (down.first + i * dilation[0]) as isize * steps[2];
+                    (0..across.count).map(move |j| {
+                        data[(line + (across.first + j * dilation[1]) as isize * steps[3]) as usize]
+                    })
+                });
+                *out = match windows.pool {
+                    Pool::Max => elements.fold(f32::NEG_INFINITY, larger),
+                    Pool::Average(padding) => {
+                        let count = match padding {
+                            Padding::Ignored => down.count * across.count,
+                            Padding::Counted => down.counted * across.counted,
+                        };
+                        elements.fold(0.0, |sum, x| sum + x) / count as f32
+                    }
+                };
+            }
+        })
+    })
+}
+
+/// The larger one; the first NaN where there is one.
+fn larger(most: f32, x: f32) -> f32 {
+    if most.is_nan() || most >= x { most } else { x }
+}

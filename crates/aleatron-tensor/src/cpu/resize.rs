@@ -1,0 +1,56 @@
+//! Resizing on the CPU, one axis at a time.
+
+use super::parallel::for_each_chunk;
+use super::{CpuView, filled};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::layout::{Layout, elements};
+use crate::ops::resize::{OUTSIDE, Taps};
+use crate::storage::CpuStorage;
+
+/// The tensor of 32-bit floats with other elements along an axis.
+pub(crate) fn run(view: &CpuView, axis: usize, taps: &Taps, shape: &[usize]) -> Result<CpuStorage> {
+    let (data, layout) = (view.storage.slice::<f32>(), &view.layout);
+    let inner = layout.keep_axes(axis + 1..layout.rank());
+    let outer = layout.keep_axes(0..axis);
+    let base = layout.offset() as isize;
+    let starts: Vec<isize> = outer.places().map(|place| place as isize - base).collect();
+    let (lines, size, step) = (inner.len(), shape[axis], layout.strides()[axis]);
+    filled(DType::F32, elements(shape)?, |buffer| {
+        let nanoseconds = 1.0 + taps.count as f64;
+        for_each_chunk(buffer.slice_mut::<f32>(), lines, nanoseconds, |start, out| {
+            let row = start / lines;
+            let (outer, i) = (starts[row / size], row % size);
+            let own = i * taps.count..(i + 1) * taps.count;
+            let (places, weights) = (&taps.places[own.clone()], &taps.weights[own]);
+            sum_neighbours(data, &inner, outer, step, places, weights, taps.outside, out);
+        })
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts of a sum")]
+fn sum_neighbours(
+    data: &[f32],
+    inner: &Layout,
+    outer: isize,
+    step: isize,
+    places: &[u32],
+    weights: &[f32],
+    outside: f32,
+    out: &mut [f32],
+) {
+    if places[0] == OUTSIDE {
+        out.fill(outside);
+        return;
+    }
+    for (out, place) in out.iter_mut().zip(inner.places()) {
+        let at = |neighbour: u32| data[(place as isize + outer + neighbour as isize * step) as usize];
+        *out = if let [only] = places {
+            at(*only)
+        } else {
+            // What counts for nothing is not looked at: it may be infinite.
+            let terms = places.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
+            terms.fold(0.0, |sum, (&neighbour, weight)| sum + at(neighbour) * weight)
+        };
+    }
+}

@@ -1,0 +1,404 @@
+//! Products of matrices on GPUs.
+
+mod cooperative;
+mod finish;
+mod patches;
+mod tile;
+
+use aleatron_device::{Access, BufferView};
+
+pub use cooperative::CooperativeTile;
+pub use tile::Tile;
+
+pub(crate) use patches::Patches;
+pub(crate) use tile::{Along, Load, Right};
+
+use super::data::{GpuData, GpuView};
+use super::device::GpuDevice;
+use super::elementwise::THREADS;
+use super::fault::Faults;
+use super::operand::{allocate, operand, views};
+use super::wgsl::{Items, ParamsShape};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, collapse};
+use cooperative::Squares;
+use finish::Finish;
+use tile::{Edges, Product, SLICE, Slices, WORDS, out_items};
+
+/// Workgroups that keep a large GPU busy.
+const BUSY: u64 = 128;
+
+/// The most bytes for slices that are computed apart.
+const SLICE_BYTES: u128 = 256 << 20;
+
+/// The most slices that are computed apart.
+const MAX_APART: usize = 256;
+
+/// The slices that one launch adds up: some drivers end loops after 2^16 rounds.
+const SLICES_IN_TURN: usize = 32;
+
+/// How a product is computed. All plans give the same bits, but for those of matrix units, which give theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum MatmulPlan {
+    /// By the shape.
+    #[default]
+    Automatic,
+    /// With this tile; each workgroup goes through the common axis.
+    InTurn(Tile),
+    /// With this tile; slices of the common axis are shared out, too.
+    Apart(Tile),
+    /// With the matrix units of the device, which take 16-bit floats.
+    Cooperative(CooperativeTile),
+}
+
+/// An operand of a product as kernels take it.
+pub(crate) struct Source<'a, L> {
+    pub(crate) data: &'a GpuData,
+    pub(crate) load: L,
+    /// Its offset, its step along the side and along the depth.
+    pub(crate) words: [u32; 3],
+}
+
+/// A bias: an element for each row of the result.
+pub(crate) struct Bias<'a> {
+    pub(crate) data: &'a GpuData,
+    pub(crate) offset: u32,
+    pub(crate) step: u32,
+}
+
+/// A batch of products.
+pub(crate) struct Problem<'a> {
+    /// The rows and columns of each result, and the common axis.
+    pub(crate) sizes: [usize; 3],
+    /// The axes of the batch: their sizes, and their steps in both operands.
+    pub(crate) batch: Vec<[u32; 3]>,
+    pub(crate) left: Source<'a, Load>,
+    pub(crate) right: Source<'a, Right>,
+    pub(crate) bias: Option<Bias<'a>>,
+    /// Further words of parameters.
+    pub(crate) extra: Vec<u32>,
+    /// The type of the result.
+    pub(crate) dtype: DType,
+}
+
+/// How a matrix with these steps is loaded, and its words. `batch` are its steps along the batch.
+pub(crate) fn source<'a>(
+    data: &'a GpuData,
+    offset: usize,
+    [side, depth]: [(usize, isize); 2],
+    batch: &mut [isize],
+) -> Source<'a, Load> {
+    // Along the axis whose neighbours are closest.
+    let is_step = |(size, step): (usize, isize)| if size > 1 { step.unsigned_abs() } else { usize::MAX };
+    let along = if is_step(depth) <= is_step(side) { Along::Depth } else { Along::Side };
+    let (own, other) = match along {
+        Along::Depth => (depth, side),
+        Along::Side => (side, depth),
+    };
+    let is_vectors = own.1 == 1
+        && own.0.is_multiple_of(4)
+        && (other.0 == 1 || other.1 % 4 == 0)
+        && offset.is_multiple_of(4)
+        && batch.iter().all(|step| step % 4 == 0);
+    let (items, unit) = if is_vectors { (Items::Vectors, 4) } else { (Items::Singles, 1) };
+    batch.iter_mut().for_each(|step| *step /= unit);
+    // Negative steps wrap, as do sums with them.
+    let words = [(offset / unit as usize) as u32, (side.1 / unit) as u32, (depth.1 / unit) as u32];
+    let words = match (items, along) {
+        (Items::Singles, _) => [words[0], side.1 as u32, depth.1 as u32],
+        // A step that is never taken need not be whole vectors.
+        (Items::Vectors, Along::Depth) => [words[0], words[1], 0],
+        (Items::Vectors, Along::Side) => [words[0], 0, words[2]],
+    };
+    Source { data, load: Load { along, items }, words }
+}
+
+/// Records the products of two batches of matrices, whose axes but the last two are the same.
+pub(crate) fn launch(
+    device: &GpuDevice,
+    left: &GpuView,
+    right: &GpuView,
+    dtype: DType,
+    plan: MatmulPlan,
+) -> Result<GpuData> {
+    let rank = left.layout.rank();
+    let axis = |layout: &Layout, axis: usize| (layout.shape()[axis], layout.strides()[axis]);
+    let [m, k] = [rank - 2, rank - 1].map(|i| axis(&left.layout, i));
+    let n = axis(&right.layout, rank - 1);
+    let k_right = axis(&right.layout, rank - 2);
+    let outer = |layout: &Layout| layout.keep_axes(0..rank - 2);
+    let (mut sizes, [mut left_steps, mut right_steps]) =
+        collapse([&outer(&left.layout), &outer(&right.layout)]);
+    if sizes == [1] {
+        // The steps of a single product are never taken.
+        (sizes, left_steps, right_steps) = (Vec::new(), Vec::new(), Vec::new());
+    }
+    let left_source = source(&left.data, left.layout.offset(), [m, k], &mut left_steps);
+    let right_source = source(&right.data, right.layout.offset(), [n, k_right], &mut right_steps);
+    let batch = sizes.iter().zip(left_steps.iter().zip(&right_steps));
+    let batch = batch.map(|(&size, (&a, &b))| [size as u32, a as u32, b as u32]).collect();
+    let problem = Problem {
+        sizes: [m.0, n.0, k.0],
+        batch,
+        left: left_source,
+        right: Source {
+            data: right_source.data,
+            load: Right::Matrix(right_source.load),
+            words: right_source.words,
+        },
+        bias: None,
+        extra: Vec::new(),
+        dtype,
+    };
+    run(device, &problem, plan)
+}
+
+/// Records a batch of products that are not empty.
+pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -> Result<GpuData> {
+    let Problem { sizes: [m, n, k], dtype, .. } = *problem;
+    for data in [problem.left.data, problem.right.data].into_iter().chain(problem.bias.as_ref().map(|b| b.data)) {
+        device.check_recording(data.recording)?;
+    }
+    let batch: u64 = problem.batch.iter().map(|[size, ..]| u64::from(*size)).product();
+    if let Some(tile) = cooperative_tile(device, problem, batch, plan)? {
+        return launch_squares(device, problem, batch, tile);
+    }
+    let count = k.div_ceil(SLICE).max(1);
+    let (tile, slices) = choose(problem.sizes, batch, count, plan);
+    let len = m * n * batch as usize;
+    let faults = Faults::of(
+        [&problem.left.data.faults, &problem.right.data.faults]
+            .into_iter()
+            .chain(problem.bias.as_ref().map(|bias| &bias.data.faults)),
+    );
+    let is_direct = slices == Slices::InTurn && dtype == DType::F32;
+    let stored = if slices == Slices::Apart { count } else { 1 };
+    let step = len.next_multiple_of(4);
+    let sums_len = if stored > 1 { step * stored } else { len };
+    let mut sums = allocate(device, DType::F32, sums_len, faults.clone())?;
+    let mut first = 0;
+    while first < count {
+        let last = if slices == Slices::Apart { count } else { count.min(first + SLICES_IN_TURN) };
+        let bias = problem.bias.as_ref().filter(|_| is_direct && last == count);
+        let range = if slices == Slices::Apart { [0, count] } else { [first, last] };
+        let eight = if slices == Slices::Apart { step as u32 } else { bias.map_or(0, |bias| bias.offset) };
+        sums.recording = launch_tiles(device, problem, &sums, (tile, slices), range, eight, bias, batch)?;
+        first = last;
+    }
+    if is_direct {
+        return Ok(sums);
+    }
+    let mut out = allocate(device, dtype, len, faults)?;
+    out.recording = launch_finish(device, problem, &sums, &out, [stored, step])?;
+    Ok(out)
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is one of the parameters of the kernel")]
+fn launch_tiles(
+    device: &GpuDevice,
+    problem: &Problem<'_>,
+    out: &GpuData,
+    (tile, slices): (Tile, Slices),
+    [first, last]: [usize; 2],
+    eight: u32,
+    bias: Option<&Bias<'_>>,
+    batch: u64,
+) -> Result<u64> {
+    let Problem { sizes: [m, n, k], .. } = *problem;
+    let tiles = [n.div_ceil(tile.columns as usize), m.div_ceil(tile.rows as usize)];
+    let apart = if slices == Slices::Apart { (last - first) as u64 } else { 1 };
+    let groups = tiles[0] as u64 * tiles[1] as u64 * batch * apart;
+    let mut params = vec![m as u32, n as u32, k as u32, tiles[0] as u32, tiles[1] as u32, groups as u32];
+    params.extend([first as u32, last as u32, eight]);
+    params.extend(problem.left.words);
+    params.extend(problem.right.words);
+    params.push(bias.map_or(0, |bias| bias.step));
+    for i in 0..3 {
+        params.extend(problem.batch.iter().map(|axis| axis[i]));
+    }
+    params.extend(&problem.extra);
+    let is_whole = [(m, tile.rows), (n, tile.columns), (k, tile.depth)]
+        .into_iter()
+        .all(|(size, part)| size.is_multiple_of(part as usize));
+    let left_operand = operand(device, problem.left.data, problem.left.load.items, Access::Read);
+    let right_items = match problem.right.load {
+        Right::Matrix(load) => load.items,
+        Right::Patches(_) => Items::Singles,
+    };
+    let right_operand = operand(device, problem.right.data, right_items, Access::Read);
+    let product = Product {
+        tile,
+        left: (left_operand, problem.left.load),
+        right: (right_operand, problem.right.load),
+        bias: bias.map(|bias| operand(device, bias.data, Items::Singles, Access::Read)),
+        out: operand(device, out, out_items(n), Access::ReadWrite),
+        edges: if is_whole { Edges::Whole } else { Edges::Ragged },
+        slices,
+        batch_rank: problem.batch.len() as u8,
+        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+    };
+    let mut bound: Vec<BufferView<'_>> = Vec::new();
+    views(device, problem.left.data, &mut bound)?;
+    views(device, problem.right.data, &mut bound)?;
+    if let Some(bias) = bias {
+        views(device, bias.data, &mut bound)?;
+    }
+    views(device, out, &mut bound)?;
+    debug_assert_eq!(params.len(), WORDS + 3 * problem.batch.len() + problem.extra.len());
+    device.launch(product, &bound, &params, groups)
+}
+
+fn launch_finish(
+    device: &GpuDevice,
+    problem: &Problem<'_>,
+    sums: &GpuData,
+    out: &GpuData,
+    [count, step]: [usize; 2],
+) -> Result<u64> {
+    let [m, n, _] = problem.sizes;
+    let vectors = out.len.div_ceil(4);
+    // The last axis of a batch with a bias is that of groups, each of which has rows of its own.
+    let groups = problem.batch.last().map_or(1, |axis| axis[0] as usize);
+    let bias = problem.bias.as_ref();
+    let params = [
+        vectors as u32,
+        count as u32,
+        (step / 4) as u32,
+        n as u32,
+        (m * groups) as u32,
+        bias.map_or(0, |bias| bias.offset),
+        bias.map_or(0, |bias| bias.step),
+    ];
+    let description = Finish {
+        slices: operand(device, sums, Items::Vectors, Access::Read),
+        bias: bias.map(|bias| operand(device, bias.data, Items::Singles, Access::Read)),
+        out: operand(device, out, Items::Vectors, Access::ReadWrite),
+        params: ParamsShape { words: finish::WORDS as u16, place: device.params_in(finish::WORDS) },
+    };
+    let mut bound: Vec<BufferView<'_>> = Vec::new();
+    views(device, sums, &mut bound)?;
+    if let Some(bias) = bias {
+        views(device, bias.data, &mut bound)?;
+    }
+    views(device, out, &mut bound)?;
+    device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))
+}
+
+/// The tile of matrix units for a product that they are to compute: where the types and the device allow it, or the plan asks for it.
+fn cooperative_tile(
+    device: &GpuDevice,
+    problem: &Problem<'_>,
+    batch: u64,
+    plan: MatmulPlan,
+) -> Result<Option<CooperativeTile>> {
+    let Right::Matrix(_) = problem.right.load else { return Ok(None) };
+    let is_half = |data: &GpuData| data.dtype == DType::F16;
+    let is_bound_whole = |data: &GpuData| data.view().bytes() <= device.context().max_binding_bytes();
+    let [m, n, _] = problem.sizes;
+    // The result is rounded four elements at a time.
+    let fits = is_half(problem.left.data)
+        && is_half(problem.right.data)
+        && problem.dtype == DType::F16
+        && n.is_multiple_of(4)
+        && is_bound_whole(problem.left.data)
+        && is_bound_whole(problem.right.data);
+    let can = |tile: CooperativeTile| fits && cooperative::is_supported(device, tile);
+    let tiles = |tile: CooperativeTile| {
+        (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
+    };
+    match plan {
+        MatmulPlan::Cooperative(tile) if can(tile) => Ok(Some(tile)),
+        MatmulPlan::Cooperative(_) => {
+            let what = "matrix units for these operands (16-bit floats, columns a multiple of 4)";
+            Err(Error::Unsupported { device: device.to_string(), what })
+        }
+        MatmulPlan::Automatic => Ok([CooperativeTile::LARGE, CooperativeTile::SMALL]
+            .into_iter()
+            .find(|&tile| can(tile) && (tiles(tile) >= BUSY || tile == CooperativeTile::SMALL))),
+        MatmulPlan::InTurn(_) | MatmulPlan::Apart(_) => Ok(None),
+    }
+}
+
+/// Records a product of 16-bit floats by matrix units.
+fn launch_squares(
+    device: &GpuDevice,
+    problem: &Problem<'_>,
+    batch: u64,
+    tile: CooperativeTile,
+) -> Result<GpuData> {
+    let Problem { sizes: [m, n, k], dtype, .. } = *problem;
+    let Right::Matrix(right_load) = problem.right.load else {
+        return Err(Error::Unsupported { device: device.to_string(), what: "matrix units for patches" });
+    };
+    let faults = Faults::of([&problem.left.data.faults, &problem.right.data.faults]);
+    let mut out = allocate(device, dtype, m * n * batch as usize, faults)?;
+    let tiles = [n.div_ceil(tile.columns as usize), m.div_ceil(tile.rows as usize)];
+    let groups = tiles[0] as u64 * tiles[1] as u64 * batch;
+    let mut params = vec![m as u32, n as u32, k as u32, tiles[0] as u32, tiles[1] as u32, groups as u32];
+    params.extend([0; 3]);
+    params.extend(problem.left.words);
+    params.extend(problem.right.words);
+    params.push(0);
+    for i in 0..3 {
+        params.extend(problem.batch.iter().map(|axis| axis[i]));
+    }
+    let is_whole = [(m, tile.rows), (n, tile.columns), (k, tile.depth)]
+        .into_iter()
+        .all(|(size, part)| size.is_multiple_of(part as usize));
+    let side = |data: &GpuData, load: Load| {
+        let items = if load.items == Items::Vectors { Items::Halves } else { Items::SingleHalves };
+        (operand(device, data, items, Access::Read), Load { items, ..load })
+    };
+    let squares = Squares {
+        tile,
+        left: side(problem.left.data, problem.left.load),
+        right: side(problem.right.data, right_load),
+        out: operand(device, &out, Items::Vectors, Access::ReadWrite),
+        edges: if is_whole { Edges::Whole } else { Edges::Ragged },
+        batch_rank: problem.batch.len() as u8,
+        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+    };
+    let mut bound: Vec<BufferView<'_>> = Vec::new();
+    views(device, problem.left.data, &mut bound)?;
+    views(device, problem.right.data, &mut bound)?;
+    views(device, &out, &mut bound)?;
+    let recording = device.launch(squares, &bound, &params, groups)?;
+    drop(bound);
+    out.recording = recording;
+    Ok(out)
+}
+
+/// The tile for a product and who computes its slices.
+fn choose([m, n, k]: [usize; 3], batch: u64, count: usize, plan: MatmulPlan) -> (Tile, Slices) {
+    let can_be_apart = count > 1
+        && count <= MAX_APART
+        && count as u128 * m as u128 * n as u128 * u128::from(batch) * 4 <= SLICE_BYTES;
+    match plan {
+        MatmulPlan::InTurn(tile) => return (tile, Slices::InTurn),
+        MatmulPlan::Apart(tile) if can_be_apart => return (tile, Slices::Apart),
+        MatmulPlan::Apart(tile) => return (tile, Slices::InTurn),
+        MatmulPlan::Automatic | MatmulPlan::Cooperative(_) => {}
+    }
+    let candidates: &[Tile] = match (m, n) {
+        (..=8, _) => &[Tile::ROW],
+        (_, ..=16) => &[Tile::NARROW],
+        (..=16, _) => &[Tile::LOW],
+        (..=64, _) => &[Tile::WIDE, Tile::MEDIUM],
+        _ => &[Tile::LARGE, Tile::WIDE, Tile::MEDIUM],
+    };
+    let tiles = |tile: &Tile| {
+        (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
+    };
+    let _ = k;
+    if let Some(tile) = candidates.iter().find(|tile| tiles(tile) >= BUSY) {
+        return (*tile, Slices::InTurn);
+    }
+    let apart = candidates.iter().find(|tile| tiles(tile) * count as u64 >= BUSY);
+    let smallest = candidates[candidates.len() - 1];
+    match apart {
+        Some(tile) if can_be_apart => (*tile, Slices::Apart),
+        _ if can_be_apart => (smallest, Slices::Apart),
+        _ => (smallest, Slices::InTurn),
+    }
+}

@@ -1,0 +1,269 @@
+//! Resizing: other numbers of elements along axes, interpolated.
+//!
+//! Where an element of the result lies in the input and what its neighbours count for is computed on the host in 64 bits, so devices differ
+//! by the rounding of sums alone.
+
+use crate::cpu;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Limit, Result};
+use crate::gpu::resize as gpu;
+use crate::layout;
+use crate::tensor::{Place, Tensor};
+use crate::trace::report;
+
+/// Which neighbour is the nearest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Nearest {
+    /// The nearer one, of two the lower one.
+    #[default]
+    PreferFloor,
+    /// The nearer one, of two the upper one.
+    PreferCeil,
+    /// The lower one.
+    Floor,
+    /// The upper one.
+    Ceil,
+}
+
+/// How elements between those of the input are found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Interpolation {
+    /// One neighbour.
+    Nearest(Nearest),
+    /// A straight line between two neighbours.
+    Linear,
+    /// A cubic convolution over four neighbours with this coefficient, often -0.75 or -0.5.
+    Cubic(f64),
+}
+
+/// Where elements of the result lie in the input, by the names that ONNX has for it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Coordinates {
+    /// Elements are the middles of pixels.
+    #[default]
+    HalfPixel,
+    /// As `HalfPixel`, with the middle of the image in its place where the scale is not that of the sizes.
+    HalfPixelSymmetric,
+    /// As `HalfPixel`, but a single element of the result is the first of the input.
+    PytorchHalfPixel,
+    /// The first and the last elements stay in their places.
+    AlignCorners,
+    /// Elements are the beginnings of pixels.
+    Asymmetric,
+    /// A part of the input is resized; places outside the input have this value.
+    CropAndResize(f32),
+}
+
+/// An axis to resize.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResizeAxis {
+    /// The axis; negative ones count from the end.
+    pub axis: isize,
+    /// Its new size.
+    pub size: usize,
+    /// The scale, where it is not the new size by the old one.
+    pub scale: Option<f64>,
+    /// The part of the input that is resized, for [`Coordinates::CropAndResize`]: all of it is from 0 to 1.
+    pub region: [f64; 2],
+}
+
+impl ResizeAxis {
+    /// An axis with a new size.
+    #[must_use]
+    pub fn new(axis: isize, size: usize) -> Self {
+        Self { axis, size, scale: None, region: [0.0, 1.0] }
+    }
+}
+
+/// The longest axis that is resized: the table of its neighbours must stay small.
+const MAX_RESIZED: u128 = 1 << 28;
+
+/// The place outside the input.
+pub(crate) const OUTSIDE: u32 = u32::MAX;
+
+/// What the elements along one axis are made of: so many neighbours each, with their weights.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Taps {
+    pub(crate) count: usize,
+    pub(crate) places: Vec<u32>,
+    pub(crate) weights: Vec<f32>,
+    /// The value outside the input.
+    pub(crate) outside: f32,
+}
+
+impl Taps {
+    /// The neighbours of the elements of an axis of `len` elements.
+    fn new(len: usize, to: &ResizeAxis, interpolation: Interpolation, coordinates: Coordinates) -> Self {
+        let count = match interpolation {
+            Interpolation::Nearest(_) => 1,
+            Interpolation::Linear => 2,
+            Interpolation::Cubic(_) => 4,
+        };
+        let outside = match coordinates {
+            Coordinates::CropAndResize(value) => value,
+            _ => 0.0,
+        };
+        let mut taps = Self { count, places: Vec::new(), weights: Vec::new(), outside };
+        for i in 0..to.size {
+            let x = coordinate(i, len, to, coordinates);
+            let is_outside = matches!(coordinates, Coordinates::CropAndResize(_)) && !(0.0..=len as f64 - 1.0).contains(&x);
+            if is_outside {
+                taps.places.extend(std::iter::repeat_n(OUTSIDE, count));
+                taps.weights.push(1.0);
+                taps.weights.extend(std::iter::repeat_n(0.0, count - 1));
+                continue;
+            }
+            let clamped = |place: f64| place.clamp(0.0, len as f64 - 1.0) as u32;
+            let below = x.floor();
+            let fraction = x - below;
+            match interpolation {
+                Interpolation::Nearest(nearest) => {
+                    let place = match nearest {
+                        Nearest::PreferFloor => (x - 0.5).ceil(),
+                        Nearest::PreferCeil => (x + 0.5).floor(),
+                        Nearest::Floor => below,
+                        Nearest::Ceil => x.ceil(),
+                    };
+                    taps.places.push(clamped(place));
+                    taps.weights.push(1.0);
+                }
+                Interpolation::Linear => {
+                    taps.places.extend([clamped(below), clamped(below + 1.0)]);
+                    taps.weights.extend([(1.0 - fraction) as f32, fraction as f32]);
+                }
+                Interpolation::Cubic(a) => {
+                    taps.places.extend([-1.0, 0.0, 1.0, 2.0].map(|step| clamped(below + step)));
+                    let near = |d: f64| ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0;
+                    let far = |d: f64| ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
+                    let weights = [far(1.0 + fraction), near(fraction), near(1.0 - fraction), far(2.0 - fraction)];
+                    taps.weights.extend(weights.map(|weight| weight as f32));
+                }
+            }
+        }
+        taps
+    }
+}
+
+/// The place of an element of the result in the input.
+fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -> f64 {
+    let (i, len, size) = (i as f64, len as f64, to.size as f64);
+    let scale = to.scale.unwrap_or(size / len);
+    let half_pixel = (i + 0.5) / scale - 0.5;
+    match coordinates {
+        Coordinates::HalfPixel => half_pixel,
+        Coordinates::HalfPixelSymmetric => {
+            let adjustment = size / (scale * len);
+            len / 2.0 * (1.0 - adjustment) + half_pixel
+        }
+        Coordinates::PytorchHalfPixel if size > 1.0 => half_pixel,
+        Coordinates::AlignCorners if size > 1.0 => i * (len - 1.0) / (size - 1.0),
+        Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
+        Coordinates::Asymmetric => i / scale,
+        Coordinates::CropAndResize(_) => {
+            let [start, end] = to.region;
+            if size > 1.0 {
+                start * (len - 1.0) + i * (end - start) * (len - 1.0) / (size - 1.0)
+            } else {
+                0.5 * (start + end) * (len - 1.0)
+            }
+        }
+    }
+}
+
+impl Tensor {
+    /// The tensor with other sizes along some axes, one axis after another, added up in 32 bits.
+    ///
+    /// ```
+    /// use aleatron_tensor::{Coordinates, Device, Interpolation, ResizeAxis, Tensor};
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0], &[2], &Device::Cpu)?;
+    /// let wide = x.resize(&[ResizeAxis::new(0, 4)], Interpolation::Linear, Coordinates::HalfPixel)?;
+    /// assert_eq!(wide.to_vec::<f32>()?, [1.0, 1.5, 2.5, 3.0]);
+    /// # Ok::<(), aleatron_tensor::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale or a region that is not finite, or where
+    /// nothing is to become something, [`Error::DType`] for other types than floats, or where there is no room.
+    pub fn resize(
+        &self,
+        axes: &[ResizeAxis],
+        interpolation: Interpolation,
+        coordinates: Coordinates,
+    ) -> Result<Self> {
+        const OP: &str = "resize";
+        let dtype = self.dtype();
+        if !dtype.is_float() {
+            return Err(Error::DType { op: OP, dtype, expected: "floats" });
+        }
+        let mut shape = self.shape().to_vec();
+        let mut steps = Vec::with_capacity(axes.len());
+        for to in axes {
+            let axis = layout::axis(OP, to.axis, self.rank())?;
+            if steps.iter().any(|&(other, _)| other == axis) {
+                return Err(Error::RepeatedAxis { op: OP, axis: to.axis });
+            }
+            if to.scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
+                return Err(Error::argument(OP, "scale", to.scale, "it must be positive and finite"));
+            }
+            if !to.region.iter().all(|end| end.is_finite()) {
+                return Err(Error::argument(OP, "region", to.region, "it must be finite"));
+            }
+            let len = self.shape()[axis];
+            if len == 0 && to.size > 0 {
+                return Err(Error::argument(OP, "size", to.size, "an axis without elements stays so"));
+            }
+            if to.size as u128 > MAX_RESIZED || len as u128 > MAX_RESIZED {
+                let (actual, limit) = (to.size.max(len) as u128, MAX_RESIZED);
+                return Err(Error::TooLarge { what: Limit::AxisLength, actual, limit });
+            }
+            shape[axis] = to.size;
+            steps.push((axis, to));
+        }
+        layout::elements(&shape)?;
+        let device = self.device();
+        if shape.contains(&0) {
+            return Ok(report(OP, Self::zeros(&shape, dtype, &device)?));
+        }
+        // Axes that become smaller go first: less is left to do.
+        steps.sort_by(|(a, to_a), (b, to_b)| {
+            let ratio = |axis: usize, to: &ResizeAxis| to.size as f64 / self.shape()[axis] as f64;
+            ratio(*a, to_a).total_cmp(&ratio(*b, to_b))
+        });
+        let mut resized = self.clone();
+        for (i, &(axis, to)) in steps.iter().enumerate() {
+            let taps = Taps::new(self.shape()[axis], to, interpolation, coordinates);
+            // Between axes 16-bit floats would be rounded more than once.
+            let to_dtype = if i + 1 == steps.len() { dtype } else { DType::F32 };
+            resized = resized.resample(axis, &taps, to_dtype, &device)?;
+        }
+        Ok(report(OP, resized))
+    }
+
+    fn resample(&self, axis: usize, taps: &Taps, dtype: DType, device: &Device) -> Result<Self> {
+        let mut shape = self.shape().to_vec();
+        shape[axis] = taps.places.len() / taps.count;
+        match self.place()? {
+            Place::Cpu(_) => {
+                let Place::Cpu(view) = self.cast(DType::F32)?.place()? else {
+                    return Err(Error::Unsupported { device: device.to_string(), what: "host memory" });
+                };
+                Self::from_cpu(cpu::resize::run(&view, axis, taps, &shape)?, &shape)?.cast(dtype)
+            }
+            Place::Gpu(gpu_device, view) => {
+                // Places and weights, one behind the other.
+                let words: Vec<i32> = taps
+                    .places
+                    .iter()
+                    .map(|&place| place as i32)
+                    .chain(taps.weights.iter().map(|weight| weight.to_bits() as i32))
+                    .collect();
+                let Place::Gpu(_, table) = Self::from_slice(&words, &[words.len()], device)?.place()? else {
+                    return Err(Error::Unsupported { device: device.to_string(), what: "tables" });
+                };
+                let data = gpu::launch(&gpu_device, &view, axis, taps, &table, &shape, dtype)?;
+                Self::from_gpu_data(&gpu_device, data, &shape)
+            }
+        }
+    }
+}
