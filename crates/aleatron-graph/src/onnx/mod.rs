@@ -334,3 +334,12 @@ fn read_value(info: &ValueInfoProto) -> Result<Value> {
     };
     Ok(Value { name, dtype, shape })
 }
+
+/// Reads a tensor that stands in a file of its own, as ONNX's tests have them.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn read_tensor(bytes: &[u8]) -> Result<aleatron_tensor::Tensor> {
+    let proto = proto::TensorProto::decode(bytes).map_err(|error| Error::Format { reason: error.to_string() })?;
+    tensor::read(&proto, None)
+}
