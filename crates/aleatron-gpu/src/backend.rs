@@ -9,8 +9,8 @@ use aleatron_core::conformance::{Case, Subject, run_layers};
 use aleatron_core::generator::Sequence;
 use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
-    Backend, BitStream, Cancel, Encoding, Error as CoreError, LayerSpec, Length, Pairing, Quantity, Sharing,
-    StreamMatrix, Threshold, Topology, Weights,
+    Backend, BitStream, Cancel, Encoding, Error as CoreError, LayerSpec, Length, Pairing, Polarity, Quantity,
+    Sharing, StreamMatrix, Threshold, Topology, Weights,
 };
 use aleatron_device::{AdapterChoice, GpuContext, adapter};
 
@@ -88,9 +88,13 @@ impl Backend for GpuBackend {
         options: &PrepareOptions<'_>,
     ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
         options.cancel.check()?;
+        if spec.polarity() == Polarity::Signed {
+            return Err(self.unsupported("signed layers"));
+        }
         let weights = match (spec.topology(), spec.encoding()) {
             (Topology::Dense { .. }, _) => self.dense(spec, weights, options)?,
             (Topology::Sparse(_), _) => self.sparse(spec, weights, options)?,
+            (Topology::Conv(_), _) => return Err(self.unsupported("convolutions")),
             _ => return Err(self.unsupported("layers of this kind")),
         };
         Ok(Box::new(GpuLayer { backend: self.clone(), spec: spec.clone(), weights }))

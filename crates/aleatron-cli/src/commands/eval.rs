@@ -6,7 +6,7 @@ use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
 use aleatron::eval::{Evaluation, Plan, Progress, evaluate, plural, report};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network};
-use aleatron::{Cancel, Device, Error};
+use aleatron::{Cancel, Device, Error, Polarity};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,9 @@ pub(crate) struct Arguments {
     /// Settings of one layer: NAME:length=64,generator=sobol,width=6,sharing=input, any of them. May be given several times.
     #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
     layers: Vec<(String, LayerOverride)>,
+    /// How streams hold numbers, in every layer: signed (a sign and a magnitude), bipolar or unipolar; as the network says if not given.
+    #[arg(long, value_name = "KIND")]
+    polarity: Option<Polarity>,
     /// How numbers are kept between layers: float, or integer as a circuit does.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
     arithmetic: Arithmetic,
@@ -86,6 +89,10 @@ fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let plan = arguments.plan()?;
     let network = load_network(&arguments.network)?;
+    let network = match arguments.polarity {
+        Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
+        None => network,
+    };
     plan.check(&network).map_err(Failure::usage)?;
     let data = match &arguments.data {
         Some(path) => {

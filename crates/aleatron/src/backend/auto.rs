@@ -114,7 +114,7 @@ impl AutoLayer {
     /// The choice for a call, measured on the call itself where it is the first of its kind.
     fn choice(&self, batch: &Batch<'_>, n_samples: usize, cancel: Cancel<'_>) -> Result<Choice> {
         // Streams that are encoded lie in the CPU's memory.
-        if n_samples == 0 || matches!(batch.inputs, Inputs::Streams(_)) {
+        if n_samples == 0 || matches!(batch.inputs, Inputs::Streams(_) | Inputs::SignedStreams { .. }) {
             return Ok(Choice::Cpu);
         }
         if let Some(choice) = self.known(n_samples) {

@@ -8,7 +8,8 @@
 //! By **certainty**: all layers but the last run to the end, and the last one stops as soon as no remaining cycle can change which score
 //! is best. This never loses any.
 
-use crate::network::{Activation, Network};
+use crate::network::products::each_product;
+use crate::network::{Activation, Layer, Network};
 use aleatron_core::{LayerSpec, Polarity};
 
 /// What stopping by a margin saves, and what it costs.
@@ -63,15 +64,18 @@ pub(super) fn parts(length: usize) -> Vec<usize> {
 }
 
 /// The standard deviation of the difference of two scores after one cycle, at most: n products of independent streams
-/// have a variance of at most 1 each (1/4 if unipolar). A single score is compared with 0, which has none.
+/// have a variance of at most 1 each (1/4 if unipolar or signed). A pool's output is at most as noisy as what it sees. A single score is compared with 0, which has none.
 pub(super) fn noise_of_one_cycle(network: &Network) -> f64 {
     network.layers().last().map_or(0.0, |layer| {
         let variance = match layer.polarity() {
-            Polarity::Unipolar => 0.25,
+            // A signed product is 0, or the same of 1 and -1 in every cycle.
+            Polarity::Unipolar | Polarity::Signed => 0.25,
             Polarity::Bipolar => 1.0,
         };
-        let scores = layer.n_neurons().min(2) as f64;
-        (scores * layer.n_inputs() as f64 * variance).sqrt() * layer.input_scale() * layer.weight_scale()
+        let scores = layer.n_outputs().min(2) as f64;
+        (scores * layer.topology().max_fan_in() as f64 * variance).sqrt()
+            * layer.input_scale()
+            * layer.weight_scale()
     })
 }
 
@@ -91,19 +95,20 @@ pub(super) fn look(scores: &[f64], noise: f64) -> Look {
 
 /// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`.
 ///
-/// A remaining cycle adds 0 or 1 to each product of a unipolar neuron, -1 or 1 to each of a bipolar one. In units of a product bit, a
-/// score ends in `sum + [-n, n] * remaining + bias`, and one is certain to be best when the least it can be is above the most that any
-/// other can be.
-pub(super) fn is_certain(part: &LayerSpec, full: &LayerSpec, counts: &[u64], bias_units: &[f64]) -> bool {
+/// In units of a product bit, a remaining cycle moves a score by what `moves` says of its neuron: a score ends in
+/// `sum + moves * remaining + bias`, and one is certain to be best when the least it can be is above the most that any other can be.
+pub(super) fn is_certain(
+    part: &LayerSpec,
+    full: &LayerSpec,
+    counts: &[u64],
+    bias_units: &[f64],
+    moves: &[[f64; 2]],
+) -> bool {
     let remaining = (full.length().bits() - part.length().bits()) as f64;
     let ends = |neuron: usize, count: u64| {
         let n = part.fan_in(neuron);
         let now = part.polarity().sum(count, n, part.length()) as f64 + bias_units[neuron];
-        let least = match part.polarity() {
-            Polarity::Unipolar => 0.0,
-            Polarity::Bipolar => -(n as f64) * remaining,
-        };
-        [now + least, now + n as f64 * remaining]
+        moves[neuron].map(|step| now + step * remaining)
     };
     let ends: Vec<[f64; 2]> = counts.iter().enumerate().map(|(j, &count)| ends(j, count)).collect();
     match ends.as_slice() {
@@ -115,9 +120,35 @@ pub(super) fn is_certain(part: &LayerSpec, full: &LayerSpec, counts: &[u64], bia
     }
 }
 
-/// Whether the rule of certainty holds for a network: an activation behind the last sums could make unequal ones equal.
+/// The least and the most by which one cycle moves each score of a sample, given the last layer's inputs and weights as values: each product
+/// of a unipolar neuron adds 0 or 1, of a bipolar one -1 or 1. A product of a signed one has its sign from the start, and is always 0 where an
+/// operand is.
+pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f64; 2]> {
+    let all =
+        |low: f64| (0..spec.n_neurons()).map(move |j| [low, 1.0].map(|step| step * spec.fan_in(j) as f64));
+    match spec.polarity() {
+        Polarity::Unipolar => all(0.0).collect(),
+        Polarity::Bipolar => all(-1.0).collect(),
+        Polarity::Signed => {
+            let mut moves = vec![[0.0; 2]; spec.n_neurons()];
+            each_product(spec.topology(), |neuron, weight, input| {
+                let (w, x) = (weights[weight], inputs[input]);
+                if w != 0.0 && x != 0.0 {
+                    match (w < 0.0) == (x < 0.0) {
+                        true => moves[neuron][1] += 1.0,
+                        false => moves[neuron][0] -= 1.0,
+                    }
+                }
+            });
+            moves
+        }
+    }
+}
+
+/// Whether the rule of certainty holds for a network: an activation or a pool behind the last sums could make unequal ones equal.
 pub(super) fn can_be_certain(network: &Network) -> bool {
-    network.layers().last().is_some_and(|layer| layer.activation() == Activation::Identity)
+    let is_plain = |layer: &Layer| layer.activation() == Activation::Identity && layer.pools().is_empty();
+    network.layers().last().is_some_and(is_plain)
 }
 
 /// Sums up a run from its looks, each with its cycles and one entry per sample.
@@ -196,14 +227,21 @@ mod tests {
             let length = Length::new(bits).unwrap();
             LayerSpec::dense(3, 2, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap()
         };
+        let all = |spec: &LayerSpec| moves(spec, &[0.5; 6], &[0.5; 3]);
         // After 12 of 16 cycles, 3 products can add 12 to the second of two unipolar scores.
         let (part, full) = (spec(12, Polarity::Unipolar), spec(16, Polarity::Unipolar));
-        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0]));
-        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0]));
-        assert!(!is_certain(&part, &full, &[30, 17], &[0.0, 1.0]));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 17], &[0.0, 1.0], &all(&part)));
         // Bipolar ones can move against each other: 24.
         let (part, full) = (spec(12, Polarity::Bipolar), spec(16, Polarity::Bipolar));
-        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0]));
-        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0]));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0], &all(&part)));
+        // Products of signed operands cannot change their sign, and one of them is always 0: the second score can gain 2 in each of 4 cycles.
+        let (part, full) = (spec(12, Polarity::Signed), spec(16, Polarity::Signed));
+        let moves = moves(&part, &[0.5, -0.5, 0.3, 0.1, -0.1, 0.2], &[0.5, -0.5, -0.0]);
+        assert_eq!(moves, [[0.0, 2.0], [0.0, 2.0]]);
+        assert!(is_certain(&part, &full, &[36 + 9, 36], &[0.0, 0.0], &moves));
+        assert!(!is_certain(&part, &full, &[36 + 8, 36], &[0.0, 0.0], &moves));
     }
 }

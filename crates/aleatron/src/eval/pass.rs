@@ -92,9 +92,10 @@ pub(super) fn run(
 /// Finds out when the last layer's outcome is certain.
 struct Certainty {
     full: LayerSpec,
+    weights: Vec<f64>,
     /// The last layer with streams of a part of the length.
     parts: Vec<StreamLayer>,
-    /// The biases in units of a product bit.
+    /// The bias of each neuron in units of a product bit.
     bias_units: Vec<f64>,
     cycles: u64,
     stopped: usize,
@@ -112,9 +113,12 @@ impl Certainty {
         let unit = full.length().bits() as f64 / stage.scale;
         let bias_units = match (arithmetic, streams.integer_layers().last()) {
             (Arithmetic::Integer, Some(last)) => last.accumulator.bias().iter().map(|&b| b as f64).collect(),
-            _ => stage.bias.iter().map(|bias| bias * unit).collect(),
+            _ => stage.bias.iter().map(|bias| bias * unit).collect::<Vec<f64>>(),
         };
-        Ok(Self { full, parts, bias_units, cycles: 0, stopped: 0 })
+        let bias_units =
+            bias_units.iter().flat_map(|&bias| std::iter::repeat_n(bias, full.neurons_per_row()));
+        let bias_units = bias_units.collect();
+        Ok(Self { full, weights: last.weights().to_vec(), parts, bias_units, cycles: 0, stopped: 0 })
     }
 
     fn add(
@@ -128,10 +132,14 @@ impl Certainty {
         let Some(inputs) = &output.last_inputs else { return Ok(()) };
         let (full, m) = (self.full.length().bits(), self.full.n_neurons());
         let mut ends = vec![full; n_samples];
+        let values = inputs.values(&self.full);
+        let samples = values.chunks_exact(self.full.n_inputs());
+        let moves: Vec<_> = samples.map(|inputs| early::moves(&self.full, &self.weights, inputs)).collect();
         for part in &self.parts {
             let counts = part.count(&inputs.batch(streams.seed_at(first_sample)), cancel)?;
-            for (end, counts) in ends.iter_mut().zip(counts.chunks_exact(m)) {
-                if *end == full && early::is_certain(part.spec(), &self.full, counts, &self.bias_units) {
+            for ((end, counts), moves) in ends.iter_mut().zip(counts.chunks_exact(m)).zip(&moves) {
+                if *end == full && early::is_certain(part.spec(), &self.full, counts, &self.bias_units, moves)
+                {
                     *end = part.spec().length().bits();
                 }
             }

@@ -35,7 +35,7 @@ pub struct Evaluation {
 pub struct NetworkSummary {
     /// Its name.
     pub name: String,
-    /// The features, then the neurons of each layer.
+    /// The features, then the outputs of each layer.
     pub sizes: Vec<usize>,
     /// The names of the layers.
     pub layers: Vec<String>,

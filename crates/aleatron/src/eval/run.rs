@@ -200,10 +200,9 @@ impl Passes<'_> {
             confusion[label][class] += 1;
         }
         let config = self.config(length, length);
-        let bits = network
-            .layers()
-            .iter()
-            .map(|layer| layer.weights().len() as f64 * config.settings_of(layer.name()).length as f64);
+        let bits = network.layers().iter().map(|layer| {
+            layer.topology().n_products() as f64 * config.settings_of(layer.name()).length as f64
+        });
         let seconds = last.map_or(0.0, |pass| pass.elapsed.as_secs_f64());
         let samples_per_second = labels.len() as f64 / seconds.max(1e-9);
         Cell {
@@ -258,15 +257,18 @@ fn summarize_network(network: &Network) -> NetworkSummary {
         .map(|layer| {
             let scales = [layer.input_scale(), layer.weight_scale()];
             let numbers = layer.weights().iter().chain(layer.bias()).chain(&scales);
-            let description =
+            let mut description =
                 format!("{:?} {:?} {:?}", layer.polarity(), layer.activation(), network.input());
+            if let Some(shape) = layer.conv_shape() {
+                description.push_str(&format!(" {:?} {:?}", shape.convolution(), layer.pools()));
+            }
             numbers.map(|v| v.to_bits()).chain(description.bytes().map(u64::from)).collect()
         })
         .collect();
     NetworkSummary {
         name: network.name().to_owned(),
         sizes: std::iter::once(network.n_features())
-            .chain(layers.iter().map(|layer| layer.n_neurons()))
+            .chain(layers.iter().map(|layer| layer.n_outputs()))
             .collect(),
         layers: layers.iter().map(|layer| layer.name().to_owned()).collect(),
         products: network.products(),
