@@ -31,6 +31,9 @@ enum Command {
     Eval(Box<commands::eval::Arguments>),
     /// Show version, SIMD tiers, threads and devices.
     Info(commands::info::Arguments),
+    /// Show the graph of an ONNX network, and which of its nodes can run as streams.
+    #[cfg(feature = "graph")]
+    Inspect(commands::inspect::Arguments),
     /// Tabulate how wrong products of two generators are.
     Tables(commands::tables::Arguments),
     /// Compare every backend of this machine with the plain reference, bit for bit.
@@ -77,6 +80,8 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
+        #[cfg(feature = "graph")]
+        Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     };

@@ -5,6 +5,8 @@ use crate::{Verdict, interrupt, output};
 use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
 use aleatron::eval::{Evaluation, Plan, Progress, evaluate, plural, report};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+#[cfg(feature = "graph")]
+use aleatron::graph::{Calibration, GraphNetwork, InputScale, Mode};
 use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network};
 use aleatron::{Cancel, Device, Error, Polarity};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,7 +21,7 @@ const CSV_NAME: &str = "evaluation.csv";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// NAME.json with NAME.safetensors beside it, or one of the embedded networks for digits: noise-aware, plain.
+    /// NAME.json with NAME.safetensors beside it, an .onnx file, or one of the embedded networks for digits: noise-aware, plain.
     #[arg(default_value = "noise-aware")]
     network: PathBuf,
     /// Labelled samples, as .npz with arrays x and y or as .csv; the embedded test digits if not given.
@@ -58,6 +60,18 @@ pub(crate) struct Arguments {
     /// How streams hold numbers, in every layer: signed (a sign and a magnitude), bipolar or unipolar; as the network says if not given.
     #[arg(long, value_name = "KIND")]
     polarity: Option<Polarity>,
+    /// Samples of training to find the scales of an .onnx network with; the first 256 samples of the data if not given.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "FILE")]
+    calibrate: Option<PathBuf>,
+    /// The share of inputs of an .onnx network's layers, in (0, 1], that their scale must cover; the others saturate.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    percentile: f64,
+    /// A layer of an .onnx network that runs in binary. May be given several times.
+    #[cfg(feature = "graph")]
+    #[arg(long = "binary", value_name = "NAME")]
+    binary: Vec<String>,
     /// How numbers are kept between layers: float, or integer as a circuit does.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
     arithmetic: Arithmetic,
@@ -86,21 +100,87 @@ fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     Ok((name.to_owned(), rest.parse().map_err(|error: Error| error.to_string())?))
 }
 
+/// What is evaluated.
+enum Subject {
+    Layers(Network),
+    #[cfg(feature = "graph")]
+    Graph(GraphNetwork),
+}
+
+impl Subject {
+    fn load(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Self, Failure> {
+        #[cfg(feature = "graph")]
+        if arguments.network.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx")) {
+            return Ok(Self::Graph(load_graph(arguments, data)?));
+        }
+        let _ = data;
+        let network = load_network(&arguments.network)?;
+        let network = match arguments.polarity {
+            Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
+            None => network,
+        };
+        plan.check(&network).map_err(Failure::usage)?;
+        Ok(Self::Layers(network))
+    }
+
+    fn evaluate(
+        &self,
+        data: &Dataset,
+        plan: &Plan,
+        checkpoint: Option<Evaluation>,
+        cancel: Cancel<'_>,
+        progress: impl FnMut(Progress<'_>),
+    ) -> aleatron::Result<Evaluation> {
+        match self {
+            Self::Layers(network) => evaluate(network, data, plan, checkpoint, cancel, progress),
+            #[cfg(feature = "graph")]
+            Self::Graph(network) => {
+                aleatron::eval::evaluate_graph(network, data, plan, checkpoint, cancel, progress)
+            }
+        }
+    }
+}
+
+/// Samples for scales, where none are given.
+#[cfg(feature = "graph")]
+const CALIBRATION_SAMPLES: usize = 256;
+
+#[cfg(feature = "graph")]
+fn load_graph(arguments: &Arguments, data: &Dataset) -> Result<GraphNetwork, Failure> {
+    if arguments.arithmetic != Arithmetic::Float {
+        return Err(Failure::Usage("--arithmetic: .onnx networks run in float between layers".to_owned()));
+    }
+    let mut network = GraphNetwork::load(&arguments.network)?;
+    if let Some(polarity) = arguments.polarity {
+        network = network.with_polarity(polarity).map_err(Failure::usage)?;
+    }
+    for name in &arguments.binary {
+        network = network.with_mode(name, Mode::Binary).map_err(Failure::usage)?;
+    }
+    let (expected, actual) = (network.n_features(), data.n_features());
+    if expected != actual {
+        return Err(arguments.explain(Error::FeatureCount { expected, actual }));
+    }
+    let inputs = match arguments.percentile {
+        1.0 => InputScale::Maximum,
+        share => InputScale::Percentile(share),
+    };
+    let calibration = Calibration { inputs, ..Calibration::default() };
+    let given = arguments.calibrate.as_ref().map(|path| arguments.read(path)).transpose()?;
+    let features = match &given {
+        Some(given) => given.features(),
+        None => &data.features()[..data.features().len().min(CALIBRATION_SAMPLES * expected)],
+    };
+    network.calibrated(features, &calibration).map_err(|error| arguments.explain(error))
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let plan = arguments.plan()?;
-    let network = load_network(&arguments.network)?;
-    let network = match arguments.polarity {
-        Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
-        None => network,
-    };
-    plan.check(&network).map_err(Failure::usage)?;
     let data = match &arguments.data {
-        Some(path) => {
-            let options = CsvOptions { header: arguments.header, label: arguments.label.clone() };
-            Dataset::read_with(path, &options)?
-        }
+        Some(path) => arguments.read(path)?,
         None => Dataset::digits_test(),
     };
+    let network = Subject::load(arguments, &plan, &data)?;
     let report =
         arguments.report.as_deref().map(|folder| Report::open(folder, arguments.resume)).transpose()?;
     let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
@@ -108,7 +188,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let bar = progress_bar();
     let start = Instant::now();
     let cancel = Cancel::when(&interrupt::is_pressed);
-    let result = evaluate(&network, &data, &plan, checkpoint, cancel, |progress: Progress<'_>| {
+    let result = network.evaluate(&data, &plan, checkpoint, cancel, |progress: Progress<'_>| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(format!("{}, {} bits, seed {}", progress.generator, progress.length, progress.seed));
@@ -142,6 +222,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Arguments {
+    fn read(&self, path: &Path) -> aleatron::Result<Dataset> {
+        let options = CsvOptions { header: self.header, label: self.label.clone() };
+        Dataset::read_with(path, &options)
+    }
+
     fn plan(&self) -> Result<Plan, Failure> {
         let mut plan = Plan {
             lengths: self.lengths.clone(),

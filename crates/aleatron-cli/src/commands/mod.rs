@@ -3,6 +3,8 @@
 pub(crate) mod bench;
 pub(crate) mod eval;
 pub(crate) mod info;
+#[cfg(feature = "graph")]
+pub(crate) mod inspect;
 pub(crate) mod tables;
 pub(crate) mod verify;
 

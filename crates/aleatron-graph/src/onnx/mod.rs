@@ -8,7 +8,6 @@ mod operator;
 pub mod proto;
 mod tensor;
 mod window;
-pub mod write;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

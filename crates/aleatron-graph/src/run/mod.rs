@@ -145,6 +145,20 @@ impl Runner {
         self.run_values(values, observer)
     }
 
+    /// What a node makes of another first input; its other inputs must be constants.
+    ///
+    /// # Errors
+    /// [`Error::MissingValue`] for an input that is no constant, and what the node says.
+    pub fn compute_node(&self, node: &Node, first: Tensor) -> Result<Tensor> {
+        let none = HashMap::new();
+        let mut inputs = vec![Some(first)];
+        for id in node.inputs.iter().skip(1) {
+            inputs.push(id.map(|id| self.lookup(&none, id)).transpose()?);
+        }
+        let made = compute(&node.op, &placed(&inputs, &self.device)?, 1)?;
+        made.into_iter().next().ok_or_else(|| Error::model(&node.name, "it makes nothing"))
+    }
+
     fn run_values(
         &self,
         mut values: HashMap<ValueId, Tensor>,

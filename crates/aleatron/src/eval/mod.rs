@@ -20,6 +20,8 @@
 
 mod checkpoint;
 mod early;
+#[cfg(feature = "graph")]
+mod graph;
 pub mod multiplier;
 mod pass;
 mod plan;
@@ -30,6 +32,8 @@ mod statistics;
 mod text;
 
 pub use early::{CertainStop, EarlyStop};
+#[cfg(feature = "graph")]
+pub use graph::evaluate_graph;
 pub use plan::Plan;
 pub use result::{Cell, DataSummary, Evaluation, NetworkSummary, PlanSummary, Row};
 pub use run::{Progress, evaluate};

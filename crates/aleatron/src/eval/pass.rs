@@ -166,3 +166,12 @@ fn merge(sum: &mut LayerStats, more: &LayerStats) {
     sum.saturated += more.saturated;
     sum.counts = counts;
 }
+
+/// Adds the errors of some samples, layer by layer.
+#[cfg(feature = "graph")]
+pub(super) fn merge_all(sums: &mut Vec<LayerStats>, more: &[LayerStats]) {
+    sums.resize(sums.len().max(more.len()), LayerStats::default());
+    for (sum, stats) in sums.iter_mut().zip(more) {
+        merge(sum, stats);
+    }
+}

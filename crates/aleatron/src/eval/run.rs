@@ -105,7 +105,7 @@ pub fn evaluate(
 }
 
 /// The generators of a plan, each once, with their seeds.
-fn cells_of(plan: &Plan) -> Vec<(GeneratorName, Vec<u64>)> {
+pub(super) fn cells_of(plan: &Plan) -> Vec<(GeneratorName, Vec<u64>)> {
     let mut wanted: Vec<(GeneratorName, Vec<u64>)> = Vec::new();
     for generator in &plan.generators {
         if !wanted.iter().any(|(known, _)| known == generator) {
@@ -224,7 +224,7 @@ impl Passes<'_> {
 }
 
 /// Appends what is not there yet.
-fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
+pub(super) fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
     for text in more {
         if !all.contains(&text) {
             all.push(text);
@@ -233,7 +233,7 @@ fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
 }
 
 /// The share of equal entries.
-fn share_of(classes: &[usize], others: &[usize]) -> f64 {
+pub(super) fn share_of(classes: &[usize], others: &[usize]) -> f64 {
     let equal = classes.iter().zip(others).filter(|(a, b)| a == b).count();
     equal as f64 / others.len().max(1) as f64
 }
@@ -276,7 +276,7 @@ fn summarize_network(network: &Network) -> NetworkSummary {
     }
 }
 
-fn summarize_data(data: &Dataset) -> DataSummary {
+pub(super) fn summarize_data(data: &Dataset) -> DataSummary {
     let features = data.features().iter().map(|v| v.to_bits()).collect();
     let labels = data.labels().iter().map(|&label| label as u64).collect();
     DataSummary {
@@ -286,11 +286,11 @@ fn summarize_data(data: &Dataset) -> DataSummary {
     }
 }
 
-fn fingerprint(words: &[Vec<u64>]) -> String {
+pub(super) fn fingerprint(words: &[Vec<u64>]) -> String {
     format!("{:016x}", conformance::digest(words.iter().map(Vec::as_slice)))
 }
 
-fn summarize_plan(plan: &Plan) -> PlanSummary {
+pub(super) fn summarize_plan(plan: &Plan) -> PlanSummary {
     let mut lengths = plan.lengths.clone();
     lengths.sort_unstable();
     lengths.dedup();
