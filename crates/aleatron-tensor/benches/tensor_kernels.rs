@@ -97,8 +97,8 @@ fn name_of(plan: MatmulPlan) -> String {
         MatmulPlan::InTurn(tile) => format!("{} in turn", of(tile)),
         MatmulPlan::Apart(tile) => format!("{} apart", of(tile)),
         MatmulPlan::Cooperative(tile) => {
-            let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers } = tile;
-            format!("squares {rows}x{columns}x{depth} by {subgroup_rows}x{subgroup_columns}, {buffers} buffers")
+            let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared } = tile;
+            format!("{rows}x{columns}x{depth} by {subgroup_rows}x{subgroup_columns}, {buffers} buffers of {shared:?}")
         }
     }
 }

@@ -18,14 +18,15 @@ pub mod trace;
 pub use device::Device;
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};
-pub use gpu::matmul::{CooperativeTile, MatmulPlan, Tile};
+pub use gpu::matmul::{CooperativeTile, MatmulPlan, Shared, Tile};
+pub use gpu::{GpuDevicePool, GpuMatmulCache};
 pub use gpu::{GpuDevice, GpuStorage};
 pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
-pub use ops::{Dims, Reduction, SUM_DEPTH};
 pub use ops::{
-    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Interpolation, Nearest, Operand, Padding, PoolOptions,
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Interpolation, Nearest, Padding, PoolOptions,
     ResizeAxis, Rounding,
 };
+pub use ops::{Dims, Operand, Reduction, SUM_DEPTH};
 pub use storage::{CpuStorage, Storage};
 pub use tensor::{PendingValues, Slice, Tensor};

@@ -10,9 +10,9 @@ pub(crate) mod elementwise;
 pub(crate) mod gemm;
 pub(crate) mod matmul;
 pub(crate) mod parallel;
-pub(crate) mod reduce;
 pub(crate) mod pool;
 pub(crate) mod resize;
+pub(crate) mod reduce;
 pub(crate) mod simd;
 
 use std::sync::Arc;

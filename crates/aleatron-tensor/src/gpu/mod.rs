@@ -15,18 +15,22 @@ pub(crate) mod attention;
 pub(crate) mod conv;
 mod data;
 mod device;
+mod device_pool;
 mod elementwise;
 mod fault;
 mod kernel;
 pub(crate) mod matmul;
+mod matmul_cache;
 mod operand;
 pub(crate) mod pool;
 mod program;
-pub(crate) mod reduce;
 pub(crate) mod resize;
+pub(crate) mod reduce;
 mod wgsl;
 
 pub use data::GpuStorage;
 pub use device::GpuDevice;
+pub use device_pool::GpuDevicePool;
+pub use matmul_cache::GpuMatmulCache;
 
 pub(crate) use data::{GpuData, GpuView, words};

@@ -12,9 +12,13 @@ use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
 use super::wgsl::{Items, Operand, ParamsShape};
-use crate::error::Result;
+use crate::error::{Error, Limit, Result};
 use crate::math::Helper;
 use crate::ops::pool::{Padding, Pool, Windows};
+
+/// The elements of the largest window: a thread goes through it, and some drivers end loops after 2^16 rounds. Whole images are reduced
+/// otherwise.
+const MAX_AREA: u128 = 1 << 15;
 
 /// The words of its parameters.
 const WORDS: usize = 22;
@@ -132,6 +136,10 @@ impl Describe for PoolKernel {
 /// Records a pooling.
 pub(crate) fn launch(device: &GpuDevice, windows: &Windows, image: &GpuView) -> Result<GpuData> {
     let Windows { pool, shape: [images, channels, rows, columns], kernel, stride, dilation, padding, out } = *windows;
+    let area = kernel[0] as u128 * kernel[1] as u128;
+    if area > MAX_AREA {
+        return Err(Error::TooLarge { what: Limit::AxisLength, actual: area, limit: MAX_AREA });
+    }
     let len = images * channels * out[0] * out[1];
     let mut data = allocate(device, image.data.dtype, len, Faults::of([&image.data.faults]))?;
     if len == 0 {

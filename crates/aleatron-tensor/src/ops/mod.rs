@@ -3,14 +3,14 @@
 pub(crate) mod attention;
 pub(crate) mod conv;
 mod elementwise;
-mod reduce;
 mod matmul;
 pub(crate) mod pool;
 pub(crate) mod resize;
+mod reduce;
 
 pub use attention::{AttentionOptions, Causality};
 pub use conv::{ConvOptions, ConvTransposeOptions, Rounding};
 pub use elementwise::Operand;
-pub use reduce::{Dims, Reduction, SUM_DEPTH};
 pub use pool::{Padding, PoolOptions};
 pub use resize::{Coordinates, Interpolation, Nearest, ResizeAxis};
+pub use reduce::{Dims, Reduction, SUM_DEPTH};

@@ -1,6 +1,7 @@
 //! Pooling: one value for each place of a window, in each channel.
 
 use super::conv::{Rounding, window_places};
+use super::reduce::{Dims, Reduction};
 use crate::cpu;
 use crate::dtype::DType;
 use crate::error::{Error, RankNeeded, Result};
@@ -118,7 +119,7 @@ impl Tensor {
     /// # Errors
     /// As [`Self::max_pool2d`], and [`Error::Argument`] for an image without elements.
     pub fn global_max_pool(&self) -> Result<Self> {
-        self.pool_all("global_max_pool", Pool::Max)
+        self.reduce_channels("global_max_pool", Reduction::Max)
     }
 
     /// The average of each channel: all axes after the second become 1.
@@ -126,27 +127,19 @@ impl Tensor {
     /// # Errors
     /// As [`Self::global_max_pool`].
     pub fn global_avg_pool(&self) -> Result<Self> {
-        self.pool_all("global_avg_pool", Pool::Average(Padding::Ignored))
+        self.reduce_channels("global_avg_pool", Reduction::Mean)
     }
 
-    fn pool_all(&self, op: &'static str, pool: Pool) -> Result<Self> {
+    fn reduce_channels(&self, op: &'static str, reduction: Reduction) -> Result<Self> {
         if self.rank() < 2 {
             return Err(Error::Rank { op, expected: RankNeeded::AtLeast(2), shape: self.shape().to_vec() });
         }
-        let (outer, inner) = self.shape().split_at(2);
-        // A long line is cut into rows, so that no thread adds up all of it.
-        let len: usize = inner.iter().product();
-        let image = match *inner {
-            [rows, columns] => {
-                let _ = (rows, columns);
-                self.clone()
-            }
-            _ => self.reshape(&[outer[0], outer[1], 1, len])?,
-        };
-        let shape = image.shape();
-        let kernel = [shape[2], shape[3]];
-        let result = image.pool(op, &PoolOptions::new(kernel), pool)?;
-        result.reshape(&[outer, &vec![1; inner.len()]].concat())
+        if !self.dtype().is_float() {
+            return Err(Error::DType { op, dtype: self.dtype(), expected: "floats" });
+        }
+        let axes: Vec<isize> = (2..self.rank() as isize).collect();
+        let result = if axes.is_empty() { self.clone() } else { self.reduce(reduction, &axes, Dims::Keep)? };
+        Ok(report(op, result))
     }
 
     fn pool1d(&self, op: &'static str, options: &PoolOptions<1>, pool: Pool) -> Result<Self> {

@@ -38,6 +38,17 @@ pub struct CooperativeTile {
     pub subgroup_columns: u32,
     /// The parts of workgroup memory that take turns: with two, one is filled while the other is used.
     pub buffers: u32,
+    /// How workgroup memory is written.
+    pub shared: Shared,
+}
+
+/// How workgroup memory is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shared {
+    /// Four elements at a time.
+    Vectors,
+    /// One element at a time, for drivers that load squares from arrays of elements only.
+    Singles,
 }
 
 impl CooperativeTile {
@@ -46,7 +57,7 @@ impl CooperativeTile {
     /// For products that would be too few large tiles.
     pub const SMALL: Self = Self::new([64, 64, 32], [32, 32], 2);
     /// Others, to compare.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::LARGE,
         Self::SMALL,
         Self::new([128, 128, 32], [64, 64], 2),
@@ -55,12 +66,13 @@ impl CooperativeTile {
         Self::new([256, 128, 32], [64, 64], 1),
         Self::new([128, 128, 16], [64, 32], 2),
         Self::new([128, 64, 32], [32, 32], 2),
+        Self { shared: Shared::Singles, ..Self::LARGE },
     ];
 
     /// A tile of rows, columns and depth, whose subgroups have rows and columns of their own.
     #[must_use]
     pub const fn new([rows, columns, depth]: [u32; 3], [subgroup_rows, subgroup_columns]: [u32; 2], buffers: u32) -> Self {
-        Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers }
+        Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared: Shared::Vectors }
     }
 
     /// The subgroups of a workgroup.
@@ -156,6 +168,14 @@ impl Squares {
         }
     }
 
+    /// The items of workgroup memory that hold four elements.
+    fn items_of_vector(&self) -> u32 {
+        match self.tile.shared {
+            Shared::Vectors => 1,
+            Shared::Singles => 4,
+        }
+    }
+
     fn items(&self, side: &Side) -> u32 {
         side.size * self.tile.depth / 4 / self.tile.threads()
     }
@@ -225,13 +245,16 @@ impl Squares {
             let (pitch, rows) = self.shared_rows(&side);
             for j in 0..self.items(&side) {
                 let [row, vector, ..] = self.item(&side, &format!("(t + {}u)", j * self.tile.threads()));
-                let _ = writeln!(
-                    out,
-                    "{}[{buffer} * {}u + {row} * {pitch}u + {vector}] = p{}{j};",
-                    side.shared,
-                    pitch * rows,
-                    side.name
-                );
+                let (shared, name) = (side.shared, side.name);
+                let place = format!("{buffer} * {}u + {row} * {pitch}u + {vector}", pitch * rows);
+                let _ = match self.tile.shared {
+                    Shared::Vectors => writeln!(out, "{shared}[{place}] = p{name}{j};"),
+                    Shared::Singles => writeln!(
+                        out,
+                        "{{ let at = ({place}) * 4u; let v = p{name}{j};
+{shared}[at] = v.x; {shared}[at + 1u] = v.y; {shared}[at + 2u] = v.z; {shared}[at + 3u] = v.w; }}"
+                    ),
+                };
             }
         }
     }
@@ -255,12 +278,14 @@ impl Squares {
                         Along::Side => (format!("{k}u * {pitch}u + {x} / 4u"), side.name == "b"),
                     };
                     let function = if is_by_rows { "coopLoadT" } else { "coopLoad" };
+                    let items = self.items_of_vector();
                     let _ = writeln!(
                         out,
-                        "let {}{i} = {function}<coop_mat16x16<f16, {role}>>(&{}[{buffer} * {}u + {place}], {pitch}u);",
+                        "let {}{i} = {function}<coop_mat16x16<f16, {role}>>(&{}[({buffer} * {}u + {place}) * {items}u], {}u);",
                         side.name,
                         side.shared,
-                        pitch * rows
+                        pitch * rows,
+                        pitch * items
                     );
                 }
             }
@@ -280,18 +305,18 @@ impl Squares {
             for j in 0..subgroup_columns / SQUARE {
                 let _ = writeln!(
                     out,
-                    "coopStoreT(c{i}_{j}, &patch[subgroup * 256u], 16u);
+                    "coopStoreT(c{i}_{j}, &stage[subgroup * 256u], 16u);
 workgroupBarrier();
 {{
 let row = row0 + sg_row + {}u + lane / 2u; let col = col0 + sg_col + {}u + (lane % 2u) * 8u;
-let from = subgroup * 256u + lane * 8u; let at = out_base + row * N + col;",
+let start = subgroup * 256u + lane * 8u; let at = out_base + row * N + col;",
                     i * SQUARE,
                     j * SQUARE
                 );
                 let is_ragged = self.edges == Edges::Ragged;
                 for part in 0..2 {
                     let check = if is_ragged { format!("if (row < M && col + {}u < N) ", 4 * part) } else { String::new() };
-                    let value = |i: u32| format!("patch[from + {}u]", 4 * part + i);
+                    let value = |i: u32| format!("stage[start + {}u]", 4 * part + i);
                     let _ = writeln!(
                         out,
                         "{check}{{ out_put_vec(at / 4u + {part}u, vec4<f32>({}, {}, {}, {})); }}",
@@ -343,22 +368,26 @@ impl Describe for Squares {
     }
 
     fn body(&self, _: Capabilities) -> String {
-        let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers } = self.tile;
+        let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } = self.tile;
         let word = |i: usize| self.params.word(i);
         let mut text = String::new();
         for side in self.sides() {
             let (pitch, shared_rows) = self.shared_rows(&side);
+            let item = match self.tile.shared {
+                Shared::Vectors => "vec4<f16>",
+                Shared::Singles => "f16",
+            };
             let _ = writeln!(
                 text,
-                "var<workgroup> {}: array<vec4<f16>, {}>;",
+                "var<workgroup> {}: array<{item}, {}>;",
                 side.shared,
-                buffers * pitch * shared_rows
+                buffers * pitch * shared_rows * self.items_of_vector()
             );
             self.declare_load(&side, &mut text);
         }
         let _ = writeln!(
             text,
-            "var<workgroup> patch: array<f32, {patches}>;
+            "var<workgroup> stage: array<f32, {stage}>;
 @compute @workgroup_size({threads}) fn main(
     @builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) t: u32,
@@ -376,7 +405,7 @@ let col0 = (in_strip / strip_rows) * {columns}u;
 let subgroup = t / {LANES}u; let lane = t % {LANES}u;
 let sg_row = (subgroup / {per_row}u) * {subgroup_rows}u; let sg_col = (subgroup % {per_row}u) * {subgroup_columns}u;
 let out_base = batch * M * N;",
-            patches = self.tile.subgroups() * SQUARE * SQUARE,
+            stage = self.tile.subgroups() * SQUARE * SQUARE,
             threads = self.tile.threads(),
             total = word(5),
             m = word(0),

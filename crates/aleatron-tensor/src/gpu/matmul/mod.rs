@@ -7,7 +7,7 @@ mod tile;
 
 use aleatron_device::{Access, BufferView};
 
-pub use cooperative::CooperativeTile;
+pub use cooperative::{CooperativeTile, Shared};
 pub use tile::Tile;
 
 pub(crate) use patches::Patches;
@@ -106,10 +106,10 @@ pub(crate) fn source<'a>(
     // Negative steps wrap, as do sums with them.
     let words = [(offset / unit as usize) as u32, (side.1 / unit) as u32, (depth.1 / unit) as u32];
     let words = match (items, along) {
-        (Items::Singles, _) => [words[0], side.1 as u32, depth.1 as u32],
         // A step that is never taken need not be whole vectors.
         (Items::Vectors, Along::Depth) => [words[0], words[1], 0],
         (Items::Vectors, Along::Side) => [words[0], 0, words[2]],
+        _ => words,
     };
     Source { data, load: Load { along, items }, words }
 }

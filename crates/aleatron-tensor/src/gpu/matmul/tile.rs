@@ -219,7 +219,7 @@ impl Product {
                 };
                 let _ = writeln!(out, "    return {name}_vec(base + {offset} + {place});\n}}");
             }
-            (Items::Singles, along) => {
+            (_, along) => {
                 let _ = writeln!(
                     out,
                     "    let at = base + {offset} + x * {step_x} + k * {step_k};\n    var v = vec4<f32>(0.0);"
