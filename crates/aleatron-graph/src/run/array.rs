@@ -67,7 +67,7 @@ pub(crate) fn len(shape: &[usize]) -> Result<usize> {
 
 /// The distances of neighbours along each axis of a shape in row-major order.
 pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
+    let mut strides = vec![1_usize; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
     }

@@ -64,7 +64,7 @@ pub(super) fn attention(inputs: &Inputs<'_>, attention: &Attention, n_outputs: u
     let softcap = f64::from(attention.softcap);
     let per_key = heads / key_heads;
     let mut out = Array::<f32>::full(&[batch, heads, n, value_head], 0.0)?;
-    let mut shown = Array::<f32>::full(if n_outputs > 3 { &[batch, heads, n, m] } else { &[0; 4][..] }, 0.0)?;
+    let mut shown = Array::<f32>::full(&if n_outputs > 3 { [batch, heads, n, m] } else { [0; 4] }, 0.0)?;
     let mut scores = vec![0.0_f64; m];
     for b in 0..batch {
         // How many keys come before the first query.

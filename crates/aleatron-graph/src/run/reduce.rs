@@ -61,7 +61,7 @@ fn reduce_host<T: Number>(x: &Tensor, reduction: Reduction, kept: &[usize]) -> R
     let mut exact = vec![i64::from(reduction == Reduction::Prod); n];
     let mut counts = vec![0_u64; n];
     let mut values = array.data.iter();
-    let all_places = |f: &mut dyn FnMut(usize, T)| {
+    let mut all_places = |f: &mut dyn FnMut(usize, T)| {
         each_place(&array.shape, |at| {
             if let Some(&value) = values.next() {
                 f(place(at, &steps), value);
