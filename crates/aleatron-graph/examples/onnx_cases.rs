@@ -113,7 +113,14 @@ fn judge(case: &Path, device: &Device) -> Verdict {
     };
     let [rtol, atol] = ["rtol", "atol"].map(|name| tolerance.get(name).copied().unwrap_or(1e-7));
     for (k, (output, expected)) in outputs.iter().zip(&expected).enumerate() {
-        if let Err(reason) = compare(output, expected, rtol, atol) {
+        // A bound for each element, where there is one.
+        let bound = read(format!("bound_{k}.pb")).ok().and_then(|bytes| onnx::read_tensor(&bytes).ok());
+        let bounds = match bound.map(|bound| bound.to_vec::<f32>()) {
+            Some(Ok(bounds)) => Bounds::Each(bounds),
+            Some(Err(error)) => return Verdict::Wrong(error.to_string()),
+            None => Bounds::Tolerance { rtol, atol },
+        };
+        if let Err(reason) = compare(output, expected, &bounds) {
             return Verdict::Wrong(format!("output {k}: {reason}"));
         }
     }
@@ -123,7 +130,15 @@ fn judge(case: &Path, device: &Device) -> Verdict {
     Verdict::Right
 }
 
-fn compare(actual: &Tensor, expected: &Tensor, rtol: f64, atol: f64) -> Result<(), String> {
+/// How far outputs may be off.
+enum Bounds {
+    /// By this share of the value, and this.
+    Tolerance { rtol: f64, atol: f64 },
+    /// Each by its own.
+    Each(Vec<f32>),
+}
+
+fn compare(actual: &Tensor, expected: &Tensor, bounds: &Bounds) -> Result<(), String> {
     if actual.shape() != expected.shape() || actual.dtype() != expected.dtype() {
         let (a, b) = (actual.dtype(), expected.dtype());
         return Err(format!("{a} {:?} instead of {b} {:?}", actual.shape(), expected.shape()));
@@ -133,13 +148,19 @@ fn compare(actual: &Tensor, expected: &Tensor, rtol: f64, atol: f64) -> Result<(
         Ok(match tensor.dtype() {
             DType::I64 => tensor.to_vec::<i64>()?.into_iter().map(|value| value as f64).collect(),
             DType::I32 => tensor.to_vec::<i32>()?.into_iter().map(f64::from).collect(),
-            DType::Bool => tensor.to_vec::<bool>()?.into_iter().map(|value| f64::from(u8::from(value))).collect(),
+            DType::Bool => {
+                tensor.to_vec::<bool>()?.into_iter().map(|value| f64::from(u8::from(value))).collect()
+            }
             _ => tensor.cast(DType::F32)?.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
         })
     };
     let (a, b) = (values(actual).map_err(|e| e.to_string())?, values(expected).map_err(|e| e.to_string())?);
     for (index, (a, b)) in a.iter().zip(&b).enumerate() {
-        let is_close = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= atol + rtol * b.abs();
+        let bound = match bounds {
+            Bounds::Tolerance { rtol, atol } => atol + rtol * b.abs(),
+            Bounds::Each(bounds) => bounds.get(index).copied().unwrap_or(0.0).into(),
+        };
+        let is_close = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= bound;
         if !is_close {
             return Err(format!("{a} instead of {b} at index {index}"));
         }

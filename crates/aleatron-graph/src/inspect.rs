@@ -146,7 +146,11 @@ pub fn inspect(graph: &Graph, length: usize) -> Result<Inspection> {
         parameters: graph.n_parameters(),
         parameter_bytes: graph.constants().map(|(_, tensor)| tensor.len() * tensor.dtype().size()).sum(),
         largest_value_bytes: shapes.peak,
-        stream_products: nodes.iter().filter_map(|node| node.stream.as_ref()).map(|stream| stream.products).sum(),
+        stream_products: nodes
+            .iter()
+            .filter_map(|node| node.stream.as_ref())
+            .map(|stream| stream.products)
+            .sum(),
         nodes,
         length,
     })

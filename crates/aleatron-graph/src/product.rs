@@ -149,4 +149,3 @@ pub(crate) fn input(node: &Node, k: usize) -> Option<ValueId> {
 pub(crate) fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
     Ok(tensor.cast(DType::F32)?.to_vec::<f32>()?)
 }
-

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron_graph::onnx::proto::{
-    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use aleatron_graph::{Error, Graph, Runner};
 use aleatron_tensor::{Device, Tensor};
-use prost::Message;
 use proptest::prelude::*;
+use prost::Message;
 
 fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -24,16 +24,29 @@ fn value(name: &str, sizes: &[i64]) -> ValueInfoProto {
     let dim = |&size: &i64| DimensionProto { dim_value: Some(size), dim_param: None };
     let shape = TensorShapeProto { dim: sizes.iter().map(dim).collect() };
     let tensor_type = Some(TensorTypeProto { elem_type: Some(1), shape: Some(shape) });
-    ValueInfoProto { name: Some(name.to_owned()), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }),
+    }
 }
 
 fn model(graph: GraphProto) -> ModelProto {
     let opset = OperatorSetIdProto { domain: None, version: Some(21) };
-    ModelProto { ir_version: Some(10), graph: Some(graph), opset_import: vec![opset], ..ModelProto::default() }
+    ModelProto {
+        ir_version: Some(10),
+        graph: Some(graph),
+        opset_import: vec![opset],
+        ..ModelProto::default()
+    }
 }
 
 fn graph(nodes: Vec<NodeProto>) -> GraphProto {
-    GraphProto { node: nodes, input: vec![value("x", &[2])], output: vec![value("y", &[2])], ..GraphProto::default() }
+    GraphProto {
+        node: nodes,
+        input: vec![value("x", &[2])],
+        output: vec![value("y", &[2])],
+        ..GraphProto::default()
+    }
 }
 
 fn read(graph: GraphProto) -> aleatron_graph::Result<Graph> {
@@ -52,7 +65,11 @@ fn a_plain_model_is_read() {
 
 #[test]
 fn cycles_and_missing_values_are_errors() {
-    let cycle = read(graph(vec![node("Neg", &["b"], &["a"]), node("Neg", &["a"], &["b"]), node("Neg", &["x"], &["y"])]));
+    let cycle = read(graph(vec![
+        node("Neg", &["b"], &["a"]),
+        node("Neg", &["a"], &["b"]),
+        node("Neg", &["x"], &["y"]),
+    ]));
     assert!(matches!(cycle, Err(Error::Cycle { nodes: 2, .. })), "{cycle:?}");
     let own = read(graph(vec![node("Add", &["x", "y"], &["y"])]));
     assert!(matches!(own, Err(Error::Cycle { nodes: 1, .. })), "{own:?}");
@@ -128,7 +145,11 @@ fn constants_stay_in_the_folder_of_the_model() {
             data_type: Some(1),
             name: Some("w".to_owned()),
             data_location: Some(1),
-            external_data: vec![entry("location", location), entry("offset", offset), entry("length", length)],
+            external_data: vec![
+                entry("location", location),
+                entry("offset", offset),
+                entry("length", length),
+            ],
             ..TensorProto::default()
         }];
         let path = folder.join("model.onnx");
@@ -156,7 +177,15 @@ fn constants_stay_in_the_folder_of_the_model() {
 #[test]
 fn a_million_nodes_are_sorted() {
     let n = 1_000_000;
-    let name = |k: usize| if k == 0 { "x".to_owned() } else if k == n { "y".to_owned() } else { format!("v{k}") };
+    let name = |k: usize| {
+        if k == 0 {
+            "x".to_owned()
+        } else if k == n {
+            "y".to_owned()
+        } else {
+            format!("v{k}")
+        }
+    };
     let nodes = (0..n).rev().map(|k| node("Identity", &[&name(k)], &[&name(k + 1)])).collect();
     let mut graph = read(graph(nodes)).unwrap();
     assert_eq!(graph.nodes().len(), n);
@@ -187,7 +216,8 @@ fn graphs_inside_graphs_have_a_depth() {
 fn attributes_are_checked() {
     let with = |name: &str, i: i64| {
         let mut flatten = node("Flatten", &["x"], &["y"]);
-        flatten.attribute = vec![AttributeProto { name: Some(name.to_owned()), i: Some(i), ..AttributeProto::default() }];
+        flatten.attribute =
+            vec![AttributeProto { name: Some(name.to_owned()), i: Some(i), ..AttributeProto::default() }];
         read(graph(vec![flatten]))
     };
     assert!(with("axis", 1).is_ok());

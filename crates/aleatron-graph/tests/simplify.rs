@@ -85,8 +85,9 @@ fn a_value_that_is_used_elsewhere_is_not_folded() {
     let w = graph.add_constant("w", tensor(&[3, 4], 1));
     let op = Op::Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: false };
     let product = graph.add_node("gemm", op, &[x, w]);
-    let ones: Vec<_> =
-        (0..4).map(|k| graph.add_constant(format!("p{k}"), Tensor::ones(&[4], DType::F32, CPU).unwrap())).collect();
+    let ones: Vec<_> = (0..4)
+        .map(|k| graph.add_constant(format!("p{k}"), Tensor::ones(&[4], DType::F32, CPU).unwrap()))
+        .collect();
     let op = Op::BatchNormalization { epsilon: 0.0, momentum: 0.9, training: false };
     let norm = graph.add_node("norm", op, &[&[product], ones.as_slice()].concat());
     let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[norm, product]);

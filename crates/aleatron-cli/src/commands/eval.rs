@@ -72,6 +72,15 @@ pub(crate) struct Arguments {
     #[cfg(feature = "graph")]
     #[arg(long = "binary", value_name = "NAME")]
     binary: Vec<String>,
+    /// Look for the shortest streams of each layer of an .onnx network that lose at most this many percentage points, between the least and
+    /// the greatest of the lengths given.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "POINTS", conflicts_with = "csv")]
+    find: Option<f64>,
+    /// The most trials of --find.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100)]
+    budget: usize,
     /// How numbers are kept between layers: float, or integer as a circuit does.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
     arithmetic: Arithmetic,
@@ -174,6 +183,28 @@ fn load_graph(arguments: &Arguments, data: &Dataset) -> Result<GraphNetwork, Fai
     network.calibrated(features, &calibration).map_err(|error| arguments.explain(error))
 }
 
+#[cfg(feature = "graph")]
+fn search(arguments: &Arguments, network: &Subject, data: &Dataset, plan: &Plan, loss: f64) -> Outcome {
+    let Subject::Graph(network) = network else {
+        return Err(Failure::Usage("--find is for .onnx networks".to_owned()));
+    };
+    if !(0.0..=100.0).contains(&loss) {
+        return Err(Failure::Usage(format!("--find: {loss} is not a number of percentage points")));
+    }
+    if let Some(folder) = &arguments.report {
+        std::fs::create_dir_all(folder).map_err(|e| Failure::Work(format!("{}: {e}", folder.display())))?;
+    }
+    let request = super::find::Request {
+        loss,
+        budget: arguments.budget,
+        folder: arguments.report.as_deref(),
+        resume: arguments.resume,
+        json: arguments.json,
+    };
+    interrupt::watch();
+    super::find::run(network, data, plan, &request, Cancel::when(&interrupt::is_pressed), &progress_bar())
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let plan = arguments.plan()?;
     let data = match &arguments.data {
@@ -181,6 +212,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         None => Dataset::digits_test(),
     };
     let network = Subject::load(arguments, &plan, &data)?;
+    #[cfg(feature = "graph")]
+    if let Some(loss) = arguments.find {
+        return search(arguments, &network, &data, &plan, loss);
+    }
     let report =
         arguments.report.as_deref().map(|folder| Report::open(folder, arguments.resume)).transpose()?;
     let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());

@@ -37,8 +37,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// The graph as a table.
 fn text(found: &Inspection) -> String {
     let shape = |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-    let mut rows = vec![["node", "operator", "output", "parameters", "runs as", "fan-in", "products", "bit-MACs"]
-        .map(str::to_owned)];
+    let mut rows = vec![
+        ["node", "operator", "output", "parameters", "runs as", "fan-in", "products", "bit-MACs"]
+            .map(str::to_owned),
+    ];
     for node in &found.nodes {
         let (fan_in, products, bits) = match &node.stream {
             Some(stream) => {
@@ -57,7 +59,8 @@ fn text(found: &Inspection) -> String {
             bits,
         ]);
     }
-    let widths: Vec<usize> = (0..8).map(|k| rows.iter().map(|row| row[k].chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> =
+        (0..8).map(|k| rows.iter().map(|row| row[k].chars().count()).max().unwrap_or(0)).collect();
     let mut text = format!("Graph {}\n", found.name);
     for (what, values) in [("input", &found.inputs), ("output", &found.outputs)] {
         for value in values {

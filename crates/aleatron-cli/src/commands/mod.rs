@@ -2,6 +2,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod eval;
+#[cfg(feature = "graph")]
+mod find;
 pub(crate) mod info;
 #[cfg(feature = "graph")]
 pub(crate) mod inspect;

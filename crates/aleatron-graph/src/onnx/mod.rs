@@ -4,6 +4,7 @@
 //! of them. Nothing in a file is trusted: a malformed one is an error.
 
 mod attribute;
+mod known;
 mod operator;
 pub mod proto;
 mod tensor;
@@ -66,7 +67,9 @@ impl Graph {
 fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
     let model = ModelProto::decode(bytes).map_err(|error| Error::Format { reason: error.to_string() })?;
     let fault = |reason: String| Error::model("model", reason);
-    let Some(graph) = &model.graph else { return Err(Error::Format { reason: "there is no graph".to_owned() }) };
+    let Some(graph) = &model.graph else {
+        return Err(Error::Format { reason: "there is no graph".to_owned() });
+    };
     let mut version = None;
     for import in &model.opset_import {
         if matches!(import.domain.as_deref(), None | Some("" | "ai.onnx")) {
@@ -103,7 +106,7 @@ impl Importer<'_> {
         while let Some(graph) = graphs.pop() {
             for node in &graph.node {
                 let (domain, name) = (domain(node), node.op_type.as_deref().unwrap_or_default());
-                if !domain.is_empty() || !operator::is_known(name) {
+                if !domain.is_empty() || !known::is_known(name) {
                     *unknown.entry((domain.to_owned(), name.to_owned())).or_default() += 1;
                 }
                 graphs.extend(node.attribute.iter().filter_map(|attribute| attribute.g.as_ref()));
@@ -112,9 +115,12 @@ impl Importer<'_> {
         if unknown.is_empty() {
             return Ok(());
         }
-        let operators = unknown
-            .into_iter()
-            .map(|((domain, name), nodes)| UnknownOperator { domain, name, version: self.version, nodes });
+        let operators = unknown.into_iter().map(|((domain, name), nodes)| UnknownOperator {
+            domain,
+            name,
+            version: self.version,
+            nodes,
+        });
         Err(Error::Operators { operators: operators.collect() })
     }
 
@@ -123,7 +129,9 @@ impl Importer<'_> {
             return Err(Error::model("model", format!("graphs are nested deeper than {MAX_DEPTH}")));
         }
         let mut graph = Graph::new(proto.name.as_deref().unwrap_or("graph"));
-        let fault = |reason: &str| Error::model(format!("graph \"{}\"", proto.name.as_deref().unwrap_or_default()), reason);
+        let fault = |reason: &str| {
+            Error::model(format!("graph \"{}\"", proto.name.as_deref().unwrap_or_default()), reason)
+        };
         if !proto.sparse_initializer.is_empty() {
             return Err(fault("sparse constants are not read"));
         }
@@ -246,7 +254,9 @@ fn resolve(
     if let Some(&id) = names.get(name) {
         return Ok(id);
     }
-    let Some(&outer) = outer.and_then(|names| names.get(name)) else { return Err(Error::MissingValue { name: name.to_owned() }) };
+    let Some(&outer) = outer.and_then(|names| names.get(name)) else {
+        return Err(Error::MissingValue { name: name.to_owned() });
+    };
     let inner = graph.add_value(Value { name: name.to_owned(), ..Value::default() });
     graph.captures.push((outer, inner));
     names.insert(name.to_owned(), inner);
@@ -339,6 +349,7 @@ fn read_value(info: &ValueInfoProto) -> Result<Value> {
 /// # Errors
 /// What is wrong with the bytes.
 pub fn read_tensor(bytes: &[u8]) -> Result<aleatron_tensor::Tensor> {
-    let proto = proto::TensorProto::decode(bytes).map_err(|error| Error::Format { reason: error.to_string() })?;
+    let proto =
+        proto::TensorProto::decode(bytes).map_err(|error| Error::Format { reason: error.to_string() })?;
     tensor::read(&proto, None)
 }

@@ -8,35 +8,11 @@ use super::tensor::{ElementType, type_name};
 use super::{Importer, window};
 use crate::error::{Error, Result};
 use crate::op::{
-    Aspect, Attention, Binary, BlockOrder, Cell, ConstantValue, Coordinates, Direction, Equation, EquationTerm,
-    Extreme, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Pooling, Recurrent, Reduced, Reduction,
-    Resize, Rounding, Scatter, ShownScores, SliceGiven, Softmax, SoftmaxAxes, Tie, Triangle, Unary, Variadic,
+    Aspect, Attention, Binary, BlockOrder, Cell, ConstantValue, Coordinates, Direction, Equation,
+    EquationTerm, Extreme, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Pooling, Recurrent,
+    Reduced, Reduction, Resize, Rounding, Scatter, ShownScores, SliceGiven, Softmax, SoftmaxAxes, Tie,
+    Triangle, Unary, Variadic,
 };
-
-/// Every operator that is read.
-pub(crate) const KNOWN: &[&str] = &[
-    "Abs", "Acos", "Acosh", "Add", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "Attention",
-    "AveragePool", "BatchNormalization", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast",
-    "CastLike", "Ceil", "Celu", "CenterCropPad", "Clip", "Col2Im", "Compress", "Concat", "Constant",
-    "ConstantOfShape", "Conv", "ConvTranspose", "Cos", "Cosh", "CumProd", "CumSum", "DepthToSpace", "Det", "Div",
-    "Dropout", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "GRU", "Gather",
-    "GatherElements", "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
-    "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "If",
-    "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LSTM", "LayerNormalization", "LeakyRelu", "Less",
-    "LessOrEqual", "Log", "LogSoftmax", "Loop", "LpNormalization", "LpPool", "MatMul", "Max", "MaxPool", "MaxUnpool",
-    "Mean", "MeanVarianceNormalization", "Min", "Mish", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or",
-    "PRelu", "Pad", "Pow", "RMSNormalization", "RNN", "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu",
-    "Reshape", "Resize", "ReverseSequence", "RotaryEmbedding", "Round", "Scatter", "ScatterElements", "ScatterND",
-    "Selu", "Shape", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Slice", "Softmax", "Softplus", "Softsign",
-    "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "SwiGLU", "Swish", "Tan", "Tanh", "ThresholdedRelu",
-    "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Upsample", "Where", "Xor",
-];
-
-/// Whether an operator is read.
-pub(super) fn is_known(name: &str) -> bool {
-    KNOWN.binary_search(&name).is_ok()
-}
 
 /// What a node computes. The attributes that are not asked for here are refused by the caller.
 pub(super) fn read(importer: &Importer<'_>, name: &str, node: &NodeProto, a: &Attributes<'_>) -> Result<Op> {
@@ -94,10 +70,7 @@ fn elementwise(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op
         "Reciprocal" => Unary::Reciprocal,
         "Relu" => Unary::Relu,
         "Round" => Unary::Round,
-        "Selu" => Unary::Selu {
-            alpha: a.float("alpha", 1.673_263_2)?,
-            gamma: a.float("gamma", 1.050_701)?,
-        },
+        "Selu" => Unary::Selu { alpha: a.float("alpha", 1.673_263_2)?, gamma: a.float("gamma", 1.050_701)? },
         "Shrink" => Unary::Shrink { bias: a.float("bias", 0.0)?, lambda: a.float("lambd", 0.5)? },
         "Sigmoid" => Unary::Sigmoid,
         "Sign" => Unary::Sign,
@@ -149,7 +122,11 @@ fn binary(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
         // Before operator set 7, broadcasting was asked for; along the last axes it is what it is now.
         a.ignore(&["broadcast"]);
         if a.has("axis") {
-            return Err(Error::attribute("axis", "given", "broadcasting along other than the last axes is not read"));
+            return Err(Error::attribute(
+                "axis",
+                "given",
+                "broadcasting along other than the last axes is not read",
+            ));
         }
     }
     Ok(Some(Op::Binary(binary)))
@@ -162,13 +139,13 @@ fn variadic(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> 
         "Min" => Op::Variadic(Variadic::Min),
         "Sum" => Op::Variadic(Variadic::Sum),
         "Where" => Op::Where,
-        "Clip" if version < 11 => {
-            Op::Clip { low: a.float_or_none("min")?, high: a.float_or_none("max")? }
-        }
+        "Clip" if version < 11 => Op::Clip { low: a.float_or_none("min")?, high: a.float_or_none("max")? },
         "Clip" => Op::Clip { low: None, high: None },
         "Cast" => {
             a.ignore(&["saturate", "round_mode"]);
-            Op::Cast(dtype_attribute("to", a)?.ok_or_else(|| Error::attribute("to", "missing", "it is needed"))?)
+            Op::Cast(
+                dtype_attribute("to", a)?.ok_or_else(|| Error::attribute("to", "missing", "it is needed"))?,
+            )
         }
         "CastLike" => {
             a.ignore(&["saturate", "round_mode"]);
@@ -266,7 +243,9 @@ fn along_axis(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>
         "ArgMax" => return arg(Extreme::Max),
         "ArgMin" => return arg(Extreme::Min),
         "CumSum" => Op::CumSum { exclusive: a.flag("exclusive", false)?, reverse: a.flag("reverse", false)? },
-        "CumProd" => Op::CumProd { exclusive: a.flag("exclusive", false)?, reverse: a.flag("reverse", false)? },
+        "CumProd" => {
+            Op::CumProd { exclusive: a.flag("exclusive", false)?, reverse: a.flag("reverse", false)? }
+        }
         "TopK" => {
             if a.has("k") {
                 return Err(Error::attribute("k", "given", "operator sets from 10 on are read"));
@@ -280,7 +259,8 @@ fn along_axis(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>
 }
 
 fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
-    let rounding = || Ok::<_, Error>(if a.flag("ceil_mode", false)? { Rounding::Ceil } else { Rounding::Floor });
+    let rounding =
+        || Ok::<_, Error>(if a.flag("ceil_mode", false)? { Rounding::Ceil } else { Rounding::Floor });
     let epsilon = || a.float("epsilon", 1e-5);
     let stash = || match a.int("stash_type", 1)? {
         1 | 11 => Ok(()),
@@ -379,7 +359,13 @@ fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
                 "zeros" => PadModeOfGrid::Zeros,
                 "border" => PadModeOfGrid::Border,
                 "reflection" => PadModeOfGrid::Reflection,
-                other => return Err(Error::attribute("padding_mode", other, "zeros, border or reflection is possible")),
+                other => {
+                    return Err(Error::attribute(
+                        "padding_mode",
+                        other,
+                        "zeros, border or reflection is possible",
+                    ));
+                }
             };
             let interpolation = interpolation(&a.text("mode", "linear")?)?;
             Op::GridSample { interpolation, edge, align_corners: a.flag("align_corners", false)? }
@@ -438,7 +424,13 @@ fn recurrent(cell: Cell, a: &Attributes<'_>) -> Result<Op> {
         "forward" => Direction::Forward,
         "reverse" => Direction::Reverse,
         "bidirectional" => Direction::Both,
-        other => return Err(Error::attribute("direction", other, "forward, reverse or bidirectional is possible")),
+        other => {
+            return Err(Error::attribute(
+                "direction",
+                other,
+                "forward, reverse or bidirectional is possible",
+            ));
+        }
     };
     let defaults: &[Unary] = match cell {
         Cell::Rnn => &[Unary::Tanh],
@@ -530,11 +522,16 @@ fn equation(text: &str) -> Result<Equation> {
         Some(right) => term(right)?,
         None => {
             // Without an output: the broadcast axes, then those that occur once, in the order of the alphabet.
-            let all: Vec<u8> = inputs.iter().flat_map(|term| term.before.iter().chain(&term.after)).copied().collect();
+            let all: Vec<u8> =
+                inputs.iter().flat_map(|term| term.before.iter().chain(&term.after)).copied().collect();
             let mut once: Vec<u8> =
                 all.iter().copied().filter(|c| all.iter().filter(|other| *other == c).count() == 1).collect();
             once.sort_unstable();
-            EquationTerm { before: Vec::new(), ellipsis: inputs.iter().any(|term| term.ellipsis), after: once }
+            EquationTerm {
+                before: Vec::new(),
+                ellipsis: inputs.iter().any(|term| term.ellipsis),
+                after: once,
+            }
         }
     };
     Ok(Equation { inputs, output })
@@ -556,13 +553,15 @@ fn shape(name: &str, version: i64, node: &NodeProto, a: &Attributes<'_>) -> Resu
         "Split" => {
             let parts = a.int_or_none("num_outputs")?;
             let sizes = a.ints_or_none("split");
-            Op::Split { axis: a.int("axis", 0)?, sizes, parts: Some(parts.unwrap_or(node.output.len() as i64)) }
+            Op::Split {
+                axis: a.int("axis", 0)?,
+                sizes,
+                parts: Some(parts.unwrap_or(node.output.len() as i64)),
+            }
         }
         "Slice" => {
             let given = match (a.ints_or_none("starts"), a.ints_or_none("ends")) {
-                (Some(starts), Some(ends)) => {
-                    Some(SliceGiven { starts, ends, axes: a.ints_or_none("axes") })
-                }
+                (Some(starts), Some(ends)) => Some(SliceGiven { starts, ends, axes: a.ints_or_none("axes") }),
                 _ => None,
             };
             Op::Slice { given }
@@ -573,7 +572,13 @@ fn shape(name: &str, version: i64, node: &NodeProto, a: &Attributes<'_>) -> Resu
                 "reflect" => PadMode::Reflect,
                 "edge" => PadMode::Edge,
                 "wrap" => PadMode::Wrap,
-                other => return Err(Error::attribute("mode", other, "constant, reflect, edge or wrap is possible")),
+                other => {
+                    return Err(Error::attribute(
+                        "mode",
+                        other,
+                        "constant, reflect, edge or wrap is possible",
+                    ));
+                }
             };
             let given = match a.ints_or_none("pads") {
                 Some(pads) => Some((pads, a.float("value", 0.0)?)),
@@ -616,7 +621,8 @@ fn shape(name: &str, version: i64, node: &NodeProto, a: &Attributes<'_>) -> Resu
         "Col2Im" => Op::Col2Im { window: window::read(a)? },
         "Unique" => Op::Unique { axis: a.int_or_none("axis")?, sorted: a.flag("sorted", true)? },
         "Shape" => {
-            let (start, end) = if version < 15 { (0, None) } else { (a.int("start", 0)?, a.int_or_none("end")?) };
+            let (start, end) =
+                if version < 15 { (0, None) } else { (a.int("start", 0)?, a.int_or_none("end")?) };
             Op::Shape { start, end }
         }
         "Size" => Op::Size,
@@ -645,6 +651,7 @@ fn scatter(a: &Attributes<'_>) -> Result<Scatter> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::known::KNOWN;
     use super::*;
 
     #[test]

@@ -180,7 +180,8 @@ fn wide(
     shape: &[usize],
     fault: &dyn Fn(String) -> Error,
 ) -> Result<Tensor> {
-    let narrow = |value: u64| i64::try_from(value).map_err(|_| fault(format!("{value} does not fit 63 bits")));
+    let narrow =
+        |value: u64| i64::try_from(value).map_err(|_| fault(format!("{value} does not fit 63 bits")));
     Ok(Tensor::from_slice(&values.map(narrow).collect::<Result<Vec<_>>>()?, shape, &Device::Cpu)?)
 }
 
@@ -248,7 +249,8 @@ fn read_external(
     let (mut location, mut offset, mut length) = (None, 0_u64, None);
     for entry in &proto.external_data {
         let value = entry.value.as_deref().unwrap_or_default();
-        let number = || value.parse::<u64>().map_err(|_| fault(format!("\"{value}\" is not a place in a file")));
+        let number =
+            || value.parse::<u64>().map_err(|_| fault(format!("\"{value}\" is not a place in a file")));
         match entry.key.as_deref().unwrap_or_default() {
             "location" => location = Some(value),
             "offset" => offset = number()?,

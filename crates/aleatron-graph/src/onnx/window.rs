@@ -12,7 +12,13 @@ pub(super) fn read(attributes: &Attributes<'_>) -> Result<Window> {
         "SAME_UPPER" => Padding::SameUpper,
         "SAME_LOWER" => Padding::SameLower,
         "VALID" => Padding::Valid,
-        other => return Err(Error::attribute("auto_pad", other, "NOTSET, SAME_UPPER, SAME_LOWER or VALID is possible")),
+        other => {
+            return Err(Error::attribute(
+                "auto_pad",
+                other,
+                "NOTSET, SAME_UPPER, SAME_LOWER or VALID is possible",
+            ));
+        }
     };
     let window = Window {
         kernel: attributes.ints("kernel_shape"),

@@ -54,7 +54,9 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
 /// Folds batch normalisations into the products before them; gives their number.
 pub(super) fn batch_normalizations(graph: &mut Graph) -> Result<usize> {
     let mut uses = vec![0_usize; graph.values.len()];
-    for id in graph.nodes.iter().flat_map(|node| node.needs().collect::<Vec<_>>()).chain(graph.outputs.clone()) {
+    for id in
+        graph.nodes.iter().flat_map(|node| node.needs().collect::<Vec<_>>()).chain(graph.outputs.clone())
+    {
         uses[id.index()] += 1;
     }
     let makers: std::collections::HashMap<ValueId, usize> = graph
@@ -67,7 +69,8 @@ pub(super) fn batch_normalizations(graph: &mut Graph) -> Result<usize> {
     for k in 0..graph.nodes.len() {
         let node = &graph.nodes[k];
         let Op::BatchNormalization { epsilon, training: false, .. } = node.op else { continue };
-        let Some(before) = input(node, 0).filter(|id| uses[id.index()] == 1).and_then(|id| makers.get(&id)) else {
+        let Some(before) = input(node, 0).filter(|id| uses[id.index()] == 1).and_then(|id| makers.get(&id))
+        else {
             continue;
         };
         let parameters: Option<Vec<&Tensor>> =
@@ -119,8 +122,12 @@ fn fold_into(
         return Ok(None);
     }
     let per_row = product.fan_in().max(1);
-    let weights: Vec<f32> =
-        product.weights.iter().enumerate().map(|(k, &w)| (f64::from(w) * factor(k / per_row)) as f32).collect();
+    let weights: Vec<f32> = product
+        .weights
+        .iter()
+        .enumerate()
+        .map(|(k, &w)| (f64::from(w) * factor(k / per_row)) as f32)
+        .collect();
     let bias: Vec<f32> = (0..rows)
         .map(|row| {
             let own = f64::from(product.bias.get(row).copied().unwrap_or(0.0));

@@ -59,11 +59,13 @@ impl Graph {
                 Op::Identity => true,
                 // A mask that somebody wants, or a mode that is computed, stays.
                 Op::Dropout { .. } => {
-                    node.outputs.iter().skip(1).all(Option::is_none) && node.inputs.get(2).is_none_or(Option::is_none)
+                    node.outputs.iter().skip(1).all(Option::is_none)
+                        && node.inputs.get(2).is_none_or(Option::is_none)
                 }
                 _ => false,
             };
-            if let (true, Some(Some(input)), Some(Some(output))) = (passes, node.inputs.first(), node.outputs.first())
+            if let (true, Some(Some(input)), Some(Some(output))) =
+                (passes, node.inputs.first(), node.outputs.first())
                 && !outputs.contains(output)
             {
                 same.insert(*output, *input);

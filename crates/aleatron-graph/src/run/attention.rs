@@ -52,7 +52,10 @@ pub(super) fn attention(inputs: &Inputs<'_>, attention: &Attention, n_outputs: u
         && k.shape[0] == batch
         && v.shape[0] == batch;
     if !fits {
-        return Err(Error::input(1, format!("queries {:?}, keys {:?}, values {:?}", q.shape, k.shape, v.shape)));
+        return Err(Error::input(
+            1,
+            format!("queries {:?}, keys {:?}, values {:?}", q.shape, k.shape, v.shape),
+        ));
     }
     let past = inputs.maybe(4).map_or(0, |past| past.shape().get(2).copied().unwrap_or(0));
     let lengths = inputs.maybe_ints(6)?;
@@ -114,9 +117,8 @@ pub(super) fn attention(inputs: &Inputs<'_>, attention: &Attention, n_outputs: u
                 scores.iter_mut().for_each(|score| *score /= total);
                 show(&scores, ShownScores::Weights);
                 for d in 0..value_head {
-                    let sum: f64 = (0..m)
-                        .map(|j| scores[j] * f64::from(v.data[(key_row + j) * value_head + d]))
-                        .sum();
+                    let sum: f64 =
+                        (0..m).map(|j| scores[j] * f64::from(v.data[(key_row + j) * value_head + d])).sum();
                     out.data[((b * heads + h) * n + i) * value_head + d] = sum as f32;
                 }
             }
@@ -188,14 +190,17 @@ pub(super) fn rotary(inputs: &Inputs<'_>, interleaved: bool, heads: i64, rotated
     };
     let half = rotated / 2;
     let (cos, sin) = (Array::floats(inputs.get(1)?)?, Array::floats(inputs.get(2)?)?);
-    let fault = || Error::input(1, format!("angles {:?} for shape {:?}, {rotated} rotated", cos.shape, array.shape));
+    let fault =
+        || Error::input(1, format!("angles {:?} for shape {:?}, {rotated} rotated", cos.shape, array.shape));
     if rotated > head || rotated % 2 != 0 || cos.shape != sin.shape || cos.shape.last() != Some(&half) {
         return Err(fault());
     }
     let positions = inputs.maybe_ints(3)?;
     let row = |b: usize, i: usize| -> Result<usize> {
         let row = match &positions {
-            Some(positions) => positions.get(b * n + i).and_then(|&row| usize::try_from(row).ok()).ok_or_else(fault)?,
+            Some(positions) => {
+                positions.get(b * n + i).and_then(|&row| usize::try_from(row).ok()).ok_or_else(fault)?
+            }
             None => b * n + i,
         };
         if (row + 1) * half > cos.data.len() { Err(fault()) } else { Ok(row * half) }

@@ -37,7 +37,12 @@ pub(super) fn branch(
     Runner::new(graph.clone(), device)?.run_values(captured(graph, outer)?, &mut Nobody)
 }
 
-pub(super) fn repeat(inputs: &Inputs<'_>, body: &Graph, outer: Outer<'_>, device: &Device) -> Result<Vec<Tensor>> {
+pub(super) fn repeat(
+    inputs: &Inputs<'_>,
+    body: &Graph,
+    outer: Outer<'_>,
+    device: &Device,
+) -> Result<Vec<Tensor>> {
     let most = match inputs.maybe(0) {
         Some(_) => inputs.int(0)?,
         None => i64::MAX,

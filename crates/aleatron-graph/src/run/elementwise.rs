@@ -1,6 +1,6 @@
 //! Functions of elements.
 
-use aleatron_tensor::{BinaryOp, DType, Device, Tensor};
+use aleatron_tensor::{BinaryOp, DType, Device, Scalar, Tensor};
 
 use super::array::{Array, Number, for_number};
 use super::inputs::Inputs;
@@ -89,8 +89,7 @@ pub(super) fn binary(function: Binary, inputs: &Inputs<'_>) -> Result<Tensor> {
     let op = match function {
         Binary::Add => BinaryOp::Add,
         Binary::And | Binary::BitwiseAnd => BinaryOp::And,
-        Binary::BitShiftLeft => BinaryOp::Shl,
-        Binary::BitShiftRight => BinaryOp::Shr,
+        Binary::BitShiftLeft | Binary::BitShiftRight => return shift(function, x, y),
         Binary::BitwiseOr | Binary::Or => BinaryOp::Or,
         Binary::BitwiseXor | Binary::Xor => BinaryOp::Xor,
         Binary::Div if is_float => BinaryOp::Div,
@@ -111,6 +110,17 @@ pub(super) fn binary(function: Binary, inputs: &Inputs<'_>) -> Result<Tensor> {
         return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
     }
     Ok(Tensor::binary(op, x, y)?)
+}
+
+/// Bits moved up or down. A distance outside the width moves all of them out; to the right, copies of the sign move in.
+fn shift(function: Binary, x: &Tensor, distance: &Tensor) -> Result<Tensor> {
+    let last = x.dtype().size() as i64 * 8 - 1;
+    let is_outside = distance.lt(Scalar::Int(0))?.or(&distance.gt(Scalar::Int(last))?)?;
+    let inside = is_outside.where_(Scalar::Int(last), distance)?;
+    if function == Binary::BitShiftRight {
+        return Ok(x.shift_right(&inside)?);
+    }
+    Ok(is_outside.where_(Scalar::Int(0), &x.shift_left(&inside)?)?)
 }
 
 /// Integers divided towards zero, as ONNX does it; a divisor of 0 is an error.
@@ -217,8 +227,7 @@ fn prelu(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(x.leaky_relu(&slope)?);
     }
-    let zero = aleatron_tensor::Scalar::Int(0);
-    Ok(x.lt(zero)?.where_(&x.mul(&slope)?, x)?)
+    Ok(x.lt(Scalar::Int(0))?.where_(&x.mul(&slope)?, x)?)
 }
 
 pub(super) fn variadic(function: Variadic, inputs: &Inputs<'_>) -> Result<Tensor> {

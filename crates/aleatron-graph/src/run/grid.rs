@@ -110,7 +110,13 @@ fn reflect(x: f64, low: f64, high: f64) -> f64 {
     if range <= 0.0 || !x.is_finite() {
         return low.max(0.0);
     }
-    let beyond = if x < low { low - x } else if x > high { x - high } else { return x };
+    let beyond = if x < low {
+        low - x
+    } else if x > high {
+        x - high
+    } else {
+        return x;
+    };
     let turns = (beyond / range).floor();
     let rest = beyond - turns * range;
     let is_even = turns % 2.0 == 0.0;

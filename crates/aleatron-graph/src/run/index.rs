@@ -71,7 +71,8 @@ pub(super) fn gather_nd(inputs: &Inputs<'_>, batch_dims: i64) -> Result<Tensor> 
     let fault = || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
     let batch = usize::try_from(batch_dims).map_err(|_| fault())?;
     let Some(&depth) = which.shape().last() else { return Err(fault()) };
-    let fits = which.rank() > batch && batch + depth <= x.rank() && which.shape()[..batch] == x.shape()[..batch];
+    let fits =
+        which.rank() > batch && batch + depth <= x.rank() && which.shape()[..batch] == x.shape()[..batch];
     if !fits {
         return Err(fault());
     }
@@ -104,8 +105,20 @@ fn combine<T: Number>(scatter: Scatter, old: T, new: T) -> T {
         Scatter::Replace => new,
         Scatter::Add => old.plus(new),
         Scatter::Mul => old.times(new),
-        Scatter::Max => if new > old { new } else { old },
-        Scatter::Min => if new < old { new } else { old },
+        Scatter::Max => {
+            if new > old {
+                new
+            } else {
+                old
+            }
+        }
+        Scatter::Min => {
+            if new < old {
+                new
+            } else {
+                old
+            }
+        }
     }
 }
 
@@ -140,7 +153,10 @@ pub(super) fn scatter_elements(inputs: &Inputs<'_>, number: i64, scatter: Scatte
     let axis = axis(number, x.rank())?;
     check_elements(x, which, axis)?;
     if updates.shape() != which.shape() {
-        return Err(Error::input(2, format!("updates {:?} for indices {:?}", updates.shape(), which.shape())));
+        return Err(Error::input(
+            2,
+            format!("updates {:?} for indices {:?}", updates.shape(), which.shape()),
+        ));
     }
     let picked = indices(&inputs.ints(1)?, x.shape()[axis])?;
     let steps = strides(x.shape());
@@ -164,7 +180,10 @@ pub(super) fn scatter_nd(inputs: &Inputs<'_>, scatter: Scatter) -> Result<Tensor
     }
     let rest = &x.shape()[depth..];
     if updates.shape() != [&which.shape()[..which.rank() - 1], rest].concat() {
-        return Err(Error::input(2, format!("updates {:?} for indices {:?}", updates.shape(), which.shape())));
+        return Err(Error::input(
+            2,
+            format!("updates {:?} for indices {:?}", updates.shape(), which.shape()),
+        ));
     }
     let steps = strides(x.shape());
     let mut places = Vec::with_capacity(numbers.len() / depth.max(1));

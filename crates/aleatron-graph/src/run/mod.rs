@@ -38,7 +38,12 @@ pub trait Observer {
     ///
     /// # Errors
     /// What went wrong; the run ends.
-    fn compute(&mut self, index: usize, node: &Node, inputs: &[Option<Tensor>]) -> Result<Option<Vec<Tensor>>> {
+    fn compute(
+        &mut self,
+        index: usize,
+        node: &Node,
+        inputs: &[Option<Tensor>],
+    ) -> Result<Option<Vec<Tensor>>> {
         let _ = (index, node, inputs);
         Ok(None)
     }
@@ -186,7 +191,10 @@ impl Runner {
             for (k, id) in node.outputs.iter().enumerate() {
                 let Some(id) = id else { continue };
                 let Some(tensor) = made.get(k) else {
-                    return Err(in_node(Error::model(format!("output {k}"), "the operator does not make it")));
+                    return Err(in_node(Error::model(
+                        format!("output {k}"),
+                        "the operator does not make it",
+                    )));
                 };
                 values.insert(*id, to_device(tensor.clone(), &self.device)?);
             }
@@ -304,7 +312,9 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
             one(reduce::arg_reduce(x.get(0)?, *extreme, *axis, *reduced, *tie)?)
         }
         Op::Softmax { function, axes } => one(reduce::softmax(x.get(0)?, *function, *axes)?),
-        Op::CumSum { exclusive, reverse } => one(reduce::cumulate(x, *exclusive, *reverse, reduce::Cumulate::Sum)?),
+        Op::CumSum { exclusive, reverse } => {
+            one(reduce::cumulate(x, *exclusive, *reverse, reduce::Cumulate::Sum)?)
+        }
         Op::CumProd { exclusive, reverse } => {
             one(reduce::cumulate(x, *exclusive, *reverse, reduce::Cumulate::Product)?)
         }
@@ -321,7 +331,9 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
         Op::Einsum { equation } => one(product::einsum(x, equation)?),
         Op::Det => one(product::determinant(x.get(0)?)?),
 
-        Op::Pool { pooling, window, rounding } => pool::pool(x.get(0)?, *pooling, window, *rounding, n_outputs),
+        Op::Pool { pooling, window, rounding } => {
+            pool::pool(x.get(0)?, *pooling, window, *rounding, n_outputs)
+        }
         Op::GlobalPool(pooling) => one(pool::global(x.get(0)?, *pooling)?),
         Op::MaxUnpool { window } => one(pool::unpool(x, window)?),
         Op::Col2Im { window } => one(pool::col2im(x, window)?),

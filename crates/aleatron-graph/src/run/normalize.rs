@@ -28,7 +28,10 @@ pub(super) fn batch(inputs: &Inputs<'_>, epsilon: f32, momentum: f32, training: 
     }
     let channels = if x.rank() == 1 { 1 } else { x.shape()[1] };
     if let Some(k) = parameters.iter().position(|tensor| tensor.len() != channels) {
-        return Err(Error::input(k + 1, format!("{channels} values are needed, not {}", parameters[k].len())));
+        return Err(Error::input(
+            k + 1,
+            format!("{channels} values are needed, not {}", parameters[k].len()),
+        ));
     }
     let (mut mean, mut variance) = (parameters[2].clone(), parameters[3].clone());
     let mut running = Vec::new();

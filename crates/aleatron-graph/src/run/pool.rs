@@ -18,7 +18,8 @@ pub(super) fn pool(
     let (batch, channels, input) = spatial(x.shape())?;
     let geometry = Geometry::new(window, input, &[], rounding)?;
     let shape = [&[batch, channels], geometry.output.as_slice()].concat();
-    if x.dtype().is_float() && n_outputs < 2
+    if x.dtype().is_float()
+        && n_outputs < 2
         && let Some(pooled) = on_tensors(x, pooling, &geometry, rounding)?
     {
         return Ok(vec![pooled]);
@@ -42,7 +43,12 @@ pub(super) fn pool(
 }
 
 /// The pool that tensors have: of one or two axes, means and largest ones.
-fn on_tensors(x: &Tensor, pooling: Pooling, geometry: &Geometry, rounding: Rounding) -> Result<Option<Tensor>> {
+fn on_tensors(
+    x: &Tensor,
+    pooling: Pooling,
+    geometry: &Geometry,
+    rounding: Rounding,
+) -> Result<Option<Tensor>> {
     fn options<const D: usize>(geometry: &Geometry, rounding: Rounding) -> PoolOptions<D> {
         PoolOptions {
             kernel: std::array::from_fn(|axis| geometry.kernel[axis]),
@@ -182,7 +188,9 @@ pub(super) fn global(x: &Tensor, pooling: Pooling) -> Result<Tensor> {
         let mut values = elements.iter().map(|&value| f64::from(value));
         let value = match pooling {
             Pooling::Average { .. } => values.sum::<f64>() / plane as f64,
-            Pooling::Max { .. } => values.fold(f64::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a }),
+            Pooling::Max { .. } => {
+                values.fold(f64::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a })
+            }
             Pooling::Lp { p } => p_norm(&mut values, p),
         };
         value as f32
@@ -250,7 +258,10 @@ pub(super) fn col2im(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
         return Err(Error::input(0, format!("rank 3 is needed, not {:?}", x.shape())));
     };
     if taps == 0 || rows % taps != 0 || columns != positions {
-        return Err(Error::input(0, format!("{:?} does not go with {positions} blocks of {taps}", x.shape())));
+        return Err(Error::input(
+            0,
+            format!("{:?} does not go with {positions} blocks of {taps}", x.shape()),
+        ));
     }
     let (channels, plane) = (rows / taps, len(&image)?);
     let array = Array::floats(x)?;

@@ -59,7 +59,9 @@ pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<
     let (x, w) = (inputs.get(0)?, inputs.get(1)?);
     let (batch, channels, input) = spatial(x.shape())?;
     let groups = positive(groups, "group")?;
-    let fault = || Error::input(1, format!("weights {:?} do not go with {:?}, {groups} groups", w.shape(), x.shape()));
+    let fault = || {
+        Error::input(1, format!("weights {:?} do not go with {:?}, {groups} groups", w.shape(), x.shape()))
+    };
     let (out_channels, group_channels, kernel) = spatial(w.shape())?;
     if group_channels * groups != channels || out_channels % groups != 0 || kernel.len() != input.len() {
         return Err(fault());
@@ -178,7 +180,10 @@ pub(super) fn conv_transpose(
                 }
                 begins[axis] = size(pads[axis], "pads")?;
                 let total = begins[axis] + size(pads[rank + axis], "pads")?;
-                output.push(full.checked_sub(total).ok_or_else(|| Error::attribute("pads", pads, "nothing is left"))?);
+                output.push(
+                    full.checked_sub(total)
+                        .ok_or_else(|| Error::attribute("pads", pads, "nothing is left"))?,
+                );
             }
             _ => output.push(full),
         }
@@ -289,7 +294,8 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
         let steps: Vec<usize> = all
             .iter()
             .map(|label| {
-                let axes = term.iter().enumerate().filter(|(axis, own)| *own == label && array.shape[*axis] > 1);
+                let axes =
+                    term.iter().enumerate().filter(|(axis, own)| *own == label && array.shape[*axis] > 1);
                 axes.map(|(axis, _)| own[axis]).sum()
             })
             .collect();
@@ -301,10 +307,7 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
         return Array::full(&out_shape, 0.0_f32)?.tensor_as(dtype);
     }
     each_place(&whole, |at| {
-        sum += arrays
-            .iter()
-            .map(|(array, steps)| f64::from(array.data[place(at, steps)]))
-            .product::<f64>();
+        sum += arrays.iter().map(|(array, steps)| f64::from(array.data[place(at, steps)])).product::<f64>();
         n += 1;
         if n == inner {
             data.push(sum as f32);

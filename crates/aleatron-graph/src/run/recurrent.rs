@@ -15,9 +15,27 @@ fn apply(function: Unary, x: f64) -> f64 {
         Unary::Relu => x.max(0.0),
         Unary::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
         Unary::Softsign => x / (1.0 + x.abs()),
-        Unary::LeakyRelu { alpha } => if x < 0.0 { f64::from(alpha) * x } else { x },
-        Unary::ThresholdedRelu { alpha } => if x > f64::from(alpha) { x } else { 0.0 },
-        Unary::Elu { alpha } => if x < 0.0 { f64::from(alpha) * x.exp_m1() } else { x },
+        Unary::LeakyRelu { alpha } => {
+            if x < 0.0 {
+                f64::from(alpha) * x
+            } else {
+                x
+            }
+        }
+        Unary::ThresholdedRelu { alpha } => {
+            if x > f64::from(alpha) {
+                x
+            } else {
+                0.0
+            }
+        }
+        Unary::Elu { alpha } => {
+            if x < 0.0 {
+                f64::from(alpha) * x.exp_m1()
+            } else {
+                x
+            }
+        }
         Unary::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
         // The importer lets no other function through.
         _ => f64::NAN,
@@ -88,7 +106,8 @@ impl Weights {
             }
             Cell::Lstm { input_forget } => {
                 // Gates are input, output, forget, cell; peepholes input, output, forget.
-                let (mut states, mut cells) = (Vec::with_capacity(self.hidden), Vec::with_capacity(self.hidden));
+                let (mut states, mut cells) =
+                    (Vec::with_capacity(self.hidden), Vec::with_capacity(self.hidden));
                 for u in units {
                     let sum = |gate: usize| self.with_input(gate, x, u) + self.with_state(gate, h, u);
                     let input = self.act(0, sum(0) + self.peephole(0, u) * c[u]);
@@ -118,7 +137,9 @@ pub(super) fn run(inputs: &Inputs<'_>, node: &Recurrent) -> Result<Vec<Tensor>> 
         return Err(Error::input(0, format!("rank 3 is needed, not {:?}", x.shape())));
     }
     let x = in_time(x)?;
-    let &[steps, batch, n_inputs] = x.shape.as_slice() else { return Err(Error::input(0, "rank 3 is needed")) };
+    let &[steps, batch, n_inputs] = x.shape.as_slice() else {
+        return Err(Error::input(0, "rank 3 is needed"));
+    };
     let (gates, is_lstm) = match node.cell {
         Cell::Rnn => (1, false),
         Cell::Gru { .. } => (3, false),
@@ -129,7 +150,10 @@ pub(super) fn run(inputs: &Inputs<'_>, node: &Recurrent) -> Result<Vec<Tensor>> 
     let hidden = r.shape.last().copied().unwrap_or(0);
     let rows = gates * hidden;
     if w.shape != [directions, rows, n_inputs] || r.shape != [directions, rows, hidden] || hidden == 0 {
-        return Err(Error::input(1, format!("weights {:?} and {:?} for inputs {:?}", w.shape, r.shape, x.shape)));
+        return Err(Error::input(
+            1,
+            format!("weights {:?} and {:?} for inputs {:?}", w.shape, r.shape, x.shape),
+        ));
     }
     if node.hidden.is_some_and(|given| size(given, "hidden_size").ok() != Some(hidden)) {
         return Err(Error::attribute("hidden_size", node.hidden, format!("the weights have {hidden}")));
@@ -150,7 +174,9 @@ pub(super) fn run(inputs: &Inputs<'_>, node: &Recurrent) -> Result<Vec<Tensor>> 
         Some(lengths) if lengths.len() == batch => {
             lengths.iter().map(|&n| Ok(size(n, "sequence_lens")?.min(steps))).collect::<Result<Vec<_>>>()?
         }
-        Some(lengths) => return Err(Error::input(4, format!("{} lengths for a batch of {batch}", lengths.len()))),
+        Some(lengths) => {
+            return Err(Error::input(4, format!("{} lengths for a batch of {batch}", lengths.len())));
+        }
         None => vec![steps; batch],
     };
     let initial_h = optional(5, &[directions, batch, hidden])?;

@@ -29,7 +29,9 @@ pub(super) fn reduce(
     }
     let shape: Vec<usize> = match reduced {
         Reduced::Kept => kept.clone(),
-        Reduced::Dropped => (0..x.rank()).filter(|axis| !over.contains(axis)).map(|axis| x.shape()[axis]).collect(),
+        Reduced::Dropped => {
+            (0..x.rank()).filter(|axis| !over.contains(axis)).map(|axis| x.shape()[axis]).collect()
+        }
     };
     if x.dtype() == DType::Bool {
         let bytes = reduce_host::<u8>(&x.cast(DType::U8)?, reduction, &kept)?;
@@ -125,7 +127,10 @@ fn reduce_host<T: Number>(x: &Tensor, reduction: Reduction, kept: &[usize]) -> R
             _ => sum,
         };
         let is_exact = is_integer
-            && !matches!(reduction, Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp | Reduction::Mean)
+            && !matches!(
+                reduction,
+                Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp | Reduction::Mean
+            )
             && (counts[k] > 0 || !matches!(reduction, Reduction::Max | Reduction::Min));
         if is_exact { from_whole(exact[k]) } else { T::narrow(value) }
     });
@@ -221,7 +226,8 @@ pub(super) fn softmax(x: &Tensor, function: Softmax, over: SoftmaxAxes) -> Resul
         for j in 0..after {
             let at = |k: usize| (i * n + k) * after + j;
             let values = (0..n).map(|k| array.data[at(k)]);
-            let largest = values.clone().fold(f32::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a });
+            let largest =
+                values.clone().fold(f32::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a });
             match function {
                 Softmax::Hardmax => {
                     if let Some(k) = (0..n).find(|&k| array.data[at(k)] == largest) {

@@ -149,10 +149,8 @@ fn taps_of(axis: &Axis, k: usize, resize: &Resize) -> Option<Vec<(usize, f64)>> 
             n / 2.0 * (1.0 - adjusted) + (x + 0.5) / scale - 0.5
         }
         Coordinates::PytorchHalfPixel if output > 1 => (x + 0.5) / scale - 0.5,
-        Coordinates::AlignCorners if output > 1 => {
-            // The corners of an output that is not a whole number of elements wide are at its true width.
-            x * (n - 1.0) / (output as f64 - 1.0)
-        }
+        // The corners of an output that is not a whole number of elements wide are at its true width.
+        Coordinates::AlignCorners if scale * n != 1.0 => x * (n - 1.0) / (scale * n - 1.0),
         Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
         Coordinates::Asymmetric => x / scale,
         Coordinates::CropAndResize => {

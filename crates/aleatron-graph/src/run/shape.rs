@@ -125,7 +125,13 @@ pub(super) fn concat(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
             && tensor.dtype() == first.dtype()
             && (0..first.rank()).all(|other| other == axis || tensor.shape()[other] == first.shape()[other]);
         if !fits {
-            let text = format!("{:?} {} after {:?} {}", tensor.shape(), tensor.dtype(), first.shape(), first.dtype());
+            let text = format!(
+                "{:?} {} after {:?} {}",
+                tensor.shape(),
+                tensor.dtype(),
+                first.shape(),
+                first.dtype()
+            );
             return Err(Error::input(k, text));
         }
         shape[axis] += tensor.shape()[axis];
@@ -190,7 +196,10 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
     let numbers = numbers.unwrap_or_else(|| (0..n as i64).collect());
     let steps = steps.unwrap_or_else(|| vec![1; n]);
     if ends.len() != n || numbers.len() != n || steps.len() != n {
-        return Err(Error::input(1, format!("{n} starts, {} ends, {} axes, {} steps", ends.len(), numbers.len(), steps.len())));
+        return Err(Error::input(
+            1,
+            format!("{n} starts, {} ends, {} axes, {} steps", ends.len(), numbers.len(), steps.len()),
+        ));
     }
     axes(&numbers, x.rank())?;
     let mut result = x.clone();
@@ -213,7 +222,9 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
             let end = from_start(ends[k]).clamp(-1, size - 1);
             let (first, last) = ((size - 1 - start) as usize, (size - 1 - end) as usize);
             let range = first..last.max(first);
-            result = result.flip(axis as isize)?.slice(axis as isize, Slice::from(range).step(stride.min(1 << 40)))?;
+            result = result
+                .flip(axis as isize)?
+                .slice(axis as isize, Slice::from(range).step(stride.min(1 << 40)))?;
         }
     }
     Ok(result)
@@ -240,7 +251,9 @@ pub(super) fn pad(inputs: &Inputs<'_>, mode: PadMode, given: Option<&(Vec<i64>, 
         let (begin, end) = (pads[k], pads[over.len() + k]);
         let n = i64::try_from(shape[axis]).ok().and_then(|n| n.checked_add(begin)?.checked_add(end));
         let n = n.filter(|&n| (0..1 << 40).contains(&n));
-        let Some(n) = n else { return Err(Error::input(1, format!("pads {pads:?} of shape {:?}", x.shape()))) };
+        let Some(n) = n else {
+            return Err(Error::input(1, format!("pads {pads:?} of shape {:?}", x.shape())));
+        };
         begins[axis] = begin;
         inside[axis] = [(-begin).max(0), shape[axis] as i64 + end.min(0)];
         shape[axis] = n as usize;
@@ -329,7 +342,11 @@ pub(super) fn depth_to_space(x: &Tensor, block: i64, order: BlockOrder) -> Resul
     let ([batch, channels, height, width], b) = blocks(x, block)?;
     let depth = b.checked_mul(b).filter(|&squared| channels % squared == 0).map(|squared| channels / squared);
     let Some(depth) = depth else {
-        return Err(Error::attribute("blocksize", block, format!("its square must divide {channels} channels")));
+        return Err(Error::attribute(
+            "blocksize",
+            block,
+            format!("its square must divide {channels} channels"),
+        ));
     };
     let moved = match order {
         BlockOrder::DepthColumnRow => {

@@ -32,14 +32,23 @@ fn per_axis(name: &str, numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
 
 impl Geometry {
     /// The geometry of a window over `input`. `kernel` is the size where the window does not say it.
-    pub(crate) fn new(window: &Window, input: &[usize], kernel: &[usize], rounding: Rounding) -> Result<Self> {
+    pub(crate) fn new(
+        window: &Window,
+        input: &[usize],
+        kernel: &[usize],
+        rounding: Rounding,
+    ) -> Result<Self> {
         let rank = input.len();
         let kernel = match window.kernel.as_slice() {
             [] => kernel.to_vec(),
             given => per_axis("kernel_shape", given, rank)?,
         };
         if kernel.len() != rank || kernel.contains(&0) {
-            return Err(Error::attribute("kernel_shape", &kernel, format!("{rank} positive sizes are needed")));
+            return Err(Error::attribute(
+                "kernel_shape",
+                &kernel,
+                format!("{rank} positive sizes are needed"),
+            ));
         }
         let strides = per_axis("strides", &window.strides, rank)?;
         let dilations = per_axis("dilations", &window.dilations, rank)?;

@@ -37,7 +37,9 @@ pub(super) fn read_archive(source: impl Read + Seek, name: String) -> Result<Dat
         actual: actual.shape.clone(),
     };
     // Images may keep their axes: a sample's features are all of its elements.
-    let [n_samples, rest @ ..] = x.shape.as_slice() else { return Err(wrong("x", "(samples, features)", &x)) };
+    let [n_samples, rest @ ..] = x.shape.as_slice() else {
+        return Err(wrong("x", "(samples, features)", &x));
+    };
     if rest.is_empty() || (x.by_columns && rest.len() > 1) {
         return Err(wrong("x", "(samples, features), or with more axes in row-major order", &x));
     }

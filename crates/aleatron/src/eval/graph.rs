@@ -83,7 +83,10 @@ pub fn evaluate_graph(
                         super::pass::merge_all(&mut layers, &output.statistics);
                     }
                     let known = streams.warnings();
-                    add_new(&mut evaluation.warnings, known.iter().map(|warning| format!("{name}: {warning}")));
+                    add_new(
+                        &mut evaluation.warnings,
+                        known.iter().map(|warning| format!("{name}: {warning}")),
+                    );
                     let bits: f64 = products
                         .iter()
                         .map(|(layer, products)| *products as f64 * config.settings_of(layer).length as f64)
@@ -101,7 +104,9 @@ pub fn evaluate_graph(
                         accuracy: share_of(&classes, data.labels()),
                         agreement: share_of(&classes, &float_classes),
                         confusion,
-                        clipped: layers.first().map_or(0, |first: &crate::network::LayerStats| first.saturated),
+                        clipped: layers
+                            .first()
+                            .map_or(0, |first: &crate::network::LayerStats| first.saturated),
                         layers,
                         early: Vec::new(),
                         certain: None,
@@ -144,7 +149,9 @@ fn check(network: &GraphNetwork, data: &Dataset, plan: &Plan) -> Result<()> {
     for &length in &plan.lengths {
         Length::new(length)?;
     }
-    if let Some(name) = plan.layers.keys().find(|name| !network.layers().iter().any(|layer| layer.name == **name)) {
+    if let Some(name) =
+        plan.layers.keys().find(|name| !network.layers().iter().any(|layer| layer.name == **name))
+    {
         return Err(network.unknown(name));
     }
     let (expected, actual) = (network.n_features(), data.n_features());
@@ -163,12 +170,20 @@ fn summarize(network: &GraphNetwork, products: u64) -> NetworkSummary {
     let words: Vec<Vec<u64>> = layers
         .iter()
         .map(|layer| {
-            let weights = layer.product.weights.iter().chain(&layer.product.bias).map(|w| u64::from(w.to_bits()));
+            let weights =
+                layer.product.weights.iter().chain(&layer.product.bias).map(|w| u64::from(w.to_bits()));
             let scales = layer.weight_scales.iter().chain([&layer.input_scale]).map(|scale| scale.to_bits());
-            let text = format!("{} {:?} {:?} {:?}", layer.name, layer.mode, layer.polarity, layer.product.kind);
+            let text =
+                format!("{} {:?} {:?} {:?}", layer.name, layer.mode, layer.polarity, layer.product.kind);
             weights.chain(scales).chain(text.bytes().map(u64::from)).collect()
         })
-        .chain([network.graph().nodes().iter().flat_map(|node| node.op.name().bytes()).map(u64::from).collect()])
+        .chain([network
+            .graph()
+            .nodes()
+            .iter()
+            .flat_map(|node| node.op.name().bytes())
+            .map(u64::from)
+            .collect()])
         .collect();
     NetworkSummary {
         name: network.name().to_owned(),

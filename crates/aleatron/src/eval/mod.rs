@@ -21,6 +21,8 @@
 mod checkpoint;
 mod early;
 #[cfg(feature = "graph")]
+mod find;
+#[cfg(feature = "graph")]
 mod graph;
 pub mod multiplier;
 mod pass;
@@ -32,6 +34,8 @@ mod statistics;
 mod text;
 
 pub use early::{CertainStop, EarlyStop};
+#[cfg(feature = "graph")]
+pub use find::{Found, Search, Trial, find};
 #[cfg(feature = "graph")]
 pub use graph::evaluate_graph;
 pub use plan::Plan;

@@ -103,8 +103,7 @@ impl GraphNetwork {
         }
         let n = self.layers.len();
         let (largest, all) = (vec![0.0; n], vec![Vec::new(); n]);
-        let mut seen =
-            Magnitudes { layers: &self.layers, inputs: calibration.inputs, largest, all, cancel };
+        let mut seen = Magnitudes { layers: &self.layers, inputs: calibration.inputs, largest, all, cancel };
         let runner = self.runner()?;
         self.each_piece(features, |piece, n, _| {
             runner.run_with(vec![self.tensor(piece, n)?], &mut seen)?;

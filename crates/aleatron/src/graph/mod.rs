@@ -103,9 +103,12 @@ impl GraphNetwork {
     /// # Errors
     /// [`Error::Graph`] where it has not one input whose shape is known but for the samples, or where it cannot run.
     pub fn new(graph: Graph) -> Result<Self> {
-        let fault = |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
+        let fault =
+            |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
         let &[input] = graph.inputs() else {
-            return Err(fault(format!("{} inputs; networks of one input are run", graph.inputs().len())).into());
+            return Err(
+                fault(format!("{} inputs; networks of one input are run", graph.inputs().len())).into()
+            );
         };
         let value = graph.value(input)?;
         let Some([batch, sample @ ..]) = value.shape.as_deref() else {
@@ -115,7 +118,9 @@ impl GraphNetwork {
             sample.iter().map(|dim| if let Dim::Fixed(n) = dim { Some(*n) } else { None }).collect();
         let Some(sample) = sizes else {
             let text: Vec<String> = sample.iter().map(ToString::to_string).collect();
-            return Err(fault(format!("a sample has the shape [{}]; numbers are needed", text.join(", "))).into());
+            return Err(
+                fault(format!("a sample has the shape [{}]; numbers are needed", text.join(", "))).into()
+            );
         };
         if value.dtype.is_some_and(|dtype| dtype != DType::F32) || sample.iter().product::<usize>() == 0 {
             return Err(fault(format!("samples of f32 are run, not {:?} {sample:?}", value.dtype)).into());
@@ -128,7 +133,9 @@ impl GraphNetwork {
         for (k, node) in graph.nodes().iter().enumerate() {
             if let Some(product) = Product::of(&graph, node)? {
                 if product.weights.is_empty() || product.weights.iter().any(|w| !w.is_finite()) {
-                    return Err(fault(format!("the weights of \"{}\" are empty or not finite", node.name)).into());
+                    return Err(
+                        fault(format!("the weights of \"{}\" are empty or not finite", node.name)).into()
+                    );
                 }
                 let weight_scales = calibrate::weight_scales(&product, WeightScale::PerRow);
                 layers.push(GraphLayer {
@@ -145,7 +152,8 @@ impl GraphNetwork {
         let mut network = Self { graph: Arc::new(graph), layers, sample, batch, n_outputs: 0 };
         let n = network.batch.unwrap_or(1);
         let zeros = vec![0.0; n * network.n_features()];
-        network.n_outputs = network.scores(&network.runner()?.run(vec![network.tensor(&zeros, n)?])?, n)?.len() / n;
+        network.n_outputs =
+            network.scores(&network.runner()?.run(vec![network.tensor(&zeros, n)?])?, n)?.len() / n;
         Ok(network)
     }
 
@@ -192,12 +200,18 @@ impl GraphNetwork {
     pub fn with_polarity(mut self, polarity: Polarity) -> Result<Self> {
         for layer in &mut self.layers {
             if polarity == Polarity::Unipolar
-                && let Some((index, &value)) = layer.product.weights.iter().enumerate().find(|(_, w)| **w < 0.0)
+                && let Some((index, &value)) =
+                    layer.product.weights.iter().enumerate().find(|(_, w)| **w < 0.0)
             {
                 let what = aleatron_core::Quantity::Weight;
                 let high = layer.weight_scale(index / layer.product.fan_in().max(1));
-                let fault = aleatron_core::Error::OutOfRange { what, index, value: value.into(), low: 0.0, high };
-                return Err(Error::Layer { layer: layer.node, name: layer.name.clone(), source: Box::new(fault.into()) });
+                let fault =
+                    aleatron_core::Error::OutOfRange { what, index, value: value.into(), low: 0.0, high };
+                return Err(Error::Layer {
+                    layer: layer.node,
+                    name: layer.name.clone(),
+                    source: Box::new(fault.into()),
+                });
             }
             layer.polarity = polarity;
         }
@@ -274,9 +288,14 @@ impl GraphNetwork {
         };
         let Some(first) = outputs.first() else { return Err(fault("it has no output".to_owned())) };
         if !first.dtype().is_float() || first.len() == 0 || first.len() % n != 0 {
-            return Err(fault(format!("scores of samples are needed, not {} {:?}", first.dtype(), first.shape())));
+            return Err(fault(format!(
+                "scores of samples are needed, not {} {:?}",
+                first.dtype(),
+                first.shape()
+            )));
         }
-        let values = first.cast(DType::F32).and_then(|scores| scores.to_vec::<f32>()).map_err(GraphError::from)?;
+        let values =
+            first.cast(DType::F32).and_then(|scores| scores.to_vec::<f32>()).map_err(GraphError::from)?;
         Ok(values.into_iter().map(f64::from).collect())
     }
 
@@ -293,7 +312,13 @@ impl GraphNetwork {
         }
         if let Some(index) = features.iter().position(|feature| !feature.is_finite()) {
             let (low, high) = (f64::MIN, f64::MAX);
-            return Err(Error::Feature { sample: index / width, feature: index % width, value: features[index], low, high });
+            return Err(Error::Feature {
+                sample: index / width,
+                feature: index % width,
+                value: features[index],
+                low,
+                high,
+            });
         }
         let n = self.batch.unwrap_or(PIECE);
         for piece in features.chunks(n * width) {
@@ -314,4 +339,3 @@ impl GraphNetwork {
         self.layers.iter().enumerate().find(|(_, layer)| layer.node == node)
     }
 }
-

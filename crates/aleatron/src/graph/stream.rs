@@ -199,7 +199,8 @@ impl Observer for Products<'_> {
         let network = Arc::clone(&self.graph.network);
         let Some((place, layer)) = network.layer_of(index) else { return Ok(None) };
         let (Mode::Streams, Some(Some(input))) = (layer.mode, inputs.first()) else { return Ok(None) };
-        let made = self.product(place, layer, node, input).map_err(|error| GraphError::Other(Box::new(error)))?;
+        let made =
+            self.product(place, layer, node, input).map_err(|error| GraphError::Other(Box::new(error)))?;
         Ok(Some(vec![made]))
     }
 }
@@ -294,7 +295,8 @@ impl Products<'_> {
 
 /// The topology of a product over an input, the shape of its output, and the rows of inputs that meet its weights.
 fn topology(layer: &GraphLayer, input: &[usize]) -> Result<(Topology, Vec<usize>, usize)> {
-    let fault = || GraphError::Input { input: 0, reason: format!("shape {input:?} does not go with the weights") };
+    let fault =
+        || GraphError::Input { input: 0, reason: format!("shape {input:?} does not go with the weights") };
     match &layer.product.kind {
         ProductKind::Dense { n_inputs, n_neurons } => {
             let (n_inputs, n_neurons) = (*n_inputs, *n_neurons);

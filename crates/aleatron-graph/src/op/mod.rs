@@ -1,5 +1,7 @@
 //! What nodes compute: one enum, with typed attributes. Operators of ONNX that differ in a detail are one variant.
 
+mod name;
+
 use aleatron_tensor::{DType, Tensor};
 
 use crate::graph::Graph;
@@ -404,83 +406,235 @@ pub enum Op {
     Variadic(Variadic),
     Where,
     /// Bounds as attributes, or as the second and third input.
-    Clip { low: Option<f32>, high: Option<f32> },
+    Clip {
+        low: Option<f32>,
+        high: Option<f32>,
+    },
     Cast(DType),
     CastLike,
     Identity,
     Constant(ConstantValue),
 
-    Reduce { reduction: Reduction, axes: Option<Vec<i64>>, reduced: Reduced, no_axes: NoAxes },
-    ArgReduce { extreme: Extreme, axis: i64, reduced: Reduced, tie: Tie },
-    Softmax { function: Softmax, axes: SoftmaxAxes },
-    CumSum { exclusive: bool, reverse: bool },
-    CumProd { exclusive: bool, reverse: bool },
-    TopK { axis: i64, extreme: Extreme },
+    Reduce {
+        reduction: Reduction,
+        axes: Option<Vec<i64>>,
+        reduced: Reduced,
+        no_axes: NoAxes,
+    },
+    ArgReduce {
+        extreme: Extreme,
+        axis: i64,
+        reduced: Reduced,
+        tie: Tie,
+    },
+    Softmax {
+        function: Softmax,
+        axes: SoftmaxAxes,
+    },
+    CumSum {
+        exclusive: bool,
+        reverse: bool,
+    },
+    CumProd {
+        exclusive: bool,
+        reverse: bool,
+    },
+    TopK {
+        axis: i64,
+        extreme: Extreme,
+    },
 
     MatMul,
-    Gemm { alpha: f32, beta: f32, transpose_a: bool, transpose_b: bool },
-    Conv { window: Window, groups: i64 },
-    ConvTranspose { window: Window, groups: i64, output_padding: Vec<i64>, output_shape: Vec<i64> },
-    Einsum { equation: Equation },
+    Gemm {
+        alpha: f32,
+        beta: f32,
+        transpose_a: bool,
+        transpose_b: bool,
+    },
+    Conv {
+        window: Window,
+        groups: i64,
+    },
+    ConvTranspose {
+        window: Window,
+        groups: i64,
+        output_padding: Vec<i64>,
+        output_shape: Vec<i64>,
+    },
+    Einsum {
+        equation: Equation,
+    },
 
-    Pool { pooling: Pooling, window: Window, rounding: Rounding },
+    Pool {
+        pooling: Pooling,
+        window: Window,
+        rounding: Rounding,
+    },
     GlobalPool(Pooling),
-    MaxUnpool { window: Window },
+    MaxUnpool {
+        window: Window,
+    },
 
-    BatchNormalization { epsilon: f32, momentum: f32, training: bool },
-    InstanceNormalization { epsilon: f32 },
-    GroupNormalization { epsilon: f32, groups: i64 },
-    LayerNormalization { axis: i64, epsilon: f32 },
-    RmsNormalization { axis: i64, epsilon: f32 },
-    LpNormalization { axis: i64, p: i64 },
-    Lrn { alpha: f32, beta: f32, bias: f32, size: i64 },
-    MeanVarianceNormalization { axes: Vec<i64> },
-    Dropout { training: bool },
+    BatchNormalization {
+        epsilon: f32,
+        momentum: f32,
+        training: bool,
+    },
+    InstanceNormalization {
+        epsilon: f32,
+    },
+    GroupNormalization {
+        epsilon: f32,
+        groups: i64,
+    },
+    LayerNormalization {
+        axis: i64,
+        epsilon: f32,
+    },
+    RmsNormalization {
+        axis: i64,
+        epsilon: f32,
+    },
+    LpNormalization {
+        axis: i64,
+        p: i64,
+    },
+    Lrn {
+        alpha: f32,
+        beta: f32,
+        bias: f32,
+        size: i64,
+    },
+    MeanVarianceNormalization {
+        axes: Vec<i64>,
+    },
+    Dropout {
+        training: bool,
+    },
 
-    Reshape { shape: Option<Vec<i64>>, allow_zero: bool },
-    Flatten { axis: i64 },
-    Squeeze { axes: Option<Vec<i64>> },
-    Unsqueeze { axes: Option<Vec<i64>> },
-    Transpose { order: Option<Vec<i64>> },
+    Reshape {
+        shape: Option<Vec<i64>>,
+        allow_zero: bool,
+    },
+    Flatten {
+        axis: i64,
+    },
+    Squeeze {
+        axes: Option<Vec<i64>>,
+    },
+    Unsqueeze {
+        axes: Option<Vec<i64>>,
+    },
+    Transpose {
+        order: Option<Vec<i64>>,
+    },
     Expand,
     Tile,
-    Concat { axis: i64 },
-    Split { axis: i64, sizes: Option<Vec<i64>>, parts: Option<i64> },
-    Slice { given: Option<SliceGiven> },
-    Pad { mode: PadMode, given: Option<(Vec<i64>, f32)> },
-    Gather { axis: i64 },
-    GatherElements { axis: i64 },
-    GatherNd { batch_dims: i64 },
-    ScatterElements { axis: i64, scatter: Scatter },
-    ScatterNd { scatter: Scatter },
-    Compress { axis: Option<i64> },
-    OneHot { axis: i64 },
-    Trilu { triangle: Triangle },
-    EyeLike { diagonal: i64, dtype: Option<DType> },
+    Concat {
+        axis: i64,
+    },
+    Split {
+        axis: i64,
+        sizes: Option<Vec<i64>>,
+        parts: Option<i64>,
+    },
+    Slice {
+        given: Option<SliceGiven>,
+    },
+    Pad {
+        mode: PadMode,
+        given: Option<(Vec<i64>, f32)>,
+    },
+    Gather {
+        axis: i64,
+    },
+    GatherElements {
+        axis: i64,
+    },
+    GatherNd {
+        batch_dims: i64,
+    },
+    ScatterElements {
+        axis: i64,
+        scatter: Scatter,
+    },
+    ScatterNd {
+        scatter: Scatter,
+    },
+    Compress {
+        axis: Option<i64>,
+    },
+    OneHot {
+        axis: i64,
+    },
+    Trilu {
+        triangle: Triangle,
+    },
+    EyeLike {
+        diagonal: i64,
+        dtype: Option<DType>,
+    },
     NonZero,
-    DepthToSpace { block: i64, order: BlockOrder },
-    SpaceToDepth { block: i64 },
-    ReverseSequence { batch_axis: i64, time_axis: i64 },
-    CenterCropPad { axes: Option<Vec<i64>> },
-    Col2Im { window: Window },
-    Unique { axis: Option<i64>, sorted: bool },
+    DepthToSpace {
+        block: i64,
+        order: BlockOrder,
+    },
+    SpaceToDepth {
+        block: i64,
+    },
+    ReverseSequence {
+        batch_axis: i64,
+        time_axis: i64,
+    },
+    CenterCropPad {
+        axes: Option<Vec<i64>>,
+    },
+    Col2Im {
+        window: Window,
+    },
+    Unique {
+        axis: Option<i64>,
+        sorted: bool,
+    },
 
-    Shape { start: i64, end: Option<i64> },
+    Shape {
+        start: i64,
+        end: Option<i64>,
+    },
     Size,
-    ConstantOfShape { value: ConstantValue },
+    ConstantOfShape {
+        value: ConstantValue,
+    },
     Range,
 
     Resize(Resize),
-    Upsample { interpolation: Interpolation },
-    GridSample { interpolation: Interpolation, edge: PadModeOfGrid, align_corners: bool },
+    Upsample {
+        interpolation: Interpolation,
+    },
+    GridSample {
+        interpolation: Interpolation,
+        edge: PadModeOfGrid,
+        align_corners: bool,
+    },
     Recurrent(Recurrent),
     Attention(Attention),
-    RotaryEmbedding { interleaved: bool, heads: i64, rotated: i64 },
-    SwiGlu { alpha: f32 },
+    RotaryEmbedding {
+        interleaved: bool,
+        heads: i64,
+        rotated: i64,
+    },
+    SwiGlu {
+        alpha: f32,
+    },
     Det,
 
-    If { then_branch: Box<Graph>, else_branch: Box<Graph> },
-    Loop { body: Box<Graph> },
+    If {
+        then_branch: Box<Graph>,
+        else_branch: Box<Graph>,
+    },
+    Loop {
+        body: Box<Graph>,
+    },
 }
 
 /// What lies outside a grid.
@@ -547,148 +701,4 @@ pub struct EquationTerm {
     pub ellipsis: bool,
     /// Named axes after them.
     pub after: Vec<u8>,
-}
-
-impl Op {
-    /// The name of the operator of ONNX, for people.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Unary(op) => op.name(),
-            Self::Binary(op) => op.name(),
-            Self::Variadic(op) => match op {
-                Variadic::Max => "Max",
-                Variadic::Mean => "Mean",
-                Variadic::Min => "Min",
-                Variadic::Sum => "Sum",
-            },
-            Self::Where => "Where",
-            Self::Clip { .. } => "Clip",
-            Self::Cast(_) => "Cast",
-            Self::CastLike => "CastLike",
-            Self::Identity => "Identity",
-            Self::Constant(_) => "Constant",
-            Self::Reduce { reduction, .. } => match reduction {
-                Reduction::L1 => "ReduceL1",
-                Reduction::L2 => "ReduceL2",
-                Reduction::LogSum => "ReduceLogSum",
-                Reduction::LogSumExp => "ReduceLogSumExp",
-                Reduction::Max => "ReduceMax",
-                Reduction::Mean => "ReduceMean",
-                Reduction::Min => "ReduceMin",
-                Reduction::Prod => "ReduceProd",
-                Reduction::Sum => "ReduceSum",
-                Reduction::SumSquare => "ReduceSumSquare",
-            },
-            Self::ArgReduce { extreme: Extreme::Max, .. } => "ArgMax",
-            Self::ArgReduce { extreme: Extreme::Min, .. } => "ArgMin",
-            Self::Softmax { function, .. } => match function {
-                Softmax::Softmax => "Softmax",
-                Softmax::LogSoftmax => "LogSoftmax",
-                Softmax::Hardmax => "Hardmax",
-            },
-            Self::CumSum { .. } => "CumSum",
-            Self::CumProd { .. } => "CumProd",
-            Self::TopK { .. } => "TopK",
-            Self::MatMul => "MatMul",
-            Self::Gemm { .. } => "Gemm",
-            Self::Conv { .. } => "Conv",
-            Self::ConvTranspose { .. } => "ConvTranspose",
-            Self::Einsum { .. } => "Einsum",
-            Self::Pool { pooling, .. } => match pooling {
-                Pooling::Average { .. } => "AveragePool",
-                Pooling::Max { .. } => "MaxPool",
-                Pooling::Lp { .. } => "LpPool",
-            },
-            Self::GlobalPool(pooling) => match pooling {
-                Pooling::Average { .. } => "GlobalAveragePool",
-                Pooling::Max { .. } => "GlobalMaxPool",
-                Pooling::Lp { .. } => "GlobalLpPool",
-            },
-            Self::MaxUnpool { .. } => "MaxUnpool",
-            Self::BatchNormalization { .. } => "BatchNormalization",
-            Self::InstanceNormalization { .. } => "InstanceNormalization",
-            Self::GroupNormalization { .. } => "GroupNormalization",
-            Self::LayerNormalization { .. } => "LayerNormalization",
-            Self::RmsNormalization { .. } => "RMSNormalization",
-            Self::LpNormalization { .. } => "LpNormalization",
-            Self::Lrn { .. } => "LRN",
-            Self::MeanVarianceNormalization { .. } => "MeanVarianceNormalization",
-            Self::Dropout { .. } => "Dropout",
-            Self::Reshape { .. } => "Reshape",
-            Self::Flatten { .. } => "Flatten",
-            Self::Squeeze { .. } => "Squeeze",
-            Self::Unsqueeze { .. } => "Unsqueeze",
-            Self::Transpose { .. } => "Transpose",
-            Self::Expand => "Expand",
-            Self::Tile => "Tile",
-            Self::Concat { .. } => "Concat",
-            Self::Split { .. } => "Split",
-            Self::Slice { .. } => "Slice",
-            Self::Pad { .. } => "Pad",
-            Self::Gather { .. } => "Gather",
-            Self::GatherElements { .. } => "GatherElements",
-            Self::GatherNd { .. } => "GatherND",
-            Self::ScatterElements { .. } => "ScatterElements",
-            Self::ScatterNd { .. } => "ScatterND",
-            Self::Compress { .. } => "Compress",
-            Self::OneHot { .. } => "OneHot",
-            Self::Trilu { .. } => "Trilu",
-            Self::EyeLike { .. } => "EyeLike",
-            Self::NonZero => "NonZero",
-            Self::DepthToSpace { .. } => "DepthToSpace",
-            Self::SpaceToDepth { .. } => "SpaceToDepth",
-            Self::ReverseSequence { .. } => "ReverseSequence",
-            Self::CenterCropPad { .. } => "CenterCropPad",
-            Self::Col2Im { .. } => "Col2Im",
-            Self::Unique { .. } => "Unique",
-            Self::Shape { .. } => "Shape",
-            Self::Size => "Size",
-            Self::ConstantOfShape { .. } => "ConstantOfShape",
-            Self::Range => "Range",
-            Self::Resize(_) => "Resize",
-            Self::Upsample { .. } => "Upsample",
-            Self::GridSample { .. } => "GridSample",
-            Self::Recurrent(recurrent) => match recurrent.cell {
-                Cell::Rnn => "RNN",
-                Cell::Gru { .. } => "GRU",
-                Cell::Lstm { .. } => "LSTM",
-            },
-            Self::Attention(_) => "Attention",
-            Self::RotaryEmbedding { .. } => "RotaryEmbedding",
-            Self::SwiGlu { .. } => "SwiGLU",
-            Self::Det => "Det",
-            Self::If { .. } => "If",
-            Self::Loop { .. } => "Loop",
-        }
-    }
-}
-
-macro_rules! names {
-    ($type:ident: $($variant:ident $name:literal)*) => {
-        impl $type {
-            /// The name of the operator of ONNX.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant { .. } => $name),*
-                }
-            }
-        }
-    };
-}
-
-names! { Unary:
-    Abs "Abs" Acos "Acos" Acosh "Acosh" Asin "Asin" Asinh "Asinh" Atan "Atan" Atanh "Atanh" BitwiseNot "BitwiseNot"
-    Ceil "Ceil" Celu "Celu" Cos "Cos" Cosh "Cosh" Elu "Elu" Erf "Erf" Exp "Exp" Floor "Floor" Gelu "Gelu" GeluTanh "Gelu"
-    HardSigmoid "HardSigmoid" HardSwish "HardSwish" IsInf "IsInf" IsNan "IsNaN" LeakyRelu "LeakyRelu" Log "Log" Mish "Mish"
-    Neg "Neg" Not "Not" Reciprocal "Reciprocal" Relu "Relu" Round "Round" Selu "Selu" Shrink "Shrink" Sigmoid "Sigmoid"
-    Sign "Sign" Sin "Sin" Sinh "Sinh" Softplus "Softplus" Softsign "Softsign" Sqrt "Sqrt" Swish "Swish" Tan "Tan" Tanh "Tanh"
-    ThresholdedRelu "ThresholdedRelu"
-}
-
-names! { Binary:
-    Add "Add" And "And" BitShiftLeft "BitShift" BitShiftRight "BitShift" BitwiseAnd "BitwiseAnd" BitwiseOr "BitwiseOr"
-    BitwiseXor "BitwiseXor" Div "Div" Equal "Equal" Greater "Greater" GreaterOrEqual "GreaterOrEqual" Less "Less"
-    LessOrEqual "LessOrEqual" Mod "Mod" Fmod "Mod" Mul "Mul" Or "Or" Pow "Pow" PRelu "PRelu" Sub "Sub" Xor "Xor"
 }
