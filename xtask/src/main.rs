@@ -81,7 +81,7 @@ fn test() -> Result<(), String> {
 }
 
 fn fuzz() -> Result<(), String> {
-    let targets = ["conformance", "network_file"];
+    let targets = ["conformance", "network_file", "onnx_file"];
     let steps = targets.map(|target| {
         Step::new(
             target,

@@ -265,6 +265,17 @@ impl Graph {
         Ok(())
     }
 
+    /// Checks that every value that is named is one of this graph.
+    pub(crate) fn check_values(&self) -> Result<()> {
+        let of_nodes =
+            self.nodes.iter().flat_map(|node| node.needs().chain(node.outputs.iter().flatten().copied()));
+        let all = of_nodes.chain(self.inputs.iter().copied()).chain(self.outputs.iter().copied());
+        match all.into_iter().find(|id| id.0 >= self.values.len()) {
+            Some(id) => Err(Error::MissingValue { name: format!("number {}", id.0) }),
+            None => Ok(()),
+        }
+    }
+
     /// Gives every node a name of its own: nodes without one get that of their operator and their place.
     pub(crate) fn name_nodes(&mut self) {
         let mut seen = std::collections::HashSet::new();

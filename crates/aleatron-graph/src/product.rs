@@ -85,7 +85,8 @@ impl Product {
         let Some(weights) = constant(1).filter(|tensor| tensor.dtype().is_float()) else { return Ok(None) };
         let bias = |factor: f32, rows: usize| -> Result<Vec<f32>> {
             match constant(2) {
-                Some(bias) if bias.len() == rows && bias.rank() <= 2 => {
+                // One for each column, the same for every row.
+                Some(bias) if bias.len() == rows && bias.shape().last() == Some(&rows) => {
                     Ok(floats(bias)?.iter().map(|b| b * factor).collect())
                 }
                 Some(bias) if bias.len() == 1 => Ok(vec![floats(bias)?[0] * factor; rows]),

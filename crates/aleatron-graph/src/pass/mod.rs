@@ -37,6 +37,7 @@ impl Graph {
     /// # Errors
     /// Where a node of constants fails, or there is no memory.
     pub fn simplify(&mut self) -> Result<Simplified> {
+        self.check_values()?;
         let mut done = Simplified { removed: self.remove_identities(), ..Simplified::default() };
         done.constants = fold::constants(self)?;
         done.folded = fold::batch_normalizations(self)?;

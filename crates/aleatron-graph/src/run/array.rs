@@ -27,7 +27,7 @@ impl<T: Element> Array<T> {
 
     /// An array of one value.
     pub(crate) fn full(shape: &[usize], value: T) -> Result<Self> {
-        let mut data = memory::with_capacity(len(shape)? as u128, Quantity::Value)?;
+        let mut data = room(shape)?;
         data.resize(len(shape)?, value);
         Ok(Self { shape: shape.to_vec(), data })
     }
@@ -39,7 +39,7 @@ impl<T: Element> Array<T> {
         default: T,
         mut place: impl FnMut(&[usize]) -> Option<usize>,
     ) -> Result<Self> {
-        let mut data = memory::with_capacity(len(shape)? as u128, Quantity::Value)?;
+        let mut data = room(shape)?;
         each_place(shape, |at| {
             data.push(place(at).and_then(|place| self.data.get(place).copied()).unwrap_or(default));
         });
@@ -63,6 +63,11 @@ impl Array<f32> {
 pub(crate) fn len(shape: &[usize]) -> Result<usize> {
     let len = shape.iter().try_fold(1_usize, |len, &size| len.checked_mul(size));
     len.ok_or_else(|| Error::model("result", format!("shape {shape:?} is too large")))
+}
+
+/// An empty vector with room for the elements of a shape.
+pub(crate) fn room<T>(shape: &[usize]) -> Result<Vec<T>> {
+    Ok(memory::with_capacity(len(shape)? as u128, Quantity::Value)?)
 }
 
 /// The distances of neighbours along each axis of a shape in row-major order.

@@ -2,7 +2,7 @@
 
 use aleatron_tensor::Tensor;
 
-use super::array::{Array, Number, each_place, for_dtype, for_number, len, place, strides};
+use super::array::{Array, Number, each_place, for_dtype, for_number, len, place, room, strides};
 use super::inputs::{Inputs, axis};
 use crate::error::{Error, Result};
 use crate::op::Scatter;
@@ -26,7 +26,7 @@ pub(super) fn gather(x: &Tensor, which: &Tensor, number: i64) -> Result<Tensor> 
     let shape = [&x.shape()[..axis], which.shape(), &x.shape()[axis + 1..]].concat();
     for_dtype!(x, T => {
         let array = Array::<T>::read(x)?;
-        let mut data = Vec::with_capacity(len(&shape)?);
+        let mut data = room(&shape)?;
         for i in 0..before {
             for &k in &picked {
                 data.extend_from_slice(&array.data[(i * n + k) * after..][..after]);
@@ -84,7 +84,7 @@ pub(super) fn gather_nd(inputs: &Inputs<'_>, batch_dims: i64) -> Result<Tensor> 
     let shape = [lead, rest].concat();
     for_dtype!(x, T => {
         let array = Array::<T>::read(x)?;
-        let mut data = Vec::with_capacity(len(&shape)?);
+        let mut data = room(&shape)?;
         for i in 0..n_batches {
             for j in 0..per_batch {
                 let position = (i * per_batch + j) * depth;

@@ -80,6 +80,7 @@ impl Runner {
     /// [`Error::Tensor`] where they do not fit.
     pub fn new(graph: impl Into<Arc<Graph>>, device: &Device) -> Result<Self> {
         let graph = graph.into();
+        graph.check_values()?;
         let mut constants = HashMap::new();
         for (id, tensor) in graph.constants() {
             constants.insert(id, to_device(tensor.clone(), device)?);

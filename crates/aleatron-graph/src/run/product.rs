@@ -2,7 +2,7 @@
 
 use aleatron_tensor::{ConvOptions, DType, Device, Tensor};
 
-use super::array::{Array, each_place, len, place, strides};
+use super::array::{Array, each_place, len, place, room, strides};
 use super::inputs::{Inputs, size};
 use super::window::{Geometry, spatial};
 use crate::error::{Error, Result};
@@ -301,7 +301,7 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
             .collect();
         arrays.push((array, steps));
     }
-    let mut data: Vec<f32> = Vec::with_capacity(len(&out_shape)?);
+    let mut data: Vec<f32> = room(&out_shape)?;
     let (mut sum, mut n) = (0.0_f64, 0);
     if inner == 0 {
         return Array::full(&out_shape, 0.0_f32)?.tensor_as(dtype);

@@ -1,5 +1,6 @@
 //! Reductions, and what else runs along axes.
 
+use aleatron_core::{Quantity, memory};
 use aleatron_tensor::{DType, Tensor};
 
 use super::array::{Array, Number, each_place, for_number, len, place, strides};
@@ -45,6 +46,8 @@ pub(super) fn reduce(
 fn reduce_host<T: Number>(x: &Tensor, reduction: Reduction, kept: &[usize]) -> Result<Tensor> {
     let array = Array::<T>::read(x)?;
     let n = len(kept)?;
+    // An empty tensor may become a large one.
+    memory::check(4 * 8 * n as u128, Quantity::Value)?;
     let is_integer = !x.dtype().is_float();
     let mut steps = strides(kept);
     for (step, &size) in steps.iter_mut().zip(kept) {

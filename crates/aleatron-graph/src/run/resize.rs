@@ -1,8 +1,9 @@
 //! Resizing, one axis after the other.
 
+use aleatron_core::{Quantity, memory};
 use aleatron_tensor::{DType, Tensor};
 
-use super::array::{Array, Number, for_number, len};
+use super::array::{Array, Number, for_number, len, room};
 use super::inputs::{Inputs, axis, floats, size};
 use super::reduce::around;
 use crate::error::{Error, Result};
@@ -114,12 +115,13 @@ fn apply_axes(values: &mut Array<f32>, axes: &[Axis], resize: &Resize) -> Result
         if is_same && resize.coordinates != Coordinates::CropAndResize {
             continue;
         }
+        memory::check(64 * axis.output as u128, Quantity::Value)?;
         let taps: Vec<Option<Vec<(usize, f64)>>> =
             (0..axis.output).map(|k| taps_of(axis, k, resize)).collect();
         let [before, n, after] = around(&values.shape, axis.axis)?;
         let mut shape = values.shape.clone();
         shape[axis.axis] = axis.output;
-        let mut next = Vec::with_capacity(len(&shape)?);
+        let mut next = room(&shape)?;
         for i in 0..before {
             for taps in &taps {
                 for j in 0..after {

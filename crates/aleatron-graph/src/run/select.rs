@@ -1,5 +1,6 @@
 //! Elements that are chosen by values, and tensors that are made from numbers.
 
+use aleatron_core::{Quantity, memory};
 use aleatron_tensor::{DType, Device, Tensor};
 
 use super::array::{Array, Number, each_place, for_dtype, for_number, len};
@@ -143,6 +144,7 @@ pub(super) fn unique(x: &Tensor, number: Option<i64>, sorted: bool) -> Result<Ve
     let flat = if number.is_none() { x.flatten(0, -1)? } else { x.clone() };
     let axis = axis(number.unwrap_or(0), flat.rank())?;
     let n = flat.shape()[axis];
+    memory::check(48 * n as u128, Quantity::Value)?;
     // Each part along the axis as a row.
     let mut order: Vec<isize> = (0..flat.rank() as isize).collect();
     order.remove(axis);

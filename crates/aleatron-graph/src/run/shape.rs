@@ -2,7 +2,7 @@
 
 use aleatron_tensor::{Device, Slice, Tensor};
 
-use super::array::{Array, for_dtype, len, place, strides};
+use super::array::{Array, for_dtype, len, place, room, strides};
 use super::elementwise::broadcast_shapes;
 use super::inputs::{Inputs, axes, axis, size};
 use crate::error::{Error, Result};
@@ -142,7 +142,7 @@ pub(super) fn concat(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
     let before = len(&shape[..axis])?;
     for_dtype!(first, T => {
         let arrays = tensors.iter().map(|tensor| Array::<T>::read(tensor)).collect::<Result<Vec<_>>>()?;
-        let mut data = Vec::with_capacity(len(&shape)?);
+        let mut data = room(&shape)?;
         for i in 0..before {
             for array in &arrays {
                 let run = array.data.len() / before;

@@ -52,6 +52,9 @@ impl Geometry {
         }
         let strides = per_axis("strides", &window.strides, rank)?;
         let dilations = per_axis("dilations", &window.dilations, rank)?;
+        if let Some(zero) = [&strides, &dilations].into_iter().find(|numbers| numbers.contains(&0)) {
+            return Err(Error::attribute("strides or dilations", zero, "positive numbers are needed"));
+        }
         let pads = match &window.padding {
             Padding::Explicit(pads) if !pads.is_empty() => Some(per_axis("pads", pads, 2 * rank)?),
             _ => None,

@@ -68,7 +68,7 @@ pub fn evaluate_graph(
                 }
                 let config = plan.config(generator, length, seed);
                 let mut tick = || progress(Progress { done, total, generator: &name, length, seed });
-                let run = || -> Result<Cell> {
+                let mut run = || -> Result<Cell> {
                     let streams = Arc::clone(&network).into_streams(&config)?;
                     let mut classes = Vec::with_capacity(data.len());
                     let mut layers = Vec::new();
