@@ -166,6 +166,12 @@ fn load_graph(arguments: &Arguments, data: &Dataset) -> Result<GraphNetwork, Fai
     for name in &arguments.binary {
         network = network.with_mode(name, Mode::Binary).map_err(Failure::usage)?;
     }
+    if let Some((name, _)) =
+        arguments.layers.iter().find(|(name, _)| !network.layers().iter().any(|layer| layer.name == *name))
+    {
+        let known = network.layers().iter().map(|layer| layer.name.clone()).collect();
+        return Err(Failure::usage(Error::UnknownLayer { name: name.clone(), known }));
+    }
     let (expected, actual) = (network.n_features(), data.n_features());
     if expected != actual {
         return Err(arguments.explain(Error::FeatureCount { expected, actual }));
