@@ -199,7 +199,7 @@ pub(super) fn range(inputs: &Inputs<'_>) -> Result<Tensor> {
         };
         let (start, limit, delta) = (one(0)?, one(1)?, one(2)?);
         let n = ((limit.wide() - start.wide()) / delta.wide()).ceil();
-        if !(n < 1e15) {
+        if n.is_nan() || n >= 1e15 {
             return Err(Error::input(2, format!("a step of {} from {} to {}", delta.wide(), start.wide(), limit.wide())));
         }
         let n = n.max(0.0) as usize;
