@@ -44,7 +44,7 @@ pub(super) fn apply(function: Unary, x: &Tensor) -> Result<Tensor> {
         Unary::Softplus => x.softplus()?,
         Unary::Softsign => x.div(&x.abs()?.add(1.0)?)?,
         Unary::Sqrt => x.sqrt()?,
-        Unary::Swish { alpha } if alpha == 1.0 => x.silu()?,
+        Unary::Swish { alpha: 1.0 } => x.silu()?,
         Unary::Swish { alpha } => x.mul(&x.mul(alpha)?.sigmoid()?)?,
         Unary::Tanh => x.tanh()?,
         Unary::HardSigmoid { alpha, beta } => x.mul(alpha)?.add(beta)?.clip(0.0, 1.0)?,

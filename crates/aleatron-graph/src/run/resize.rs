@@ -3,7 +3,7 @@
 use aleatron_core::{Quantity, memory};
 use aleatron_tensor::{DType, Tensor};
 
-use super::array::{Array, Number, for_number, len, room};
+use super::array::{Array, Number, for_number, room};
 use super::inputs::{Inputs, axis, floats, size};
 use super::reduce::around;
 use crate::error::{Error, Result};

@@ -138,9 +138,9 @@ impl Geometry {
     /// The taps of the window at `at` that meet an element or its padding.
     pub(crate) fn taps_with_padding(&self, at: &[usize]) -> usize {
         let mut taps = 1;
-        for axis in 0..self.input.len() {
+        for (axis, &position) in at.iter().enumerate() {
             let end = self.input[axis] + self.begins[axis] + self.ends[axis];
-            let start = at[axis] * self.strides[axis];
+            let start = position * self.strides[axis];
             taps *= (0..self.kernel[axis]).filter(|k| start + k * self.dilations[axis] < end).count();
         }
         taps
