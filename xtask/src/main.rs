@@ -108,7 +108,7 @@ fn fuzz(seconds: Option<&str>) -> Result<(), String> {
     let limit = format!("-max_total_time={seconds}");
     let seeds = ["+nightly", "run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"];
     let mut steps = vec![Step::new("files to begin with", step::command("cargo", &seeds))];
-    for target in ["conformance", "network_file", "npz", "csv", "evaluation"] {
+    for target in ["conformance", "network_file", "npz", "csv", "evaluation", "onnx_file"] {
         let run = step::command("cargo", &["+nightly", "fuzz", "run", target, "--", &limit]);
         steps.push(Step::new(target, run));
     }

@@ -3,6 +3,9 @@
 use crate::step::{Step, command};
 use std::path::Path;
 
+/// Runs the test cases of the package `onnx`.
+const ONNX_TESTS: &str = "crates/aleatron-graph/tests/onnx/run.py";
+
 /// The steps that build and test the package, under `target`.
 ///
 /// The wheel is made of the same release build as the program, in the same folder, so nothing is compiled twice.
@@ -49,5 +52,8 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
         Step::new("Python types", run(&["-m", "mypy"])),
         Step::new("Python stubs", run(&["-m", "mypy.stubtest", "aleatron"])),
         Step::new("Python tests", run(&["-m", "pytest", "--quiet"])).with("SC_GPU_ADAPTER", "llvmpipe"),
+        Step::new("ONNX's tests", run(&[ONNX_TESTS])),
+        Step::new("ONNX's tests on a GPU", run(&[ONNX_TESTS, "--device", "gpu"]))
+            .with("SC_GPU_ADAPTER", "llvmpipe"),
     ])
 }

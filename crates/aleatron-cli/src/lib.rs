@@ -36,6 +36,9 @@ enum Command {
     Info(commands::info::Arguments),
     /// Put the shards of an evaluation together.
     Merge(commands::merge::Arguments),
+    /// Show the graph of an ONNX network, and which of its nodes can run as streams.
+    #[cfg(feature = "graph")]
+    Inspect(commands::inspect::Arguments),
     /// Tabulate how wrong products of two generators are.
     Tables(commands::tables::Arguments),
     /// Compare every backend of this machine with the plain reference, bit for bit.
@@ -78,6 +81,8 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
         Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Merge(arguments) => commands::merge::run(&arguments),
+        #[cfg(feature = "graph")]
+        Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     })

@@ -107,13 +107,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// As [`Self::dispatch`].
-    pub fn dispatch_bytes(
-        &mut self,
-        bound: &Bound,
-        params: &[u8],
-        grid: [u32; 3],
-        bytes: u64,
-    ) -> Result<()> {
+    pub fn dispatch_bytes(&mut self, bound: &Bound, params: &[u8], grid: [u32; 3], bytes: u64) -> Result<()> {
         bound.check_launch(&self.context, params, grid)?;
         let timestamp_writes = match self.profiler.as_deref_mut() {
             Some(profiler) => {

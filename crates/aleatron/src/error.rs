@@ -47,6 +47,11 @@ pub enum Error {
         source: Box<Error>,
     },
 
+    /// A graph or its file is at fault.
+    #[cfg(feature = "graph")]
+    #[error(transparent)]
+    Graph(#[from] aleatron_graph::Error),
+
     // Networks.
     /// A network needs at least one layer.
     #[error("a network needs at least one layer")]

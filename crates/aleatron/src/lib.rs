@@ -18,6 +18,7 @@
 //!
 //! - [`StreamLayer`]: a layer over given or random weights, dense or sparse, of random bits or shared sequences, on any [`Device`];
 //! - [`network`], [`data`], [`eval`]: networks, and how accurate they are as streams;
+//! - `graph`, with the feature of that name: networks of ONNX files;
 //! - [`backend`]: the processors layers run on;
 //! - [`Cpu`]: the operations underneath, on packed words;
 //! - [`stream`], [`gates`], [`generator`], [`lif`] and their neighbours, from `aleatron-core`: what every bit means, with a plain
@@ -32,6 +33,8 @@ pub mod data;
 mod error;
 pub mod eval;
 mod file;
+#[cfg(feature = "graph")]
+pub mod graph;
 mod layer;
 pub mod network;
 

@@ -7,6 +7,8 @@ use crate::interrupt;
 use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
 use aleatron::eval::{Evaluation, Job, Plan, Progress, evaluate, plural};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+#[cfg(feature = "graph")]
+use aleatron::graph::{Calibration, GraphNetwork, InputScale, Mode};
 use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network};
 use aleatron::{Cancel, Device, Error, Polarity};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// NAME.json with NAME.safetensors beside it, or one of the embedded networks for digits: noise-aware, plain, cnn.
+    /// NAME.json with NAME.safetensors beside it, an .onnx file, or one of the embedded networks for digits: noise-aware, plain, cnn.
     #[arg(default_value = "noise-aware")]
     network: PathBuf,
     /// The same as an option.
@@ -59,6 +61,27 @@ pub(crate) struct Arguments {
     /// How streams hold numbers, in every layer: signed (a sign and a magnitude), bipolar or unipolar; as the network says if not given.
     #[arg(long, value_name = "KIND")]
     polarity: Option<Polarity>,
+    /// Samples of training to find the scales of an .onnx network with; the first 256 samples of the data if not given.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "FILE")]
+    calibrate: Option<PathBuf>,
+    /// The share of inputs of an .onnx network's layers, in (0, 1], that their scale must cover; the others saturate.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    percentile: f64,
+    /// A layer of an .onnx network that runs in binary. May be given several times.
+    #[cfg(feature = "graph")]
+    #[arg(long = "binary", value_name = "NAME")]
+    binary: Vec<String>,
+    /// Look for the shortest streams of each layer of an .onnx network that lose at most this many percentage points, between the least and
+    /// the greatest of the lengths given.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "POINTS", conflicts_with = "csv")]
+    find: Option<f64>,
+    /// The most trials of --find.
+    #[cfg(feature = "graph")]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100)]
+    budget: usize,
     /// How numbers are kept between layers: float, or integer as a circuit does.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
     arithmetic: Arithmetic,
@@ -86,11 +109,127 @@ fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     Ok((name.to_owned(), rest.parse().map_err(|error: Error| error.to_string())?))
 }
 
+/// What is evaluated.
+enum Subject {
+    Layers(Network),
+    #[cfg(feature = "graph")]
+    Graph(GraphNetwork),
+}
+
+impl Subject {
+    fn load(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Self, Failure> {
+        #[cfg(feature = "graph")]
+        if arguments.network().extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx")) {
+            return Ok(Self::Graph(load_graph(arguments, data)?));
+        }
+        let _ = data;
+        let network = load_network(arguments.network())?;
+        let network = match arguments.polarity {
+            Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
+            None => network,
+        };
+        plan.check(&network).map_err(Failure::usage)?;
+        Ok(Self::Layers(network))
+    }
+
+    /// The layers, which several processes can share.
+    fn layers(self) -> Result<Network, Failure> {
+        match self {
+            Self::Layers(network) => Ok(network),
+            #[cfg(feature = "graph")]
+            Self::Graph(_) => Err(Failure::Usage("networks of .onnx files run in one process".to_owned())),
+        }
+    }
+
+    fn evaluate(
+        &self,
+        data: &Dataset,
+        plan: &Plan,
+        checkpoint: Option<Evaluation>,
+        cancel: Cancel<'_>,
+        progress: impl FnMut(Progress<'_>),
+    ) -> aleatron::Result<Evaluation> {
+        match self {
+            Self::Layers(network) => evaluate(network, data, plan, checkpoint, cancel, progress),
+            #[cfg(feature = "graph")]
+            Self::Graph(network) => {
+                aleatron::eval::evaluate_graph(network, data, plan, checkpoint, cancel, progress)
+            }
+        }
+    }
+}
+
+/// Samples for scales, where none are given.
+#[cfg(feature = "graph")]
+const CALIBRATION_SAMPLES: usize = 256;
+
+#[cfg(feature = "graph")]
+fn load_graph(arguments: &Arguments, data: &Dataset) -> Result<GraphNetwork, Failure> {
+    if arguments.arithmetic != Arithmetic::Float {
+        return Err(Failure::Usage("--arithmetic: .onnx networks run in float between layers".to_owned()));
+    }
+    let mut network = GraphNetwork::load(arguments.network())?;
+    if let Some(polarity) = arguments.polarity {
+        network = network.with_polarity(polarity).map_err(Failure::usage)?;
+    }
+    for name in &arguments.binary {
+        network = network.with_mode(name, Mode::Binary).map_err(Failure::usage)?;
+    }
+    if let Some((name, _)) =
+        arguments.layers.iter().find(|(name, _)| !network.layers().iter().any(|layer| layer.name == *name))
+    {
+        let known = network.layers().iter().map(|layer| layer.name.clone()).collect();
+        return Err(Failure::usage(Error::UnknownLayer { name: name.clone(), known }));
+    }
+    let (expected, actual) = (network.n_features(), data.n_features());
+    if expected != actual {
+        return Err(arguments.explain(Error::FeatureCount { expected, actual }));
+    }
+    let inputs = match arguments.percentile {
+        1.0 => InputScale::Maximum,
+        share => InputScale::Percentile(share),
+    };
+    let calibration = Calibration { inputs, ..Calibration::default() };
+    let given = arguments.calibrate.as_ref().map(|path| arguments.read(path)).transpose()?;
+    let features = match &given {
+        Some(given) => given.features(),
+        None => &data.features()[..data.features().len().min(CALIBRATION_SAMPLES * expected)],
+    };
+    network.calibrated(features, &calibration).map_err(|error| arguments.explain(error))
+}
+
+#[cfg(feature = "graph")]
+fn search(arguments: &Arguments, network: &Subject, data: &Dataset, plan: &Plan, loss: f64) -> Outcome {
+    let Subject::Graph(network) = network else {
+        return Err(Failure::Usage("--find is for .onnx networks".to_owned()));
+    };
+    if !(0.0..=100.0).contains(&loss) {
+        return Err(Failure::Usage(format!("--find: {loss} is not a number of percentage points")));
+    }
+    if let Some(folder) = &arguments.report {
+        std::fs::create_dir_all(folder).map_err(|e| Failure::Work(format!("{}: {e}", folder.display())))?;
+    }
+    let request = super::find::Request {
+        loss,
+        budget: arguments.budget,
+        folder: arguments.report.as_deref(),
+        resume: arguments.resume,
+        json: arguments.format.json,
+    };
+    interrupt::watch();
+    super::find::run(network, data, plan, &request, Cancel::when(&interrupt::is_pressed), &progress_bar())
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let (network, data, plan) = arguments.subject()?;
+    #[cfg(feature = "graph")]
+    if let Some(loss) = arguments.find {
+        return search(arguments, &network, &data, &plan, loss);
+    }
     let earlier = Earlier::new(arguments.resume);
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
-        let job = Job::new(network.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
+        let job =
+            Job::new(network.layers()?.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
         return shard::run(&job, shard, folder, earlier);
     }
     let report = arguments.report.as_deref().map(|folder| Report::open(folder, earlier)).transpose()?;
@@ -99,7 +238,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let bar = progress_bar();
     let start = Instant::now();
     let cancel = Cancel::when(&interrupt::is_pressed);
-    let result = evaluate(&network, &data, &plan, checkpoint, cancel, |progress: Progress<'_>| {
+    let result = network.evaluate(&data, &plan, checkpoint, cancel, |progress: Progress<'_>| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(format!("{}, {} bits, seed {}", progress.generator, progress.length, progress.seed));
@@ -135,7 +274,8 @@ impl Distributed {
             )));
         }
         let (network, data, plan) = arguments.subject()?;
-        let job = Job::new(network.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
+        let job =
+            Job::new(network.layers()?.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
         let earlier = Earlier::new(arguments.resume);
         let report = arguments.report.as_deref().map(|folder| Report::open(folder, earlier)).transpose()?;
         Ok(Self { arguments, job, report })
@@ -158,22 +298,22 @@ impl Distributed {
 
 impl Arguments {
     /// The network, the data and the plan, which fit each other.
-    fn subject(&self) -> Result<(Network, Dataset, Plan), Failure> {
+    fn subject(&self) -> Result<(Subject, Dataset, Plan), Failure> {
         let plan = self.plan()?;
-        let network = load_network(self.named_network.as_ref().unwrap_or(&self.network))?;
-        let network = match self.polarity {
-            Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
-            None => network,
-        };
-        plan.check(&network).map_err(Failure::usage)?;
         let data = match &self.data {
-            Some(path) => {
-                let options = CsvOptions { header: self.header, label: self.label.clone() };
-                Dataset::read_with(path, &options)?
-            }
+            Some(path) => self.read(path)?,
             None => Dataset::digits_test(),
         };
-        Ok((network, data, plan))
+        Ok((Subject::load(self, &plan, &data)?, data, plan))
+    }
+
+    fn network(&self) -> &Path {
+        self.named_network.as_ref().unwrap_or(&self.network)
+    }
+
+    fn read(&self, path: &Path) -> aleatron::Result<Dataset> {
+        let options = CsvOptions { header: self.header, label: self.label.clone() };
+        Dataset::read_with(path, &options)
     }
 
     fn plan(&self) -> Result<Plan, Failure> {

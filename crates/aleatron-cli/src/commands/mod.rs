@@ -2,7 +2,11 @@
 
 pub(crate) mod bench;
 pub(crate) mod eval;
+#[cfg(feature = "graph")]
+mod find;
 pub(crate) mod info;
+#[cfg(feature = "graph")]
+pub(crate) mod inspect;
 pub(crate) mod merge;
 pub(crate) mod report;
 pub(crate) mod shard;

@@ -18,7 +18,7 @@ const TASKS_NAME: &str = "tasks.jsonl";
 pub(crate) struct Format {
     /// Print JSON instead of a table.
     #[arg(long, conflicts_with = "csv")]
-    json: bool,
+    pub(crate) json: bool,
     /// Print comma-separated values instead of a table.
     #[arg(long)]
     csv: bool,

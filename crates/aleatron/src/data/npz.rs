@@ -39,9 +39,16 @@ pub(super) fn read_archive(source: impl Read + Seek, name: String) -> Result<Dat
         expected,
         actual: actual.shape.clone(),
     };
-    let &[n_samples, n_features] = x.shape.as_slice() else {
+    // Images may keep their axes: a sample's features are all of its elements.
+    let [n_samples, rest @ ..] = x.shape.as_slice() else {
         return Err(wrong("x", "(samples, features)", &x));
     };
+    if rest.is_empty() || (x.by_columns && rest.len() > 1) {
+        return Err(wrong("x", "(samples, features), or with more axes in row-major order", &x));
+    }
+    let n_features = rest.iter().try_fold(1_usize, |all, &n| all.checked_mul(n));
+    let Some(n_features) = n_features else { return Err(wrong("x", "(samples, features)", &x)) };
+    let n_samples = *n_samples;
     let &[n_labels] = y.shape.as_slice() else { return Err(wrong("y", "(samples)", &y)) };
     if n_samples != n_labels {
         let values = n_samples.saturating_mul(n_features);

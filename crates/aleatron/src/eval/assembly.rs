@@ -247,8 +247,17 @@ fn merge(sum: &mut LayerStats, more: &LayerStats) {
     sum.counts = counts;
 }
 
+/// Adds the errors of some samples, layer by layer.
+#[cfg(feature = "graph")]
+pub(super) fn merge_all(sums: &mut Vec<LayerStats>, more: &[LayerStats]) {
+    sums.resize(sums.len().max(more.len()), LayerStats::default());
+    for (sum, stats) in sums.iter_mut().zip(more) {
+        merge(sum, stats);
+    }
+}
+
 /// Appends what is not there yet.
-fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
+pub(super) fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
     for text in more {
         if !all.contains(&text) {
             all.push(text);
@@ -257,7 +266,7 @@ fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
 }
 
 /// The share of equal entries.
-fn share_of(classes: &[usize], others: &[usize]) -> f64 {
+pub(super) fn share_of(classes: &[usize], others: &[usize]) -> f64 {
     let equal = classes.iter().zip(others).filter(|(a, b)| a == b).count();
     equal as f64 / others.len().max(1) as f64
 }

@@ -24,6 +24,10 @@
 mod assembly;
 mod checkpoint;
 mod early;
+#[cfg(feature = "graph")]
+mod find;
+#[cfg(feature = "graph")]
+mod graph;
 mod job;
 pub mod multiplier;
 mod outline;
@@ -39,6 +43,10 @@ mod text;
 
 pub use assembly::Assembly;
 pub use early::{CertainStop, EarlyStop};
+#[cfg(feature = "graph")]
+pub use find::{Found, Search, Trial, find};
+#[cfg(feature = "graph")]
+pub use graph::evaluate_graph;
 pub use job::Job;
 pub use outline::{Outline, Task};
 pub use part::{Part, read_lines};

@@ -302,7 +302,7 @@ pub(super) fn sorted_margins(margins: &[f64]) -> Vec<f64> {
 }
 
 /// The generators of a plan, each once, with their seeds.
-fn cells_of(plan: &Plan) -> Vec<(GeneratorName, Vec<u64>)> {
+pub(super) fn cells_of(plan: &Plan) -> Vec<(GeneratorName, Vec<u64>)> {
     let mut wanted: Vec<(GeneratorName, Vec<u64>)> = Vec::new();
     for generator in &plan.generators {
         if !wanted.iter().any(|(known, _)| known == generator) {
@@ -383,7 +383,7 @@ fn summarize_network(network: &Network) -> NetworkSummary {
     }
 }
 
-fn summarize_data(data: &Dataset) -> DataSummary {
+pub(super) fn summarize_data(data: &Dataset) -> DataSummary {
     let features = data.features().iter().map(|v| v.to_bits()).collect();
     let labels = data.labels().iter().map(|&label| label as u64).collect();
     DataSummary {
@@ -393,7 +393,7 @@ fn summarize_data(data: &Dataset) -> DataSummary {
     }
 }
 
-fn fingerprint(words: &[Vec<u64>]) -> String {
+pub(super) fn fingerprint(words: &[Vec<u64>]) -> String {
     format!("{:016x}", conformance::digest(words.iter().map(Vec::as_slice)))
 }
 

@@ -1,0 +1,105 @@
+//! `aleatron eval --find`: the shortest streams of an ONNX network that are good enough, layer by layer.
+
+use super::{Failure, Outcome};
+use crate::{Verdict, output};
+use aleatron::Cancel;
+use aleatron::data::Dataset;
+use aleatron::eval::{Found, Plan, Search, Trial, plural};
+use aleatron::graph::GraphNetwork;
+use indicatif::ProgressBar;
+use std::path::Path;
+
+/// The file of a search in the folder of a report.
+const NAME: &str = "find.json";
+
+/// What a search is asked for.
+pub(super) struct Request<'a> {
+    pub(super) loss: f64,
+    pub(super) budget: usize,
+    pub(super) folder: Option<&'a Path>,
+    pub(super) resume: bool,
+    pub(super) json: bool,
+}
+
+pub(super) fn run(
+    network: &GraphNetwork,
+    data: &Dataset,
+    plan: &Plan,
+    request: &Request<'_>,
+    cancel: Cancel<'_>,
+    bar: &ProgressBar,
+) -> Outcome {
+    let (Some(&generator), Some(&longest), Some(&shortest)) =
+        (plan.generators.first(), plan.lengths.iter().max(), plan.lengths.iter().min())
+    else {
+        return Err(Failure::Usage("--find needs a generator and lengths".to_owned()));
+    };
+    if plan.generators.len() > 1 {
+        return Err(Failure::Usage("--find: give one generator with --generators".to_owned()));
+    }
+    let search = Search { generator, loss: request.loss, longest, shortest, budget: request.budget };
+    let known = match (request.folder, request.resume) {
+        (Some(folder), true) => read(&folder.join(NAME), &search, network)?,
+        _ => Vec::new(),
+    };
+    bar.set_length(request.budget as u64);
+    let found = aleatron::eval::find(network, data, plan, &search, known, cancel, |trials| {
+        bar.set_position(trials as u64);
+        bar.set_message("trials");
+    });
+    bar.finish_and_clear();
+    let found = found?;
+    if let Some(folder) = request.folder {
+        aleatron::eval::write(folder.join(NAME), &serde_json::to_string_pretty(&found)?)?;
+    }
+    if request.json {
+        output::json(&found)?;
+    } else {
+        output::line(text(&found, network.name()).trim_end())?;
+    }
+    Ok(if found.is_finished && found.accuracy >= found.bar { Verdict::Good } else { Verdict::Bad })
+}
+
+/// The trials of an earlier search of the same layers with the same generator.
+fn read(path: &Path, search: &Search, network: &GraphNetwork) -> Result<Vec<Trial>, Failure> {
+    let fault = |error: &dyn std::fmt::Display| Failure::Work(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| fault(&error))?;
+    let found: Found = serde_json::from_str(&text).map_err(|error| fault(&error))?;
+    let names: Vec<&str> = network.layers().iter().map(|layer| layer.name.as_str()).collect();
+    let is_same = found.generator == search.generator.to_string()
+        && found.layers.iter().all(|layer| names.contains(&layer.as_str()))
+        && found.trials.iter().all(|trial| (0.0..=1.0).contains(&trial.accuracy));
+    if !is_same {
+        return Err(fault(&"this is a search of something else"));
+    }
+    Ok(found.trials)
+}
+
+fn text(found: &Found, name: &str) -> String {
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let mut text = format!(
+        "Network {name}, {}: floating point {}, at least {} wanted\n\n",
+        found.generator,
+        percent(found.float_accuracy),
+        percent(found.bar.max(0.0)),
+    );
+    let width = found.layers.iter().map(|layer| layer.chars().count()).max().unwrap_or(0).max(5);
+    text.push_str(&format!("{:width$}  {:>12}  {:>6}\n", "layer", "products", "bits"));
+    for ((layer, products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths) {
+        text.push_str(&format!("{layer:width$}  {products:>12}  {length:>6}\n"));
+    }
+    let saved = 1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64;
+    text.push_str(&format!(
+        "\n{} with these lengths; {} of {} bit-MACs saved; {}\n",
+        percent(found.accuracy),
+        percent(saved),
+        found.bit_macs_before,
+        plural(found.trials.len(), "trial"),
+    ));
+    if found.accuracy < found.bar {
+        text.push_str("not even the longest streams are good enough\n");
+    } else if !found.is_finished {
+        text.push_str("the search has not ended: go on with --report DIR --resume and a larger --budget\n");
+    }
+    text
+}

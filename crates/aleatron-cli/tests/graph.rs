@@ -1,0 +1,90 @@
+//! `inspect`, and `eval` of ONNX networks, as a user runs them.
+#![cfg(feature = "graph")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/cnn.onnx");
+
+fn aleatron(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).env_remove("ALEATRON_TIER").output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = aleatron(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn inspect_shows_nodes_and_streams() {
+    let found = json(&["inspect", MODEL, "--length", "64", "--json"]);
+    let nodes = found["nodes"].as_array().unwrap();
+    let names: Vec<&str> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    // The normalisation is part of the convolution.
+    assert_eq!(names, ["conv", "relu", "pool", "flatten", "classes"]);
+    assert_eq!(nodes[0]["stream"]["fan_in"], 9);
+    assert_eq!(nodes[0]["stream"]["products"], 16 * 64 * 9);
+    assert_eq!(nodes[4]["stream"]["bit_macs"], 10 * 256 * 64);
+    assert!(nodes[1]["stream"].is_null());
+    assert_eq!(found["parameters"], 16 * 9 + 16 + 10 * 256 + 10);
+    let written = json(&["inspect", MODEL, "--as-written", "--json"]);
+    assert_eq!(written["nodes"].as_array().unwrap().len(), 6);
+    let text = String::from_utf8(aleatron(&["inspect", MODEL]).stdout).unwrap();
+    assert!(text.contains("5 nodes, 2 of them can run as streams"), "{text}");
+}
+
+#[test]
+fn eval_judges_an_onnx_network() {
+    let evaluation = json(&["eval", MODEL, "--lengths", "16,512", "--generators", "sobol", "--json"]);
+    let float = evaluation["float_accuracy"].as_f64().unwrap();
+    assert!(float > 0.95, "{float}");
+    let accuracies: Vec<f64> = evaluation["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| cell["accuracy"].as_f64().unwrap())
+        .collect();
+    // Long streams lose less than a point; short ones more.
+    assert!(accuracies[1] > float - 0.01 && accuracies[0] < accuracies[1], "{accuracies:?}");
+    assert_eq!(evaluation["network"]["layers"], serde_json::json!(["conv", "classes"]));
+}
+
+#[test]
+fn layers_can_run_in_binary_or_with_streams_of_their_own() {
+    let accuracy = |arguments: &[&str]| {
+        let all =
+            [&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--json"], arguments].concat();
+        json(&all)["cells"][0]["accuracy"].as_f64().unwrap()
+    };
+    let plain = accuracy(&[]);
+    assert!(accuracy(&["--binary", "classes"]) > plain);
+    assert!(accuracy(&["--layer", "classes:length=512"]) > plain);
+}
+
+#[test]
+fn a_search_saves_bits() {
+    let found =
+        json(&["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"]);
+    assert_eq!(found["is_finished"], true);
+    assert!(found["accuracy"].as_f64() >= found["bar"].as_f64());
+    assert!(found["bit_macs"].as_u64() < found["bit_macs_before"].as_u64(), "{found}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (arguments, code, text) in [
+        (&["eval", MODEL, "--layer", "nope:length=4"][..], 2, "there is no layer \"nope\""),
+        (&["eval", MODEL, "--binary", "nope"], 2, "there is no layer \"nope\""),
+        (&["eval", MODEL, "--polarity", "unipolar"], 2, "weight"),
+        (&["eval", MODEL, "--binary", "conv", "--binary", "classes"], 1, "layers that run as streams"),
+        (&["eval", "plain", "--find", "1"], 2, "--find is for .onnx networks"),
+        (&["inspect", "nowhere.onnx"], 1, "nowhere.onnx"),
+        (&["inspect", file!()], 1, ""),
+    ] {
+        let output = aleatron(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(text), "{arguments:?}: {output:?}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Neural networks as graphs of typed nodes: read from ONNX, simplified, inspected, and run on tensors.
+//!
+//! ```
+//! use aleatron_graph::{Graph, Op, Runner, Unary, Value};
+//! use aleatron_tensor::{Device, Tensor};
+//!
+//! let mut graph = Graph::new("example");
+//! let x = graph.add_input(Value { name: "x".to_owned(), ..Value::default() });
+//! let y = graph.add_node("relu", Op::Unary(Unary::Relu), &[x]);
+//! graph.add_output(y);
+//! let runner = Runner::new(graph, &Device::Cpu)?;
+//! let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu)?;
+//! assert_eq!(runner.run(vec![x])?[0].to_vec::<f32>()?, [0.0, 2.0]);
+//! # Ok::<(), aleatron_graph::Error>(())
+//! ```
+//!
+//! - [`Graph`]: nodes in an order in which they can run, values, constants; [`Graph::read_onnx`] reads one from a file;
+//! - [`Op`]: what a node computes;
+//! - [`Graph::simplify`]: batch normalisation folded into products, constants computed, nodes that do nothing removed;
+//! - [`Runner`]: a graph on a device;
+//! - [`inspect`]: what there is in a graph, with shapes.
+#![forbid(unsafe_code)]
+
+mod error;
+mod graph;
+pub mod inspect;
+pub mod onnx;
+pub mod op;
+mod pass;
+pub mod product;
+mod run;
+
+pub use error::{Error, Result, UnknownOperator};
+pub use graph::{Dim, Graph, Node, Value, ValueId};
+pub use op::{Binary, Op, Unary};
+pub use pass::Simplified;
+pub use run::{Observer, Runner};

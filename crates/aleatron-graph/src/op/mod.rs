@@ -1,0 +1,704 @@
+//! What nodes compute: one enum, with typed attributes. Operators of ONNX that differ in a detail are one variant.
+
+mod name;
+
+use aleatron_tensor::{DType, Tensor};
+
+use crate::graph::Graph;
+
+/// A function of each element.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "named after the functions")]
+pub enum Unary {
+    Abs,
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atanh,
+    BitwiseNot,
+    Ceil,
+    Celu { alpha: f32 },
+    Cos,
+    Cosh,
+    Elu { alpha: f32 },
+    Erf,
+    Exp,
+    Floor,
+    Gelu,
+    GeluTanh,
+    HardSigmoid { alpha: f32, beta: f32 },
+    HardSwish,
+    IsInf { negative: bool, positive: bool },
+    IsNan,
+    LeakyRelu { alpha: f32 },
+    Log,
+    Mish,
+    Neg,
+    Not,
+    Reciprocal,
+    Relu,
+    Round,
+    Selu { alpha: f32, gamma: f32 },
+    Shrink { bias: f32, lambda: f32 },
+    Sigmoid,
+    Sign,
+    Sin,
+    Sinh,
+    Softplus,
+    Softsign,
+    Sqrt,
+    Swish { alpha: f32 },
+    Tan,
+    Tanh,
+    ThresholdedRelu { alpha: f32 },
+}
+
+/// A function of two elements, which are broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "named after the functions")]
+pub enum Binary {
+    Add,
+    And,
+    BitShiftLeft,
+    BitShiftRight,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    Div,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    /// The sign of the result is that of the divisor.
+    Mod,
+    /// The sign of the result is that of the dividend.
+    Fmod,
+    Mul,
+    Or,
+    Pow,
+    PRelu,
+    Sub,
+    Xor,
+}
+
+/// A function of any number of tensors, which are broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the functions")]
+pub enum Variadic {
+    Max,
+    Mean,
+    Min,
+    Sum,
+}
+
+/// How elements are reduced to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the functions")]
+pub enum Reduction {
+    L1,
+    L2,
+    LogSum,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Prod,
+    Sum,
+    SumSquare,
+}
+
+/// Functions that share an axis among elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the functions")]
+pub enum Softmax {
+    Softmax,
+    LogSoftmax,
+    Hardmax,
+}
+
+/// Which axes such a function runs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SoftmaxAxes {
+    /// This axis alone.
+    One(i64),
+    /// This axis and all that follow, as operator sets before 13 say.
+    From(i64),
+}
+
+/// The largest or the smallest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they say it")]
+pub enum Extreme {
+    Max,
+    Min,
+}
+
+/// The first or the last of equal ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they say it")]
+pub enum Tie {
+    First,
+    Last,
+}
+
+/// What becomes of reduced axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduced {
+    /// They stay with size 1.
+    Kept,
+    /// They are gone.
+    Dropped,
+}
+
+/// What no axes at all mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAxes {
+    /// All of them.
+    All,
+    /// None of them.
+    None,
+}
+
+/// How borders are padded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Padding {
+    /// By these many, all beginnings and then all ends; none where empty.
+    Explicit(Vec<i64>),
+    /// So that the output is the input over the stride, the odd one at the end.
+    SameUpper,
+    /// As that, the odd one at the beginning.
+    SameLower,
+    /// Not at all.
+    Valid,
+}
+
+/// A window that moves over the spatial axes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Its size; empty where the weights say it.
+    pub kernel: Vec<i64>,
+    /// How far it moves; empty for 1.
+    pub strides: Vec<i64>,
+    /// The distance of its taps; empty for 1.
+    pub dilations: Vec<i64>,
+    /// What is around the input.
+    pub padding: Padding,
+}
+
+/// What a window makes of its elements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pooling {
+    /// The mean.
+    Average {
+        /// Whether padding counts.
+        count_padding: bool,
+    },
+    /// The largest, and on request its place.
+    Max {
+        /// Whether places count columns first.
+        column_major: bool,
+    },
+    /// The p-norm.
+    Lp {
+        /// The p.
+        p: i64,
+    },
+}
+
+/// How the size of an output is rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they say it")]
+pub enum Rounding {
+    Floor,
+    Ceil,
+}
+
+/// What is put around a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the modes")]
+pub enum PadMode {
+    Constant,
+    Reflect,
+    Edge,
+    Wrap,
+}
+
+/// What happens where two updates meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the functions")]
+pub enum Scatter {
+    Replace,
+    Add,
+    Mul,
+    Max,
+    Min,
+}
+
+/// Which part of a matrix is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they say it")]
+pub enum Triangle {
+    Upper,
+    Lower,
+}
+
+/// In which order blocks lie in the channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockOrder {
+    /// Block, then channel.
+    DepthColumnRow,
+    /// Channel, then block.
+    ColumnRowDepth,
+}
+
+/// How [`Op::Resize`] computes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resize {
+    /// Which function is put through the elements.
+    pub interpolation: Interpolation,
+    /// Which place of the input belongs to a place of the output.
+    pub coordinates: Coordinates,
+    /// How places are rounded to the nearest.
+    pub nearest: Nearest,
+    /// The coefficient of cubic functions.
+    pub cubic_a: f32,
+    /// Whether elements outside have no weight.
+    pub exclude_outside: bool,
+    /// Whether it smoothes where it makes smaller.
+    pub antialias: bool,
+    /// What is outside, for [`Coordinates::CropAndResize`].
+    pub extrapolation: f32,
+    /// Which axes are resized; all where `None`.
+    pub axes: Option<Vec<i64>>,
+    /// Whether the ratio of sides is kept, and how.
+    pub aspect: Aspect,
+}
+
+/// Which function is put through elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they say it")]
+pub enum Interpolation {
+    Nearest,
+    Linear,
+    Cubic,
+}
+
+/// Which place of the input belongs to a place of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the modes")]
+pub enum Coordinates {
+    HalfPixel,
+    HalfPixelSymmetric,
+    PytorchHalfPixel,
+    AlignCorners,
+    Asymmetric,
+    CropAndResize,
+}
+
+/// How places are rounded to the nearest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the modes")]
+pub enum Nearest {
+    RoundPreferFloor,
+    RoundPreferCeil,
+    Floor,
+    Ceil,
+}
+
+/// Whether the ratio of sides is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the modes")]
+pub enum Aspect {
+    Stretch,
+    NotLarger,
+    NotSmaller,
+}
+
+/// Which cell a recurrent node has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recurrent {
+    /// The cell.
+    pub cell: Cell,
+    /// Forward, backward or both.
+    pub direction: Direction,
+    /// The functions of the cell, for each direction.
+    pub activations: Vec<Unary>,
+    /// Values are clipped to this distance from 0.
+    pub clip: Option<f32>,
+    /// The size of the state.
+    pub hidden: Option<i64>,
+    /// Whether the batch comes before the time.
+    pub batch_first: bool,
+}
+
+/// A recurrent cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// One state, one function.
+    Rnn,
+    /// Gates of reset and update.
+    Gru {
+        /// Whether the reset applies after the product.
+        linear_before_reset: bool,
+    },
+    /// A cell and a state, three gates.
+    Lstm {
+        /// Whether the forget gate is one less the input gate.
+        input_forget: bool,
+    },
+}
+
+/// Which way time runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they say it")]
+pub enum Direction {
+    Forward,
+    Reverse,
+    Both,
+}
+
+/// Scaled dot-product attention.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attention {
+    /// Whether a query sees earlier keys alone.
+    pub causal: bool,
+    /// The heads of the queries, where their axis is joined with that of features.
+    pub query_heads: Option<i64>,
+    /// The heads of keys and values.
+    pub key_heads: Option<i64>,
+    /// What scores are multiplied by; 1 / sqrt(head) if not given.
+    pub scale: Option<f32>,
+    /// Scores are bent to this distance from 0; not where 0.
+    pub softcap: f32,
+    /// How many keys before its own place a query sees; all where `None`.
+    pub left_window: Option<i64>,
+    /// How many keys after its own place a query sees; all where `None`.
+    pub right_window: Option<i64>,
+    /// Which of its steps the fourth output shows.
+    pub shown: ShownScores,
+}
+
+/// A step of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownScores {
+    /// The products.
+    Product,
+    /// After the cap.
+    Capped,
+    /// With the mask.
+    Masked,
+    /// The weights.
+    Weights,
+}
+
+/// What a node computes.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "named after the operators of ONNX, whose attributes they have")]
+pub enum Op {
+    Unary(Unary),
+    Binary(Binary),
+    Variadic(Variadic),
+    Where,
+    /// Bounds as attributes, or as the second and third input.
+    Clip {
+        low: Option<f32>,
+        high: Option<f32>,
+    },
+    Cast(DType),
+    CastLike,
+    Identity,
+    Constant(ConstantValue),
+
+    Reduce {
+        reduction: Reduction,
+        axes: Option<Vec<i64>>,
+        reduced: Reduced,
+        no_axes: NoAxes,
+    },
+    ArgReduce {
+        extreme: Extreme,
+        axis: i64,
+        reduced: Reduced,
+        tie: Tie,
+    },
+    Softmax {
+        function: Softmax,
+        axes: SoftmaxAxes,
+    },
+    CumSum {
+        exclusive: bool,
+        reverse: bool,
+    },
+    CumProd {
+        exclusive: bool,
+        reverse: bool,
+    },
+    TopK {
+        axis: i64,
+        extreme: Extreme,
+    },
+
+    MatMul,
+    Gemm {
+        alpha: f32,
+        beta: f32,
+        transpose_a: bool,
+        transpose_b: bool,
+    },
+    Conv {
+        window: Window,
+        groups: i64,
+    },
+    ConvTranspose {
+        window: Window,
+        groups: i64,
+        output_padding: Vec<i64>,
+        output_shape: Vec<i64>,
+    },
+    Einsum {
+        equation: Equation,
+    },
+
+    Pool {
+        pooling: Pooling,
+        window: Window,
+        rounding: Rounding,
+    },
+    GlobalPool(Pooling),
+    MaxUnpool {
+        window: Window,
+    },
+
+    BatchNormalization {
+        epsilon: f32,
+        momentum: f32,
+        training: bool,
+    },
+    InstanceNormalization {
+        epsilon: f32,
+    },
+    GroupNormalization {
+        epsilon: f32,
+        groups: i64,
+    },
+    LayerNormalization {
+        axis: i64,
+        epsilon: f32,
+    },
+    RmsNormalization {
+        axis: i64,
+        epsilon: f32,
+    },
+    LpNormalization {
+        axis: i64,
+        p: i64,
+    },
+    Lrn {
+        alpha: f32,
+        beta: f32,
+        bias: f32,
+        size: i64,
+    },
+    MeanVarianceNormalization {
+        axes: Vec<i64>,
+    },
+    Dropout {
+        training: bool,
+    },
+
+    Reshape {
+        shape: Option<Vec<i64>>,
+        allow_zero: bool,
+    },
+    Flatten {
+        axis: i64,
+    },
+    Squeeze {
+        axes: Option<Vec<i64>>,
+    },
+    Unsqueeze {
+        axes: Option<Vec<i64>>,
+    },
+    Transpose {
+        order: Option<Vec<i64>>,
+    },
+    Expand,
+    Tile,
+    Concat {
+        axis: i64,
+    },
+    Split {
+        axis: i64,
+        sizes: Option<Vec<i64>>,
+        parts: Option<i64>,
+    },
+    Slice {
+        given: Option<SliceGiven>,
+    },
+    Pad {
+        mode: PadMode,
+        given: Option<(Vec<i64>, f32)>,
+    },
+    Gather {
+        axis: i64,
+    },
+    GatherElements {
+        axis: i64,
+    },
+    GatherNd {
+        batch_dims: i64,
+    },
+    ScatterElements {
+        axis: i64,
+        scatter: Scatter,
+    },
+    ScatterNd {
+        scatter: Scatter,
+    },
+    Compress {
+        axis: Option<i64>,
+    },
+    OneHot {
+        axis: i64,
+    },
+    Trilu {
+        triangle: Triangle,
+    },
+    EyeLike {
+        diagonal: i64,
+        dtype: Option<DType>,
+    },
+    NonZero,
+    DepthToSpace {
+        block: i64,
+        order: BlockOrder,
+    },
+    SpaceToDepth {
+        block: i64,
+    },
+    ReverseSequence {
+        batch_axis: i64,
+        time_axis: i64,
+    },
+    CenterCropPad {
+        axes: Option<Vec<i64>>,
+    },
+    Col2Im {
+        window: Window,
+    },
+    Unique {
+        axis: Option<i64>,
+        sorted: bool,
+    },
+
+    Shape {
+        start: i64,
+        end: Option<i64>,
+    },
+    Size,
+    ConstantOfShape {
+        value: ConstantValue,
+    },
+    Range,
+
+    Resize(Resize),
+    Upsample {
+        interpolation: Interpolation,
+    },
+    GridSample {
+        interpolation: Interpolation,
+        edge: PadModeOfGrid,
+        align_corners: bool,
+    },
+    Recurrent(Recurrent),
+    Attention(Attention),
+    RotaryEmbedding {
+        interleaved: bool,
+        heads: i64,
+        rotated: i64,
+    },
+    SwiGlu {
+        alpha: f32,
+    },
+    Det,
+
+    If {
+        then_branch: Box<Graph>,
+        else_branch: Box<Graph>,
+    },
+    Loop {
+        body: Box<Graph>,
+    },
+}
+
+/// What lies outside a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they say it")]
+pub enum PadModeOfGrid {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+/// Starts, ends and axes of a slice that is not given by inputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceGiven {
+    /// The first element along each axis.
+    pub starts: Vec<i64>,
+    /// One past the last.
+    pub ends: Vec<i64>,
+    /// The axes; the first ones where `None`.
+    pub axes: Option<Vec<i64>>,
+}
+
+/// A tensor that is part of an operator.
+#[derive(Debug, Clone)]
+pub struct ConstantValue(pub Tensor);
+
+impl PartialEq for ConstantValue {
+    /// Whether both have the same elements. Ones that cannot be read are equal to nothing.
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (&self.0, &other.0);
+        a.dtype() == b.dtype()
+            && a.shape() == b.shape()
+            && match a.dtype() {
+                DType::Bool => same::<bool>(a, b),
+                DType::U8 => same::<u8>(a, b),
+                DType::I32 => same::<i32>(a, b),
+                DType::I64 => same::<i64>(a, b),
+                DType::F16 => same::<half::f16>(a, b),
+                DType::F32 => same::<f32>(a, b),
+                _ => false,
+            }
+    }
+}
+
+fn same<T: aleatron_tensor::Element>(a: &Tensor, b: &Tensor) -> bool {
+    matches!((a.to_vec::<T>(), b.to_vec::<T>()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Which axes of its inputs a sum of products joins. Axes are numbers from 0 on, the same number is the same axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Equation {
+    /// The axes of each input.
+    pub inputs: Vec<EquationTerm>,
+    /// The axes of the output.
+    pub output: EquationTerm,
+}
+
+/// The axes of one tensor of an equation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EquationTerm {
+    /// Named axes before the broadcast ones.
+    pub before: Vec<u8>,
+    /// Whether there are broadcast axes.
+    pub ellipsis: bool,
+    /// Named axes after them.
+    pub after: Vec<u8>,
+}

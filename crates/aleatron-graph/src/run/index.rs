@@ -1,0 +1,202 @@
+//! Elements by their index.
+
+use aleatron_tensor::Tensor;
+
+use super::array::{Array, Number, each_place, for_dtype, for_number, len, place, room, strides};
+use super::inputs::{Inputs, axis};
+use crate::error::{Error, Result};
+use crate::op::Scatter;
+
+/// An index of an axis; negative ones count from the end.
+fn index(number: i64, n: usize, position: usize) -> Result<usize> {
+    let from_start = if number < 0 { number.checked_add(n as i64) } else { Some(number) };
+    let found = from_start.and_then(|index| usize::try_from(index).ok()).filter(|&index| index < n);
+    found.ok_or_else(|| Error::input(1, format!("index {number} at place {position} of an axis of {n}")))
+}
+
+fn indices(numbers: &[i64], n: usize) -> Result<Vec<usize>> {
+    numbers.iter().enumerate().map(|(position, &number)| index(number, n, position)).collect()
+}
+
+pub(super) fn gather(x: &Tensor, which: &Tensor, number: i64) -> Result<Tensor> {
+    let axis = axis(number, x.rank())?;
+    let [before, n, after] = super::reduce::around(x.shape(), axis)?;
+    let wanted = [None, Some(which.clone())];
+    let picked = indices(&Inputs(&wanted).ints(1)?, n)?;
+    let shape = [&x.shape()[..axis], which.shape(), &x.shape()[axis + 1..]].concat();
+    for_dtype!(x, T => {
+        let array = Array::<T>::read(x)?;
+        let mut data = room(&shape)?;
+        for i in 0..before {
+            for &k in &picked {
+                data.extend_from_slice(&array.data[(i * n + k) * after..][..after]);
+            }
+        }
+        Array { shape, data }.tensor()
+    })
+}
+
+/// Checks that the indices of an elementwise operation lie in the shape of the data, but for the axis.
+fn check_elements(x: &Tensor, which: &Tensor, axis: usize) -> Result<()> {
+    let fits = which.rank() == x.rank()
+        && (0..x.rank()).all(|other| other == axis || which.shape()[other] <= x.shape()[other]);
+    if fits {
+        return Ok(());
+    }
+    Err(Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape())))
+}
+
+pub(super) fn gather_elements(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
+    let (x, which) = (inputs.get(0)?, inputs.get(1)?);
+    let axis = axis(number, x.rank())?;
+    check_elements(x, which, axis)?;
+    let picked = indices(&inputs.ints(1)?, x.shape()[axis])?;
+    let steps = strides(x.shape());
+    for_dtype!(x, T => {
+        let array = Array::<T>::read(x)?;
+        let mut data = Vec::with_capacity(picked.len());
+        let mut picked = picked.iter();
+        each_place(which.shape(), |at| {
+            if let Some(&k) = picked.next() {
+                data.push(array.data[place(at, &steps) - at[axis] * steps[axis] + k * steps[axis]]);
+            }
+        });
+        Array { shape: which.shape().to_vec(), data }.tensor()
+    })
+}
+
+pub(super) fn gather_nd(inputs: &Inputs<'_>, batch_dims: i64) -> Result<Tensor> {
+    let (x, which) = (inputs.get(0)?, inputs.get(1)?);
+    let numbers = inputs.ints(1)?;
+    let fault = || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
+    let batch = usize::try_from(batch_dims).map_err(|_| fault())?;
+    let Some(&depth) = which.shape().last() else { return Err(fault()) };
+    let fits =
+        which.rank() > batch && batch + depth <= x.rank() && which.shape()[..batch] == x.shape()[..batch];
+    if !fits {
+        return Err(fault());
+    }
+    let (lead, rest) = (&which.shape()[..which.rank() - 1], &x.shape()[batch + depth..]);
+    let (run, steps) = (len(rest)?, strides(x.shape()));
+    let n_batches = len(&x.shape()[..batch])?;
+    let per_batch = len(&lead[batch..])?;
+    let batch_step = len(&x.shape()[batch..])?;
+    let shape = [lead, rest].concat();
+    for_dtype!(x, T => {
+        let array = Array::<T>::read(x)?;
+        let mut data = room(&shape)?;
+        for i in 0..n_batches {
+            for j in 0..per_batch {
+                let position = (i * per_batch + j) * depth;
+                let mut first = i * batch_step;
+                for (k, &number) in numbers[position..position + depth].iter().enumerate() {
+                    first += index(number, x.shape()[batch + k], position + k)? * steps[batch + k];
+                }
+                data.extend_from_slice(&array.data[first..first + run]);
+            }
+        }
+        Array { shape, data }.tensor()
+    })
+}
+
+/// What becomes of an element that an update meets.
+fn combine<T: Number>(scatter: Scatter, old: T, new: T) -> T {
+    match scatter {
+        Scatter::Replace => new,
+        Scatter::Add => old.plus(new),
+        Scatter::Mul => old.times(new),
+        Scatter::Max => {
+            if new > old {
+                new
+            } else {
+                old
+            }
+        }
+        Scatter::Min => {
+            if new < old {
+                new
+            } else {
+                old
+            }
+        }
+    }
+}
+
+/// Applies updates to places, one after the other.
+fn update(x: &Tensor, updates: &Tensor, places: &[usize], run: usize, scatter: Scatter) -> Result<Tensor> {
+    if updates.dtype() != x.dtype() {
+        return Err(Error::input(2, format!("{} beside {}", updates.dtype(), x.dtype())));
+    }
+    if scatter == Scatter::Replace {
+        return for_dtype!(x, T => {
+            let (mut array, updates) = (Array::<T>::read(x)?, Array::<T>::read(updates)?);
+            for (k, &first) in places.iter().enumerate() {
+                array.data[first..first + run].copy_from_slice(&updates.data[k * run..(k + 1) * run]);
+            }
+            array.tensor()
+        });
+    }
+    for_number!(x, T => {
+        let (mut array, updates) = (Array::<T>::read(x)?, Array::<T>::read(updates)?);
+        for (k, &first) in places.iter().enumerate() {
+            for j in 0..run {
+                let element = &mut array.data[first + j];
+                *element = combine(scatter, *element, updates.data[k * run + j]);
+            }
+        }
+        array.tensor()
+    })
+}
+
+pub(super) fn scatter_elements(inputs: &Inputs<'_>, number: i64, scatter: Scatter) -> Result<Tensor> {
+    let (x, which, updates) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
+    let axis = axis(number, x.rank())?;
+    check_elements(x, which, axis)?;
+    if updates.shape() != which.shape() {
+        return Err(Error::input(
+            2,
+            format!("updates {:?} for indices {:?}", updates.shape(), which.shape()),
+        ));
+    }
+    let picked = indices(&inputs.ints(1)?, x.shape()[axis])?;
+    let steps = strides(x.shape());
+    let mut places = Vec::with_capacity(picked.len());
+    let mut picked = picked.iter();
+    each_place(which.shape(), |at| {
+        if let Some(&k) = picked.next() {
+            places.push(place(at, &steps) - at[axis] * steps[axis] + k * steps[axis]);
+        }
+    });
+    update(x, updates, &places, 1, scatter)
+}
+
+pub(super) fn scatter_nd(inputs: &Inputs<'_>, scatter: Scatter) -> Result<Tensor> {
+    let (x, which, updates) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
+    let numbers = inputs.ints(1)?;
+    let fault = || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
+    let Some(&depth) = which.shape().last() else { return Err(fault()) };
+    if depth > x.rank() {
+        return Err(fault());
+    }
+    let rest = &x.shape()[depth..];
+    if updates.shape() != [&which.shape()[..which.rank() - 1], rest].concat() {
+        return Err(Error::input(
+            2,
+            format!("updates {:?} for indices {:?}", updates.shape(), which.shape()),
+        ));
+    }
+    let steps = strides(x.shape());
+    let mut places = Vec::with_capacity(numbers.len() / depth.max(1));
+    if depth > 0 {
+        for (i, row) in numbers.chunks_exact(depth).enumerate() {
+            let mut first = 0;
+            for (k, &number) in row.iter().enumerate() {
+                first += index(number, x.shape()[k], i * depth + k)? * steps[k];
+            }
+            places.push(first);
+        }
+    } else {
+        places = vec![0; len(&which.shape()[..which.rank() - 1])?];
+    }
+    update(x, updates, &places, len(rest)?, scatter)
+}

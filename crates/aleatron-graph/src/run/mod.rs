@@ -1,0 +1,400 @@
+//! Running graphs on tensors.
+//!
+//! Nodes run one after the other; a value is dropped after its last use. Operators that tensors have run on the device; the others run on
+//! the host, and their results go back to the device. Values of types that a device does not have, such as the 64-bit integers of
+//! shapes, stay on the host.
+
+mod array;
+mod attention;
+mod control;
+mod elementwise;
+mod grid;
+mod index;
+mod inputs;
+mod normalize;
+mod pool;
+mod product;
+mod recurrent;
+mod reduce;
+mod resize;
+mod select;
+mod shape;
+mod window;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aleatron_tensor::{Device, Tensor};
+
+use self::inputs::Inputs;
+pub(crate) use self::window::Geometry;
+use crate::error::{Error, Result};
+use crate::graph::{Dim, Graph, Node, ValueId};
+use crate::op::Op;
+
+/// Watches a run, and may compute nodes itself.
+pub trait Observer {
+    /// The outputs of a node, computed in place of tensors; `None` leaves it to them.
+    ///
+    /// # Errors
+    /// What went wrong; the run ends.
+    fn compute(
+        &mut self,
+        index: usize,
+        node: &Node,
+        inputs: &[Option<Tensor>],
+    ) -> Result<Option<Vec<Tensor>>> {
+        let _ = (index, node, inputs);
+        Ok(None)
+    }
+
+    /// Called with what a node has made.
+    ///
+    /// # Errors
+    /// What went wrong; the run ends.
+    fn made(&mut self, index: usize, node: &Node, outputs: &[Tensor]) -> Result<()> {
+        let _ = (index, node, outputs);
+        Ok(())
+    }
+}
+
+/// Nobody watches.
+struct Nobody;
+
+impl Observer for Nobody {}
+
+/// A graph on a device.
+#[derive(Debug)]
+pub struct Runner {
+    graph: Arc<Graph>,
+    device: Device,
+    constants: HashMap<ValueId, Tensor>,
+    /// Values that are not needed after each node.
+    last_uses: Vec<Vec<ValueId>>,
+}
+
+impl Runner {
+    /// Puts the constants of a graph on a device.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] where they do not fit.
+    pub fn new(graph: impl Into<Arc<Graph>>, device: &Device) -> Result<Self> {
+        let graph = graph.into();
+        graph.check_values()?;
+        let mut constants = HashMap::new();
+        for (id, tensor) in graph.constants() {
+            constants.insert(id, to_device(tensor.clone(), device)?);
+        }
+        let mut seen = vec![false; graph.n_values()];
+        for id in graph.outputs() {
+            seen[id.index()] = true;
+        }
+        let mut last_uses = vec![Vec::new(); graph.nodes().len()];
+        for (k, node) in graph.nodes().iter().enumerate().rev() {
+            for id in node.needs().chain(node.outputs.iter().flatten().copied()) {
+                if !seen[id.index()] && graph.constant(id).is_none() {
+                    seen[id.index()] = true;
+                    last_uses[k].push(id);
+                }
+            }
+        }
+        Ok(Self { graph, device: device.clone(), constants, last_uses })
+    }
+
+    /// The graph.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The outputs for inputs in the order of the graph.
+    ///
+    /// # Errors
+    /// [`Error::NotGiven`] or [`Error::InputType`] for inputs that do not fit, [`Error::Node`] with the node that failed and why.
+    pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
+        self.run_with(inputs, &mut Nobody)
+    }
+
+    /// As [`Self::run`], with inputs by name.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and [`Error::UnknownInput`].
+    pub fn run_named(&self, mut inputs: HashMap<String, Tensor>) -> Result<Vec<Tensor>> {
+        let mut ordered = Vec::with_capacity(inputs.len());
+        for &id in self.graph.inputs() {
+            let name = &self.graph.value(id)?.name;
+            ordered.push(inputs.remove(name).ok_or_else(|| Error::NotGiven { name: name.clone() })?);
+        }
+        if let Some(name) = inputs.into_keys().min() {
+            let known = self.graph.inputs().iter().map(|&id| Ok(self.graph.value(id)?.name.clone()));
+            return Err(Error::UnknownInput { name, known: known.collect::<Result<_>>()? });
+        }
+        self.run(ordered)
+    }
+
+    /// As [`Self::run`], watched.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and what the observer says.
+    pub fn run_with(&self, inputs: Vec<Tensor>, observer: &mut dyn Observer) -> Result<Vec<Tensor>> {
+        self.check_inputs(&inputs)?;
+        let mut values: HashMap<ValueId, Tensor> = HashMap::new();
+        for (&id, tensor) in self.graph.inputs().iter().zip(inputs) {
+            values.insert(id, to_device(tensor, &self.device)?);
+        }
+        self.run_values(values, observer)
+    }
+
+    /// What a node makes of another first input; its other inputs must be constants.
+    ///
+    /// # Errors
+    /// [`Error::MissingValue`] for an input that is no constant, and what the node says.
+    pub fn compute_node(&self, node: &Node, first: Tensor) -> Result<Tensor> {
+        let none = HashMap::new();
+        let mut inputs = vec![Some(first)];
+        for id in node.inputs.iter().skip(1) {
+            inputs.push(id.map(|id| self.lookup(&none, id)).transpose()?);
+        }
+        let made = compute(&node.op, &placed(&inputs, &self.device)?, 1)?;
+        made.into_iter().next().ok_or_else(|| Error::model(&node.name, "it makes nothing"))
+    }
+
+    fn run_values(
+        &self,
+        mut values: HashMap<ValueId, Tensor>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Tensor>> {
+        for (index, node) in self.graph.nodes().iter().enumerate() {
+            let in_node = |source: Error| Error::Node {
+                index,
+                name: node.name.clone(),
+                operator: node.op.name().to_owned(),
+                source: Box::new(source),
+            };
+            let mut inputs = Vec::with_capacity(node.inputs.len());
+            for id in &node.inputs {
+                inputs.push(match id {
+                    None => None,
+                    Some(id) => Some(self.lookup(&values, *id)?),
+                });
+            }
+            let made = match observer.compute(index, node, &inputs).map_err(in_node)? {
+                Some(made) => made,
+                None => self.node(node, &inputs, &values).map_err(in_node)?,
+            };
+            observer.made(index, node, &made).map_err(in_node)?;
+            for (k, id) in node.outputs.iter().enumerate() {
+                let Some(id) = id else { continue };
+                let Some(tensor) = made.get(k) else {
+                    return Err(in_node(Error::model(
+                        format!("output {k}"),
+                        "the operator does not make it",
+                    )));
+                };
+                values.insert(*id, to_device(tensor.clone(), &self.device)?);
+            }
+            for id in &self.last_uses[index] {
+                values.remove(id);
+            }
+        }
+        self.graph.outputs().iter().map(|&id| self.lookup(&values, id)).collect()
+    }
+
+    fn lookup(&self, values: &HashMap<ValueId, Tensor>, id: ValueId) -> Result<Tensor> {
+        match values.get(&id).or_else(|| self.constants.get(&id)) {
+            Some(tensor) => Ok(tensor.clone()),
+            None => Err(Error::MissingValue { name: self.graph.value(id)?.name.clone() }),
+        }
+    }
+
+    fn node(
+        &self,
+        node: &Node,
+        inputs: &[Option<Tensor>],
+        values: &HashMap<ValueId, Tensor>,
+    ) -> Result<Vec<Tensor>> {
+        let outer = |id: ValueId| self.lookup(values, id);
+        match &node.op {
+            Op::If { then_branch, else_branch } => {
+                control::branch(&Inputs(inputs), then_branch, else_branch, &outer, &self.device)
+            }
+            Op::Loop { body } => control::repeat(&Inputs(inputs), body, &outer, &self.device),
+            op => compute(op, &placed(inputs, &self.device)?, node.outputs.len()),
+        }
+    }
+
+    fn check_inputs(&self, inputs: &[Tensor]) -> Result<()> {
+        let mut sizes: HashMap<&str, usize> = HashMap::new();
+        for (k, &id) in self.graph.inputs().iter().enumerate() {
+            let value = self.graph.value(id)?;
+            let Some(tensor) = inputs.get(k) else {
+                return Err(Error::NotGiven { name: value.name.clone() });
+            };
+            let mut fits = value.dtype.is_none_or(|dtype| dtype == tensor.dtype());
+            if let Some(shape) = &value.shape {
+                fits &= shape.len() == tensor.rank();
+                for (dim, &size) in shape.iter().zip(tensor.shape()) {
+                    fits &= match dim {
+                        Dim::Fixed(fixed) => *fixed == size,
+                        Dim::Named(name) => *sizes.entry(name).or_insert(size) == size,
+                        Dim::Unknown => true,
+                    };
+                }
+            }
+            if !fits {
+                return Err(Error::InputType {
+                    name: value.name.clone(),
+                    expected: describe(value.dtype, value.shape.as_deref()),
+                    actual: format!("{} {:?}", tensor.dtype(), tensor.shape()),
+                });
+            }
+        }
+        if inputs.len() > self.graph.inputs().len() {
+            let (name, known) = (format!("number {}", self.graph.inputs().len()), Vec::new());
+            return Err(Error::UnknownInput { name, known });
+        }
+        Ok(())
+    }
+}
+
+fn describe(dtype: Option<aleatron_tensor::DType>, shape: Option<&[Dim]>) -> String {
+    let dtype = dtype.map_or_else(|| "any type".to_owned(), |dtype| dtype.to_string());
+    match shape {
+        None => dtype,
+        Some(shape) => {
+            let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            format!("{dtype} [{}]", sizes.join(", "))
+        }
+    }
+}
+
+/// Moves a tensor to a device, or to the host where the device has no such type.
+fn to_device(tensor: Tensor, device: &Device) -> Result<Tensor> {
+    if !device.supports(tensor.dtype()) {
+        return Ok(tensor.to_device(&Device::Cpu)?);
+    }
+    Ok(tensor.to_device(device)?)
+}
+
+/// The inputs of a node on one device: the one of the run, or the host where one of them cannot be there.
+fn placed(inputs: &[Option<Tensor>], device: &Device) -> Result<Vec<Option<Tensor>>> {
+    let all_fit = inputs.iter().flatten().all(|tensor| device.supports(tensor.dtype()));
+    let target = if all_fit { device } else { &Device::Cpu };
+    inputs.iter().map(|tensor| tensor.as_ref().map(|t| Ok(t.to_device(target)?)).transpose()).collect()
+}
+
+/// The outputs of an operation without graphs inside.
+pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> Result<Vec<Tensor>> {
+    let x = &Inputs(inputs);
+    let one = |tensor: Tensor| Ok(vec![tensor]);
+    match op {
+        Op::Unary(function) => one(elementwise::unary(*function, x)?),
+        Op::Binary(function) => one(elementwise::binary(*function, x)?),
+        Op::Variadic(function) => one(elementwise::variadic(*function, x)?),
+        Op::Where => one(elementwise::choose(x)?),
+        Op::Clip { low, high } => one(elementwise::clip(x, *low, *high)?),
+        Op::Cast(dtype) => one(elementwise::cast(x.get(0)?, *dtype)?),
+        Op::CastLike => one(elementwise::cast(x.get(0)?, x.get(1)?.dtype())?),
+        Op::Identity => one(x.get(0)?.clone()),
+        Op::Constant(value) => one(value.0.clone()),
+        Op::SwiGlu { alpha } => one(elementwise::swiglu(x, *alpha)?),
+        Op::Dropout { training } => elementwise::dropout(x, *training),
+
+        Op::Reduce { reduction, axes, reduced, no_axes } => {
+            one(reduce::reduce(x, *reduction, axes.as_deref(), *reduced, *no_axes)?)
+        }
+        Op::ArgReduce { extreme, axis, reduced, tie } => {
+            one(reduce::arg_reduce(x.get(0)?, *extreme, *axis, *reduced, *tie)?)
+        }
+        Op::Softmax { function, axes } => one(reduce::softmax(x.get(0)?, *function, *axes)?),
+        Op::CumSum { exclusive, reverse } => {
+            one(reduce::cumulate(x, *exclusive, *reverse, reduce::Cumulate::Sum)?)
+        }
+        Op::CumProd { exclusive, reverse } => {
+            one(reduce::cumulate(x, *exclusive, *reverse, reduce::Cumulate::Product)?)
+        }
+        Op::TopK { axis, extreme } => reduce::top_k(x, *axis, *extreme),
+
+        Op::MatMul => one(product::matmul(x.get(0)?, x.get(1)?)?),
+        Op::Gemm { alpha, beta, transpose_a, transpose_b } => {
+            one(product::gemm(x, *alpha, *beta, *transpose_a, *transpose_b)?)
+        }
+        Op::Conv { window, groups } => one(product::conv(x, window, *groups)?),
+        Op::ConvTranspose { window, groups, output_padding, output_shape } => {
+            one(product::conv_transpose(x, window, *groups, output_padding, output_shape)?)
+        }
+        Op::Einsum { equation } => one(product::einsum(x, equation)?),
+        Op::Det => one(product::determinant(x.get(0)?)?),
+
+        Op::Pool { pooling, window, rounding } => {
+            pool::pool(x.get(0)?, *pooling, window, *rounding, n_outputs)
+        }
+        Op::GlobalPool(pooling) => one(pool::global(x.get(0)?, *pooling)?),
+        Op::MaxUnpool { window } => one(pool::unpool(x, window)?),
+        Op::Col2Im { window } => one(pool::col2im(x, window)?),
+
+        Op::BatchNormalization { epsilon, momentum, training } => {
+            normalize::batch(x, *epsilon, *momentum, *training)
+        }
+        Op::InstanceNormalization { epsilon } => one(normalize::instance(x, *epsilon)?),
+        Op::GroupNormalization { epsilon, groups } => one(normalize::group(x, *epsilon, *groups)?),
+        Op::LayerNormalization { axis, epsilon } => normalize::layer(x, *axis, *epsilon),
+        Op::RmsNormalization { axis, epsilon } => one(normalize::rms(x, *axis, *epsilon)?),
+        Op::LpNormalization { axis, p } => one(normalize::lp(x.get(0)?, *axis, *p)?),
+        Op::Lrn { alpha, beta, bias, size } => one(normalize::lrn(x.get(0)?, *alpha, *beta, *bias, *size)?),
+        Op::MeanVarianceNormalization { axes } => one(normalize::mean_variance(x.get(0)?, axes)?),
+
+        Op::Reshape { shape, allow_zero } => one(shape::reshape(x, shape.as_deref(), *allow_zero)?),
+        Op::Flatten { axis } => one(shape::flatten(x.get(0)?, *axis)?),
+        Op::Squeeze { axes } => one(shape::squeeze(x, axes.as_deref())?),
+        Op::Unsqueeze { axes } => one(shape::unsqueeze(x, axes.as_deref())?),
+        Op::Transpose { order } => one(shape::transpose(x.get(0)?, order.as_deref())?),
+        Op::Expand => one(shape::expand(x)?),
+        Op::Tile => one(shape::tile(x)?),
+        Op::Concat { axis } => one(shape::concat(x, *axis)?),
+        Op::Split { axis, sizes, parts } => shape::split(x, *axis, sizes.as_deref(), *parts),
+        Op::Slice { given } => one(shape::slice(x, given.as_ref())?),
+        Op::Pad { mode, given } => one(shape::pad(x, *mode, given.as_ref())?),
+        Op::CenterCropPad { axes } => one(shape::center_crop_pad(x, axes.as_deref())?),
+        Op::DepthToSpace { block, order } => one(shape::depth_to_space(x.get(0)?, *block, *order)?),
+        Op::SpaceToDepth { block } => one(shape::space_to_depth(x.get(0)?, *block)?),
+        Op::Shape { start, end } => one(shape::shape(x.get(0)?, *start, *end)?),
+        Op::Size => one(shape::count(x.get(0)?)?),
+        Op::ConstantOfShape { value } => one(shape::constant_of_shape(x, &value.0)?),
+
+        Op::Gather { axis } => one(index::gather(x.get(0)?, x.get(1)?, *axis)?),
+        Op::GatherElements { axis } => one(index::gather_elements(x, *axis)?),
+        Op::GatherNd { batch_dims } => one(index::gather_nd(x, *batch_dims)?),
+        Op::ScatterElements { axis, scatter } => one(index::scatter_elements(x, *axis, *scatter)?),
+        Op::ScatterNd { scatter } => one(index::scatter_nd(x, *scatter)?),
+
+        Op::Compress { axis } => one(select::compress(x, *axis)?),
+        Op::OneHot { axis } => one(select::one_hot(x, *axis)?),
+        Op::Trilu { triangle } => one(select::trilu(x, *triangle)?),
+        Op::EyeLike { diagonal, dtype } => one(select::eye_like(x.get(0)?, *diagonal, *dtype)?),
+        Op::NonZero => one(select::non_zero(x.get(0)?)?),
+        Op::ReverseSequence { batch_axis, time_axis } => {
+            one(select::reverse_sequence(x, *batch_axis, *time_axis)?)
+        }
+        Op::Unique { axis, sorted } => select::unique(x.get(0)?, *axis, *sorted),
+        Op::Range => one(select::range(x)?),
+
+        Op::Resize(resize) => one(resize::resize(x, resize)?),
+        Op::Upsample { interpolation } => one(resize::upsample(x, *interpolation)?),
+        Op::GridSample { interpolation, edge, align_corners } => {
+            one(grid::sample(x, *interpolation, *edge, *align_corners)?)
+        }
+        Op::Recurrent(recurrent) => recurrent::run(x, recurrent),
+        Op::Attention(attention) => attention::attention(x, attention, n_outputs),
+        Op::RotaryEmbedding { interleaved, heads, rotated } => {
+            one(attention::rotary(x, *interleaved, *heads, *rotated)?)
+        }
+        Op::If { .. } | Op::Loop { .. } => Err(Error::model(op.name(), "it needs the graph around it")),
+    }
+}

@@ -1,0 +1,212 @@
+//! Elements that are chosen by values, and tensors that are made from numbers.
+
+use aleatron_core::{Quantity, memory};
+use aleatron_tensor::{DType, Device, Tensor};
+
+use super::array::{Array, Number, each_place, for_dtype, for_number, len};
+use super::inputs::{Inputs, axis, size};
+use super::reduce::around;
+use super::shape::ints;
+use crate::error::{Error, Result};
+use crate::op::Triangle;
+
+pub(super) fn compress(inputs: &Inputs<'_>, number: Option<i64>) -> Result<Tensor> {
+    let x = match number {
+        Some(_) => inputs.get(0)?.clone(),
+        None => inputs.get(0)?.flatten(0, -1)?,
+    };
+    let axis = axis(number.unwrap_or(0), x.rank())?;
+    let chosen = inputs.get(1)?.to_vec::<bool>()?;
+    let n = x.shape()[axis];
+    if chosen.len() > n && chosen[n..].contains(&true) {
+        return Err(Error::input(1, format!("{} conditions for an axis of {n}", chosen.len())));
+    }
+    let which: Vec<i64> = (0..n.min(chosen.len())).filter(|&k| chosen[k]).map(|k| k as i64).collect();
+    super::index::gather(&x, &ints(&which, &[which.len()])?, axis as i64)
+}
+
+pub(super) fn one_hot(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
+    let (which, values) = (inputs.get(0)?, inputs.get(2)?);
+    // Indices and depth may be floats that hold integers.
+    let whole = |tensor: &Tensor| -> Result<Vec<i64>> {
+        Ok(tensor.to_device(&Device::Cpu)?.cast(DType::I64)?.to_vec::<i64>()?)
+    };
+    let numbers = whole(which)?;
+    let depth = match whole(inputs.get(1)?)?.as_slice() {
+        [depth] => size(*depth, "depth")?,
+        other => return Err(Error::input(1, format!("{} depths", other.len()))),
+    };
+    let axis = axis(number, which.rank() + 1)?;
+    let mut shape = which.shape().to_vec();
+    shape.insert(axis, depth);
+    let [before, _, after] = around(&shape, axis)?;
+    for_dtype!(values, T => {
+        let values = values.to_vec::<T>()?;
+        let [off, on] = values.as_slice() else {
+            return Err(Error::input(2, format!("two values are needed, not {}", values.len())));
+        };
+        let mut out = Array::<T>::full(&shape, *off)?;
+        for i in 0..before {
+            for j in 0..after {
+                let number = numbers[i * after + j];
+                let k = if number < 0 { number.checked_add(depth as i64) } else { Some(number) };
+                // An index outside has no element that is on.
+                if let Some(k) = k.and_then(|k| usize::try_from(k).ok()).filter(|&k| k < depth) {
+                    out.data[(i * depth + k) * after + j] = *on;
+                }
+            }
+        }
+        out.tensor()
+    })
+}
+
+pub(super) fn trilu(inputs: &Inputs<'_>, triangle: Triangle) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let diagonal = if inputs.maybe(1).is_some() { inputs.int(1)? } else { 0 };
+    if x.rank() < 2 {
+        return Err(Error::input(0, format!("matrices are needed, not {:?}", x.shape())));
+    }
+    let rank = x.rank();
+    for_dtype!(x, T => {
+        let mut array = Array::<T>::read(x)?;
+        let zero = Tensor::zeros(&[1], x.dtype(), &Device::Cpu)?.to_vec::<T>()?[0];
+        let mut elements = array.data.iter_mut();
+        each_place(x.shape(), |at| {
+            let (row, column) = (at[rank - 2] as i128, at[rank - 1] as i128);
+            let is_kept = match triangle {
+                Triangle::Upper => column - row >= i128::from(diagonal),
+                Triangle::Lower => column - row <= i128::from(diagonal),
+            };
+            if let Some(element) = elements.next()
+                && !is_kept
+            {
+                *element = zero;
+            }
+        });
+        array.tensor()
+    })
+}
+
+pub(super) fn eye_like(x: &Tensor, diagonal: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let &[rows, columns] = x.shape() else {
+        return Err(Error::input(0, format!("a matrix is needed, not {:?}", x.shape())));
+    };
+    let mut out = Array::<i32>::full(&[rows, columns], 0)?;
+    for row in 0..rows {
+        let column = usize::try_from(row as i128 + i128::from(diagonal)).unwrap_or(columns);
+        if column < columns {
+            out.data[row * columns + column] = 1;
+        }
+    }
+    Ok(out.tensor()?.cast(dtype.unwrap_or(x.dtype()))?)
+}
+
+pub(super) fn non_zero(x: &Tensor) -> Result<Tensor> {
+    let mut places: Vec<Vec<i64>> = vec![Vec::new(); x.rank()];
+    let elements = x.cast(DType::Bool)?.to_vec::<bool>()?;
+    let mut elements = elements.iter();
+    each_place(x.shape(), |at| {
+        if elements.next() == Some(&true) {
+            places.iter_mut().zip(at).for_each(|(list, &a)| list.push(a as i64));
+        }
+    });
+    let n = places.first().map_or(0, Vec::len);
+    ints(&places.concat(), &[x.rank(), n])
+}
+
+pub(super) fn reverse_sequence(inputs: &Inputs<'_>, batch_axis: i64, time_axis: i64) -> Result<Tensor> {
+    let (x, lengths) = (inputs.get(0)?, inputs.ints(1)?);
+    let (batch, time) = (axis(batch_axis, x.rank())?, axis(time_axis, x.rank())?);
+    if batch == time || lengths.len() != x.shape()[batch] {
+        return Err(Error::input(1, format!("{} lengths for shape {:?}", lengths.len(), x.shape())));
+    }
+    let n = x.shape()[time];
+    let lengths = lengths
+        .iter()
+        .map(|&length| Some(size(length, "length").ok()?).filter(|&length| length <= n))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| Error::input(1, format!("lengths are at most {n}")))?;
+    let steps = super::array::strides(x.shape());
+    for_dtype!(x, T => {
+        let array = Array::<T>::read(x)?;
+        let mut data = Vec::with_capacity(array.data.len());
+        each_place(x.shape(), |at| {
+            let (k, length) = (at[time], lengths[at[batch]]);
+            let from = if k < length { length - 1 - k } else { k };
+            let here = super::array::place(at, &steps);
+            data.push(array.data[here - k * steps[time] + from * steps[time]]);
+        });
+        Array { shape: array.shape, data }.tensor()
+    })
+}
+
+pub(super) fn unique(x: &Tensor, number: Option<i64>, sorted: bool) -> Result<Vec<Tensor>> {
+    let flat = if number.is_none() { x.flatten(0, -1)? } else { x.clone() };
+    let axis = axis(number.unwrap_or(0), flat.rank())?;
+    let n = flat.shape()[axis];
+    memory::check(48 * n as u128, Quantity::Value)?;
+    // Each part along the axis as a row.
+    let mut order: Vec<isize> = (0..flat.rank() as isize).collect();
+    order.remove(axis);
+    order.insert(0, axis as isize);
+    let moved = flat.permute(&order)?;
+    let run = len(&moved.shape()[1..])?;
+    for_number!(flat, T => {
+        let array = Array::<T>::read(&moved)?;
+        let row = |k: usize| &array.data[k * run..(k + 1) * run];
+        let compare = |a: usize, b: usize| {
+            let pairs = row(a).iter().zip(row(b)).map(|(a, b)| a.wide().total_cmp(&b.wide()));
+            pairs.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        };
+        let mut by_value: Vec<usize> = (0..n).collect();
+        by_value.sort_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
+        // The first place of each value, and which value each place has.
+        let (mut firsts, mut value_of) = (Vec::new(), vec![0_usize; n]);
+        for (k, &at) in by_value.iter().enumerate() {
+            if k == 0 || compare(by_value[k - 1], at).is_ne() {
+                firsts.push(at);
+            }
+            value_of[at] = firsts.len() - 1;
+        }
+        let mut ranks: Vec<usize> = (0..firsts.len()).collect();
+        if !sorted {
+            ranks.sort_by_key(|&value| firsts[value]);
+        }
+        let mut place_of = vec![0; firsts.len()];
+        for (place, &value) in ranks.iter().enumerate() {
+            place_of[value] = place;
+        }
+        let mut counts = vec![0_i64; firsts.len()];
+        let inverse: Vec<i64> = value_of.iter().map(|&value| {
+            counts[place_of[value]] += 1;
+            place_of[value] as i64
+        }).collect();
+        let places: Vec<i64> = ranks.iter().map(|&value| firsts[value] as i64).collect();
+        let k = places.len();
+        let y = super::index::gather(&flat, &ints(&places, &[k])?, axis as i64)?;
+        Ok(vec![y, ints(&places, &[k])?, ints(&inverse, &[n])?, ints(&counts, &[k])?])
+    })
+}
+
+pub(super) fn range(inputs: &Inputs<'_>) -> Result<Tensor> {
+    let start = inputs.get(0)?;
+    for_number!(start, T => {
+        let one = |k: usize| -> Result<T> {
+            match inputs.get(k)?.to_vec::<T>()?.as_slice() {
+                [value] => Ok(*value),
+                values => Err(Error::input(k, format!("one number is needed, not {}", values.len()))),
+            }
+        };
+        let (start, limit, delta) = (one(0)?, one(1)?, one(2)?);
+        let n = ((limit.wide() - start.wide()) / delta.wide()).ceil();
+        if n.is_nan() || n >= 1e15 {
+            return Err(Error::input(2, format!("a step of {} from {} to {}", delta.wide(), start.wide(), limit.wide())));
+        }
+        let n = n.max(0.0) as usize;
+        let mut out = Array::<T>::full(&[n], start)?;
+        for (k, element) in out.data.iter_mut().enumerate() {
+            *element = T::narrow(start.wide() + k as f64 * delta.wide());
+        }
+        out.tensor()
+    })
+}

@@ -1,0 +1,391 @@
+//! Shapes, and parts of tensors.
+
+use aleatron_tensor::{Device, Slice, Tensor};
+
+use super::array::{Array, for_dtype, len, place, room, strides};
+use super::elementwise::broadcast_shapes;
+use super::inputs::{Inputs, axes, axis, size};
+use crate::error::{Error, Result};
+use crate::op::{BlockOrder, PadMode, SliceGiven};
+
+/// A tensor of integers on the host.
+pub(super) fn ints(values: &[i64], shape: &[usize]) -> Result<Tensor> {
+    Ok(Tensor::from_slice(values, shape, &Device::Cpu)?)
+}
+
+pub(super) fn reshape(inputs: &Inputs<'_>, given: Option<&[i64]>, allow_zero: bool) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let wanted = match given {
+        Some(shape) => shape.to_vec(),
+        None => inputs.ints(1)?,
+    };
+    let fault = || Error::input(1, format!("shape {:?} to {wanted:?}", x.shape()));
+    let mut shape = Vec::with_capacity(wanted.len());
+    let mut open = None;
+    for (axis, &number) in wanted.iter().enumerate() {
+        shape.push(match number {
+            0 if !allow_zero => x.shape().get(axis).copied().ok_or_else(fault)?,
+            -1 if open.is_none() => {
+                open = Some(axis);
+                1
+            }
+            number => usize::try_from(number).map_err(|_| fault())?,
+        });
+    }
+    if let Some(axis) = open {
+        let rest = len(&shape)?;
+        if rest == 0 || x.len() % rest != 0 {
+            return Err(fault());
+        }
+        shape[axis] = x.len() / rest;
+    }
+    Ok(x.reshape(&shape)?)
+}
+
+pub(super) fn flatten(x: &Tensor, number: i64) -> Result<Tensor> {
+    // One past the last axis is possible.
+    let rank = x.rank() as i64;
+    let from = if number < 0 { number + rank } else { number };
+    if !(0..=rank).contains(&from) {
+        return Err(Error::attribute("axis", number, format!("the tensor has rank {rank}")));
+    }
+    let (before, after) = x.shape().split_at(from as usize);
+    Ok(x.reshape(&[len(before)?, len(after)?])?)
+}
+
+pub(super) fn squeeze(inputs: &Inputs<'_>, given: Option<&[i64]>) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let from_input = inputs.maybe_ints(1)?;
+    let over = match given.or(from_input.as_deref()) {
+        Some(numbers) => axes(numbers, x.rank())?,
+        None => (0..x.rank()).filter(|&axis| x.shape()[axis] == 1).collect(),
+    };
+    let mut squeezed = x.clone();
+    for axis in over.into_iter().rev() {
+        squeezed = squeezed.squeeze(axis as isize)?;
+    }
+    Ok(squeezed)
+}
+
+pub(super) fn unsqueeze(inputs: &Inputs<'_>, given: Option<&[i64]>) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let numbers = match given {
+        Some(numbers) => numbers.to_vec(),
+        None => inputs.ints(1)?,
+    };
+    let mut result = x.clone();
+    for axis in axes(&numbers, x.rank() + numbers.len())? {
+        result = result.unsqueeze(axis as isize)?;
+    }
+    Ok(result)
+}
+
+pub(super) fn transpose(x: &Tensor, order: Option<&[i64]>) -> Result<Tensor> {
+    let order: Vec<isize> = match order {
+        Some(order) => {
+            let order = order.iter().map(|&number| Ok(axis(number, x.rank())? as isize));
+            order.collect::<Result<_>>()?
+        }
+        None => (0..x.rank() as isize).rev().collect(),
+    };
+    Ok(x.permute(&order)?)
+}
+
+pub(super) fn expand(inputs: &Inputs<'_>) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let shape = inputs.ints(1)?.iter().map(|&n| size(n, "shape")).collect::<Result<Vec<_>>>()?;
+    Ok(x.broadcast_to(&broadcast_shapes(x.shape(), &shape)?)?)
+}
+
+pub(super) fn tile(inputs: &Inputs<'_>) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let repeats = inputs.ints(1)?.iter().map(|&n| size(n, "repeats")).collect::<Result<Vec<_>>>()?;
+    if repeats.len() != x.rank() {
+        return Err(Error::input(1, format!("{} repeats for rank {}", repeats.len(), x.rank())));
+    }
+    // Each axis with one of its repeats before it, which are then joined.
+    let (mut apart, mut wide, mut shape) = (Vec::new(), Vec::new(), Vec::new());
+    for (&n, &repeat) in x.shape().iter().zip(&repeats) {
+        apart.extend([1, n]);
+        wide.extend([repeat, n]);
+        shape.push(len(&[n, repeat])?);
+    }
+    len(&shape)?;
+    Ok(x.reshape(&apart)?.broadcast_to(&wide)?.reshape(&shape)?)
+}
+
+pub(super) fn concat(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
+    let tensors: Vec<&Tensor> = inputs.all().collect();
+    let Some(first) = tensors.first() else { return Err(Error::input(0, "it is missing")) };
+    let axis = axis(number, first.rank())?;
+    let mut shape = first.shape().to_vec();
+    shape[axis] = 0;
+    for (k, tensor) in tensors.iter().enumerate() {
+        let fits = tensor.rank() == first.rank()
+            && tensor.dtype() == first.dtype()
+            && (0..first.rank()).all(|other| other == axis || tensor.shape()[other] == first.shape()[other]);
+        if !fits {
+            let text = format!(
+                "{:?} {} after {:?} {}",
+                tensor.shape(),
+                tensor.dtype(),
+                first.shape(),
+                first.dtype()
+            );
+            return Err(Error::input(k, text));
+        }
+        shape[axis] += tensor.shape()[axis];
+    }
+    if let [only] = tensors.as_slice() {
+        return Ok((*only).clone());
+    }
+    let before = len(&shape[..axis])?;
+    for_dtype!(first, T => {
+        let arrays = tensors.iter().map(|tensor| Array::<T>::read(tensor)).collect::<Result<Vec<_>>>()?;
+        let mut data = room(&shape)?;
+        for i in 0..before {
+            for array in &arrays {
+                let run = array.data.len() / before;
+                data.extend_from_slice(&array.data[i * run..(i + 1) * run]);
+            }
+        }
+        Array { shape, data }.tensor()
+    })
+}
+
+pub(super) fn split(
+    inputs: &Inputs<'_>,
+    number: i64,
+    given: Option<&[i64]>,
+    parts: Option<i64>,
+) -> Result<Vec<Tensor>> {
+    let x = inputs.get(0)?;
+    let axis = axis(number, x.rank())?;
+    let n = x.shape()[axis];
+    let from_input = inputs.maybe_ints(1)?;
+    let sizes: Vec<usize> = match given.or(from_input.as_deref()) {
+        Some(sizes) => sizes.iter().map(|&part| size(part, "split")).collect::<Result<_>>()?,
+        None => {
+            let parts = size(parts.unwrap_or(1), "num_outputs")?;
+            if parts == 0 || parts > n.max(1) && n > 0 {
+                return Err(Error::attribute("num_outputs", parts, format!("the axis has {n} elements")));
+            }
+            let each = n.div_ceil(parts);
+            (0..parts).map(|k| each.min(n.saturating_sub(k * each))).collect()
+        }
+    };
+    if sizes.iter().try_fold(0_usize, |sum, &part| sum.checked_add(part)) != Some(n) {
+        return Err(Error::attribute("split", sizes, format!("the axis has {n} elements")));
+    }
+    let mut start = 0;
+    let mut made = Vec::with_capacity(sizes.len());
+    for part in sizes {
+        made.push(x.slice(axis as isize, start..start + part)?);
+        start += part;
+    }
+    Ok(made)
+}
+
+pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let (starts, ends, numbers, steps) = match given {
+        Some(given) => (given.starts.clone(), given.ends.clone(), given.axes.clone(), None),
+        None => (inputs.ints(1)?, inputs.ints(2)?, inputs.maybe_ints(3)?, inputs.maybe_ints(4)?),
+    };
+    let n = starts.len();
+    let numbers = numbers.unwrap_or_else(|| (0..n as i64).collect());
+    let steps = steps.unwrap_or_else(|| vec![1; n]);
+    if ends.len() != n || numbers.len() != n || steps.len() != n {
+        return Err(Error::input(
+            1,
+            format!("{n} starts, {} ends, {} axes, {} steps", ends.len(), numbers.len(), steps.len()),
+        ));
+    }
+    axes(&numbers, x.rank())?;
+    let mut result = x.clone();
+    for k in 0..n {
+        let axis = axis(numbers[k], x.rank())?;
+        let size = result.shape()[axis] as i64;
+        let from_start = |number: i64| if number < 0 { number.saturating_add(size) } else { number };
+        let step = steps[k];
+        if step == 0 {
+            return Err(Error::input(4, "a step is 0"));
+        }
+        let stride = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+        if step > 0 {
+            let start = from_start(starts[k]).clamp(0, size) as usize;
+            let end = (from_start(ends[k]).clamp(0, size) as usize).max(start);
+            result = result.slice(axis as isize, Slice::from(start..end).step(stride.min(1 << 40)))?;
+        } else {
+            // Backwards from the start, down to but without the end: a slice of the reversed axis.
+            let start = from_start(starts[k]).clamp(-1, size - 1);
+            let end = from_start(ends[k]).clamp(-1, size - 1);
+            let (first, last) = ((size - 1 - start) as usize, (size - 1 - end) as usize);
+            let range = first..last.max(first);
+            result = result
+                .flip(axis as isize)?
+                .slice(axis as isize, Slice::from(range).step(stride.min(1 << 40)))?;
+        }
+    }
+    Ok(result)
+}
+
+pub(super) fn pad(inputs: &Inputs<'_>, mode: PadMode, given: Option<&(Vec<i64>, f32)>) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let pads = match given {
+        Some((pads, _)) => pads.clone(),
+        None => inputs.ints(1)?,
+    };
+    let over = match (given, inputs.maybe_ints(3)?) {
+        (None, Some(numbers)) => numbers.iter().map(|&n| axis(n, x.rank())).collect::<Result<Vec<_>>>()?,
+        _ => (0..x.rank()).collect(),
+    };
+    if pads.len() != 2 * over.len() {
+        return Err(Error::input(1, format!("{} pads for {} axes", pads.len(), over.len())));
+    }
+    let mut begins = vec![0_i64; x.rank()];
+    let mut shape = x.shape().to_vec();
+    // Negative padding cuts off; what is left is what the modes continue.
+    let mut inside: Vec<[i64; 2]> = x.shape().iter().map(|&n| [0, n as i64]).collect();
+    for (k, &axis) in over.iter().enumerate() {
+        let (begin, end) = (pads[k], pads[over.len() + k]);
+        let n = i64::try_from(shape[axis]).ok().and_then(|n| n.checked_add(begin)?.checked_add(end));
+        let n = n.filter(|&n| (0..1 << 40).contains(&n));
+        let Some(n) = n else {
+            return Err(Error::input(1, format!("pads {pads:?} of shape {:?}", x.shape())));
+        };
+        begins[axis] = begin;
+        inside[axis] = [(-begin).max(0), shape[axis] as i64 + end.min(0)];
+        shape[axis] = n as usize;
+    }
+    let steps = strides(x.shape());
+    let is_empty = inside.iter().any(|[first, last]| first >= last);
+    if is_empty && mode != PadMode::Constant && len(&shape)? > 0 {
+        return Err(Error::input(0, "nothing is left to continue"));
+    }
+    let source = |at: &[usize]| -> Option<usize> {
+        let mut element = 0;
+        for (axis, &a) in at.iter().enumerate() {
+            let from = a as i64 - begins[axis];
+            let [first, last] = inside[axis];
+            let n = last - first;
+            let k = from - first;
+            let k = match mode {
+                PadMode::Constant if (0..n).contains(&k) => k,
+                PadMode::Constant => return None,
+                PadMode::Edge => k.clamp(0, n - 1),
+                PadMode::Wrap => k.rem_euclid(n),
+                PadMode::Reflect if n == 1 => 0,
+                PadMode::Reflect => {
+                    let k = k.rem_euclid(2 * (n - 1));
+                    k.min(2 * (n - 1) - k)
+                }
+            };
+            element += (k + first) as usize * steps[axis];
+        }
+        Some(element)
+    };
+    for_dtype!(x, T => {
+        let value = match (given, inputs.maybe(2)) {
+            (Some((_, value)), _) => Tensor::from_slice(&[*value], &[1], &Device::Cpu)?.cast(x.dtype())?.to_vec::<T>()?,
+            (None, Some(value)) => value.to_vec::<T>()?,
+            (None, None) => Tensor::zeros(&[1], x.dtype(), &Device::Cpu)?.to_vec::<T>()?,
+        };
+        let Some(&value) = value.first() else { return Err(Error::input(2, "it has no element")) };
+        Array::<T>::read(x)?.picked(&shape, value, source)?.tensor()
+    })
+}
+
+pub(super) fn center_crop_pad(inputs: &Inputs<'_>, numbers: Option<&[i64]>) -> Result<Tensor> {
+    let x = inputs.get(0)?;
+    let wanted = inputs.ints(1)?;
+    let over = match numbers {
+        Some(numbers) => numbers.iter().map(|&n| axis(n, x.rank())).collect::<Result<Vec<_>>>()?,
+        None => (0..x.rank()).collect(),
+    };
+    if wanted.len() != over.len() {
+        return Err(Error::input(1, format!("{} sizes for {} axes", wanted.len(), over.len())));
+    }
+    let mut shape = x.shape().to_vec();
+    let mut shifts = vec![0_i64; x.rank()];
+    for (&axis, &wanted) in over.iter().zip(&wanted) {
+        let (old, new) = (shape[axis] as i64, size(wanted, "shape")? as i64);
+        // Odd ones are cut or added at the end.
+        shifts[axis] = if new < old { (old - new) / 2 } else { -((new - old) / 2) };
+        shape[axis] = new as usize;
+    }
+    let steps = strides(x.shape());
+    let source = |at: &[usize]| -> Option<usize> {
+        let mut from = Vec::with_capacity(at.len());
+        for (axis, &a) in at.iter().enumerate() {
+            from.push(usize::try_from(a as i64 + shifts[axis]).ok().filter(|&a| a < x.shape()[axis])?);
+        }
+        Some(place(&from, &steps))
+    };
+    for_dtype!(x, T => {
+        let zero = Tensor::zeros(&[1], x.dtype(), &Device::Cpu)?.to_vec::<T>()?[0];
+        Array::<T>::read(x)?.picked(&shape, zero, source)?.tensor()
+    })
+}
+
+fn blocks(x: &Tensor, block: i64) -> Result<([usize; 4], usize)> {
+    let &[batch, channels, height, width] = x.shape() else {
+        return Err(Error::input(0, format!("rank 4 is needed, not {:?}", x.shape())));
+    };
+    match usize::try_from(block) {
+        Ok(block) if block > 0 => Ok(([batch, channels, height, width], block)),
+        _ => Err(Error::attribute("blocksize", block, "a positive number is needed")),
+    }
+}
+
+pub(super) fn depth_to_space(x: &Tensor, block: i64, order: BlockOrder) -> Result<Tensor> {
+    let ([batch, channels, height, width], b) = blocks(x, block)?;
+    let depth = b.checked_mul(b).filter(|&squared| channels % squared == 0).map(|squared| channels / squared);
+    let Some(depth) = depth else {
+        return Err(Error::attribute(
+            "blocksize",
+            block,
+            format!("its square must divide {channels} channels"),
+        ));
+    };
+    let moved = match order {
+        BlockOrder::DepthColumnRow => {
+            x.reshape(&[batch, b, b, depth, height, width])?.permute(&[0, 3, 4, 1, 5, 2])?
+        }
+        BlockOrder::ColumnRowDepth => {
+            x.reshape(&[batch, depth, b, b, height, width])?.permute(&[0, 1, 4, 2, 5, 3])?
+        }
+    };
+    Ok(moved.reshape(&[batch, depth, height * b, width * b])?)
+}
+
+pub(super) fn space_to_depth(x: &Tensor, block: i64) -> Result<Tensor> {
+    let ([batch, channels, height, width], b) = blocks(x, block)?;
+    if height % b != 0 || width % b != 0 {
+        return Err(Error::attribute("blocksize", block, format!("it must divide {height} and {width}")));
+    }
+    let apart = x.reshape(&[batch, channels, height / b, b, width / b, b])?;
+    Ok(apart.permute(&[0, 3, 5, 1, 2, 4])?.reshape(&[batch, channels * b * b, height / b, width / b])?)
+}
+
+pub(super) fn shape(x: &Tensor, start: i64, end: Option<i64>) -> Result<Tensor> {
+    let rank = x.rank() as i64;
+    let bound = |number: i64| (if number < 0 { number.saturating_add(rank) } else { number }).clamp(0, rank);
+    let (start, end) = (bound(start), bound(end.unwrap_or(rank)));
+    let sizes: Vec<i64> =
+        x.shape()[start as usize..end.max(start) as usize].iter().map(|&n| n as i64).collect();
+    ints(&sizes, &[sizes.len()])
+}
+
+pub(super) fn count(x: &Tensor) -> Result<Tensor> {
+    ints(&[x.len() as i64], &[])
+}
+
+pub(super) fn constant_of_shape(inputs: &Inputs<'_>, value: &Tensor) -> Result<Tensor> {
+    let shape = inputs.ints(0)?.iter().map(|&n| size(n, "shape")).collect::<Result<Vec<_>>>()?;
+    if value.len() != 1 {
+        return Err(Error::attribute("value", value.shape(), "one element is needed"));
+    }
+    len(&shape)?;
+    Ok(value.reshape(&[])?.broadcast_to(&shape)?)
+}

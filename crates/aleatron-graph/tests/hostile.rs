@@ -1,0 +1,249 @@
+//! Files that are broken, too large or made to harm: errors, never panics.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use aleatron_graph::onnx::proto::{
+    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use aleatron_graph::{Error, Graph, Runner};
+use aleatron_tensor::{Device, Tensor};
+use proptest::prelude::*;
+use prost::Message;
+
+fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    NodeProto {
+        input: names(inputs),
+        output: names(outputs),
+        op_type: Some(op.to_owned()),
+        ..NodeProto::default()
+    }
+}
+
+fn value(name: &str, sizes: &[i64]) -> ValueInfoProto {
+    let dim = |&size: &i64| DimensionProto { dim_value: Some(size), dim_param: None };
+    let shape = TensorShapeProto { dim: sizes.iter().map(dim).collect() };
+    let tensor_type = Some(TensorTypeProto { elem_type: Some(1), shape: Some(shape) });
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }),
+    }
+}
+
+fn model(graph: GraphProto) -> ModelProto {
+    let opset = OperatorSetIdProto { domain: None, version: Some(21) };
+    ModelProto {
+        ir_version: Some(10),
+        graph: Some(graph),
+        opset_import: vec![opset],
+        ..ModelProto::default()
+    }
+}
+
+fn graph(nodes: Vec<NodeProto>) -> GraphProto {
+    GraphProto {
+        node: nodes,
+        input: vec![value("x", &[2])],
+        output: vec![value("y", &[2])],
+        ..GraphProto::default()
+    }
+}
+
+fn read(graph: GraphProto) -> aleatron_graph::Result<Graph> {
+    Graph::from_onnx(&model(graph).encode_to_vec())
+}
+
+#[test]
+fn a_plain_model_is_read() {
+    let graph = read(graph(vec![node("Relu", &["a"], &["y"]), node("Neg", &["x"], &["a"])])).unwrap();
+    // Nodes may stand in any order.
+    assert_eq!(graph.nodes().iter().map(|node| node.op.name()).collect::<Vec<_>>(), ["Neg", "Relu"]);
+    let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap();
+    let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x]).unwrap();
+    assert_eq!(y[0].to_vec::<f32>().unwrap(), [1.0, 0.0]);
+}
+
+#[test]
+fn cycles_and_missing_values_are_errors() {
+    let cycle = read(graph(vec![
+        node("Neg", &["b"], &["a"]),
+        node("Neg", &["a"], &["b"]),
+        node("Neg", &["x"], &["y"]),
+    ]));
+    assert!(matches!(cycle, Err(Error::Cycle { nodes: 2, .. })), "{cycle:?}");
+    let own = read(graph(vec![node("Add", &["x", "y"], &["y"])]));
+    assert!(matches!(own, Err(Error::Cycle { nodes: 1, .. })), "{own:?}");
+    let missing = read(graph(vec![node("Neg", &["nowhere"], &["y"])])).unwrap_err();
+    assert!(missing.to_string().contains("nowhere"), "{missing}");
+    let output = read(graph(vec![node("Neg", &["x"], &["other"])]));
+    assert!(matches!(output, Err(Error::MissingValue { name }) if name == "y"));
+    let twice = read(graph(vec![node("Neg", &["x"], &["y"]), node("Abs", &["x"], &["y"])]));
+    assert!(matches!(twice, Err(Error::RepeatedValue { name }) if name == "y"));
+}
+
+#[test]
+fn all_unknown_operators_are_named_at_once() {
+    let mut foreign = node("Magic", &["a"], &["b"]);
+    foreign.domain = Some("com.example".to_owned());
+    let nodes = vec![node("Nope", &["x"], &["a"]), foreign, node("Nope", &["b"], &["y"])];
+    let error = read(graph(nodes)).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(
+        text,
+        "2 operators are not supported: Nope (opset 21, 2 nodes), com.example.Magic (opset 21, 1 node)"
+    );
+}
+
+#[test]
+fn shapes_that_cannot_be_are_errors() {
+    for sizes in [&[-1_i64][..], &[i64::MAX, 4], &[1 << 40, 1 << 40]] {
+        let mut graph = graph(vec![node("Neg", &["x"], &["y"])]);
+        graph.input = vec![value("x", sizes)];
+        assert!(matches!(read(graph), Err(Error::Model { .. })), "{sizes:?}");
+    }
+    for (dims, bytes) in [(vec![-2], 8), (vec![1 << 62, 8], 8), (vec![3], 8), (vec![2], 9)] {
+        let mut graph = graph(vec![node("Add", &["x", "w"], &["y"])]);
+        graph.initializer = vec![TensorProto {
+            dims: dims.clone(),
+            data_type: Some(1),
+            name: Some("w".to_owned()),
+            raw_data: Some(vec![0; bytes]),
+            ..TensorProto::default()
+        }];
+        assert!(matches!(read(graph), Err(Error::Model { .. })), "{dims:?}");
+    }
+}
+
+#[test]
+fn a_huge_result_is_an_error() {
+    let mut shape = node("ConstantOfShape", &["s"], &["a"]);
+    shape.attribute = Vec::new();
+    let mut graph = graph(vec![shape, node("Exp", &["a"], &["y"])]);
+    graph.initializer = vec![TensorProto {
+        dims: vec![2],
+        data_type: Some(7),
+        name: Some("s".to_owned()),
+        int64_data: vec![1 << 30, 1 << 30],
+        ..TensorProto::default()
+    }];
+    graph.output = vec![ValueInfoProto { name: Some("y".to_owned()), r#type: None }];
+    let graph = read(graph).unwrap();
+    let x = Tensor::zeros(&[2], aleatron_tensor::DType::F32, &Device::Cpu).unwrap();
+    assert!(Runner::new(graph, &Device::Cpu).unwrap().run(vec![x]).is_err());
+}
+
+#[test]
+fn constants_stay_in_the_folder_of_the_model() {
+    let folder = std::env::temp_dir().join(format!("aleatron-external-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("w.bin"), [0, 0, 128, 63, 0, 0, 0, 64, 9, 9]).unwrap();
+    let with = |location: &str, offset: &str, length: &str| {
+        let entry = |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
+        let mut graph = graph(vec![node("Add", &["x", "w"], &["y"])]);
+        graph.initializer = vec![TensorProto {
+            dims: vec![2],
+            data_type: Some(1),
+            name: Some("w".to_owned()),
+            data_location: Some(1),
+            external_data: vec![
+                entry("location", location),
+                entry("offset", offset),
+                entry("length", length),
+            ],
+            ..TensorProto::default()
+        }];
+        let path = folder.join("model.onnx");
+        std::fs::write(&path, model(graph).encode_to_vec()).unwrap();
+        Graph::read_onnx(path)
+    };
+    let graph = with("w.bin", "0", "8").unwrap();
+    let (_, weights) = graph.constants().next().unwrap();
+    assert_eq!(weights.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    for (location, offset, length) in [
+        ("../w.bin", "0", "8"),
+        ("/etc/hostname", "0", "8"),
+        ("", "0", "8"),
+        ("missing.bin", "0", "8"),
+        ("w.bin", "4", "8"),
+        ("w.bin", "18446744073709551615", "8"),
+        ("w.bin", "-1", "8"),
+        ("w.bin", "0", "4"),
+    ] {
+        assert!(with(location, offset, length).is_err(), "{location} {offset} {length}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_million_nodes_are_sorted() {
+    let n = 1_000_000;
+    let name = |k: usize| {
+        if k == 0 {
+            "x".to_owned()
+        } else if k == n {
+            "y".to_owned()
+        } else {
+            format!("v{k}")
+        }
+    };
+    let nodes = (0..n).rev().map(|k| node("Identity", &[&name(k)], &[&name(k + 1)])).collect();
+    let mut graph = read(graph(nodes)).unwrap();
+    assert_eq!(graph.nodes().len(), n);
+    graph.simplify().unwrap();
+    // The last one makes the output, whose name stays.
+    assert_eq!(graph.nodes().len(), 1);
+}
+
+#[test]
+fn graphs_inside_graphs_have_a_depth() {
+    let mut inner = GraphProto { output: vec![value("x", &[2])], ..GraphProto::default() };
+    for _ in 0..40 {
+        let mut deeper = node("If", &["c"], &["r"]);
+        let branch = |name: &str| AttributeProto {
+            name: Some(name.to_owned()),
+            g: Some(inner.clone()),
+            ..AttributeProto::default()
+        };
+        deeper.attribute = vec![branch("then_branch")];
+        inner = GraphProto { node: vec![deeper], output: vec![value("r", &[2])], ..GraphProto::default() };
+    }
+    let mut outer = inner;
+    outer.input = vec![value("x", &[2]), value("c", &[])];
+    assert!(read(outer).is_err());
+}
+
+#[test]
+fn attributes_are_checked() {
+    let with = |name: &str, i: i64| {
+        let mut flatten = node("Flatten", &["x"], &["y"]);
+        flatten.attribute =
+            vec![AttributeProto { name: Some(name.to_owned()), i: Some(i), ..AttributeProto::default() }];
+        read(graph(vec![flatten]))
+    };
+    assert!(with("axis", 1).is_ok());
+    let unknown = with("sideways", 1).unwrap_err();
+    assert!(unknown.to_string().contains("sideways"), "{unknown}");
+    let outside = with("axis", 7).unwrap();
+    let x = Tensor::zeros(&[2], aleatron_tensor::DType::F32, &Device::Cpu).unwrap();
+    assert!(Runner::new(outside, &Device::Cpu).unwrap().run(vec![x]).is_err());
+}
+
+proptest! {
+    #[test]
+    fn bytes_are_a_model_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = Graph::from_onnx(&bytes).is_ok();
+    }
+
+    #[test]
+    fn a_model_with_a_changed_byte_is_read_or_refused(at in 0..200_usize, to in any::<u8>()) {
+        let mut bytes = model(graph(vec![node("Gemm", &["x", "x"], &["a"]), node("Softmax", &["a"], &["y"])])).encode_to_vec();
+        let at = at % bytes.len();
+        bytes[at] = to;
+        if let Ok(graph) = Graph::from_onnx(&bytes) {
+            let inputs = graph.inputs().iter().map(|&id| aleatron_graph::inspect::zeros_for(&graph, id, 1));
+            if let Ok(inputs) = inputs.collect::<Result<Vec<_>, _>>() {
+                let _ = Runner::new(graph, &Device::Cpu).unwrap().run(inputs).is_ok();
+            }
+        }
+    }
+}

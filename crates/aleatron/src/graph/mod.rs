@@ -1,0 +1,341 @@
+//! Networks that are graphs, such as those of ONNX files, in floating point and as streams.
+//!
+//! A [`GraphNetwork`] runs nodes on tensors. Its products with constant weights, dense and convolutions of one or two axes, can be
+//! streams: each encodes its inputs, counts, and turns the counts back into binary, where everything else happens. Which of them are
+//! streams, how they hold numbers, and what they are scaled by is said for each; [`GraphNetwork::calibrated`] finds the scales.
+//!
+//! ```no_run
+//! use aleatron::graph::{Calibration, GraphNetwork};
+//! use aleatron::network::StreamConfig;
+//!
+//! let network = GraphNetwork::load("lenet.onnx")?;
+//! let data = aleatron::data::Dataset::read("test.npz")?;
+//! let network = network.calibrated(data.features(), &Calibration::default())?;
+//! let streams = network.to_streams(&StreamConfig::new(64).generator("sobol".parse()?))?;
+//! let scores = streams.forward(data.features(), 0)?;
+//! # Ok::<(), aleatron::Error>(())
+//! ```
+
+mod calibrate;
+mod stream;
+
+pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueSummary, inspect};
+pub use aleatron_graph::product::{Product, ProductKind};
+pub use aleatron_graph::{Graph, Op, Simplified};
+pub use calibrate::{Calibration, InputScale, WeightScale};
+pub use stream::{Statistics, StreamGraph, StreamGraphOutput};
+
+use crate::network::top_class;
+use crate::{Error, Polarity, Result};
+use aleatron_graph::{Dim, Error as GraphError, Runner};
+use aleatron_tensor::{DType, Device, Tensor};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Samples run at a time, where the graph does not fix their number.
+const PIECE: usize = 256;
+
+/// How a product runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// As streams.
+    #[default]
+    Streams,
+    /// On tensors.
+    Binary,
+}
+
+/// A product of a graph, with all that is said about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GraphLayer {
+    /// Its node in the graph.
+    pub(crate) node: usize,
+    /// The name of the node.
+    pub name: String,
+    /// Weights, biases and shape.
+    pub product: Product,
+    /// How it runs.
+    pub mode: Mode,
+    /// How its streams hold numbers.
+    pub polarity: Polarity,
+    /// What inputs are divided by before they are encoded; what then lies outside the interval saturates.
+    pub input_scale: f64,
+    /// What the weights of a neuron or channel are divided by: one number for all, or one each.
+    pub weight_scales: Vec<f64>,
+}
+
+impl GraphLayer {
+    /// What the weights of a row are divided by.
+    #[must_use]
+    pub fn weight_scale(&self, row: usize) -> f64 {
+        match self.weight_scales.as_slice() {
+            [all] => *all,
+            each => each.get(row).copied().unwrap_or(1.0),
+        }
+    }
+}
+
+/// A network that is a graph: one input of samples, whose first output holds the scores.
+#[derive(Debug, Clone)]
+pub struct GraphNetwork {
+    graph: Arc<Graph>,
+    layers: Vec<GraphLayer>,
+    /// The shape of a sample.
+    sample: Vec<usize>,
+    /// The samples of a run, where the graph fixes them.
+    batch: Option<usize>,
+    n_outputs: usize,
+}
+
+impl GraphNetwork {
+    /// Reads an `.onnx` file and simplifies its graph.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] with what is wrong with the file, or as [`Self::new`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let mut graph = Graph::read_onnx(path)?;
+        graph.simplify()?;
+        Self::new(graph)
+    }
+
+    /// A network of a graph. Its products are signed streams, with inputs of scale 1 and weights scaled by the largest of each row.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] where it has not one input whose shape is known but for the samples, or where it cannot run.
+    pub fn new(graph: Graph) -> Result<Self> {
+        let fault =
+            |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
+        let &[input] = graph.inputs() else {
+            return Err(
+                fault(format!("{} inputs; networks of one input are run", graph.inputs().len())).into()
+            );
+        };
+        let value = graph.value(input)?;
+        let Some([batch, sample @ ..]) = value.shape.as_deref() else {
+            return Err(fault(format!("the shape of the input \"{}\" is not known", value.name)).into());
+        };
+        let sizes: Option<Vec<usize>> =
+            sample.iter().map(|dim| if let Dim::Fixed(n) = dim { Some(*n) } else { None }).collect();
+        let Some(sample) = sizes else {
+            let text: Vec<String> = sample.iter().map(ToString::to_string).collect();
+            return Err(
+                fault(format!("a sample has the shape [{}]; numbers are needed", text.join(", "))).into()
+            );
+        };
+        if value.dtype.is_some_and(|dtype| dtype != DType::F32) || sample.iter().product::<usize>() == 0 {
+            return Err(fault(format!("samples of f32 are run, not {:?} {sample:?}", value.dtype)).into());
+        }
+        let batch = if let Dim::Fixed(n) = batch { Some(*n) } else { None };
+        if batch == Some(0) {
+            return Err(fault("a run has no samples".to_owned()).into());
+        }
+        let mut layers = Vec::new();
+        for (k, node) in graph.nodes().iter().enumerate() {
+            if let Some(product) = Product::of(&graph, node)? {
+                if product.weights.is_empty() || product.weights.iter().any(|w| !w.is_finite()) {
+                    return Err(
+                        fault(format!("the weights of \"{}\" are empty or not finite", node.name)).into()
+                    );
+                }
+                let weight_scales = calibrate::weight_scales(&product, WeightScale::PerRow);
+                layers.push(GraphLayer {
+                    node: k,
+                    name: node.name.clone(),
+                    product,
+                    mode: Mode::Streams,
+                    polarity: Polarity::Signed,
+                    input_scale: 1.0,
+                    weight_scales,
+                });
+            }
+        }
+        let mut network = Self { graph: Arc::new(graph), layers, sample, batch, n_outputs: 0 };
+        let n = network.batch.unwrap_or(1);
+        let zeros = vec![0.0; n * network.n_features()];
+        network.n_outputs =
+            network.scores(&network.runner()?.run(vec![network.tensor(&zeros, n)?])?, n)?.len() / n;
+        Ok(network)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.graph.name()
+    }
+
+    /// The graph.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The products that can be streams, in the order in which they run.
+    #[must_use]
+    pub fn layers(&self) -> &[GraphLayer] {
+        &self.layers
+    }
+
+    /// The features of a sample.
+    #[must_use]
+    pub fn n_features(&self) -> usize {
+        self.sample.iter().product()
+    }
+
+    /// The scores of a sample.
+    #[must_use]
+    pub fn n_outputs(&self) -> usize {
+        self.n_outputs
+    }
+
+    /// The classes it tells apart: one per score, or two where there is but one score.
+    #[must_use]
+    pub fn n_classes(&self) -> usize {
+        self.n_outputs.max(2)
+    }
+
+    /// With streams that hold numbers in this way, in every product.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] for unipolar streams where a weight is negative.
+    pub fn with_polarity(mut self, polarity: Polarity) -> Result<Self> {
+        for layer in &mut self.layers {
+            if polarity == Polarity::Unipolar
+                && let Some((index, &value)) =
+                    layer.product.weights.iter().enumerate().find(|(_, w)| **w < 0.0)
+            {
+                let what = aleatron_core::Quantity::Weight;
+                let high = layer.weight_scale(index / layer.product.fan_in().max(1));
+                let fault =
+                    aleatron_core::Error::OutOfRange { what, index, value: value.into(), low: 0.0, high };
+                return Err(Error::Layer {
+                    layer: layer.node,
+                    name: layer.name.clone(),
+                    source: Box::new(fault.into()),
+                });
+            }
+            layer.polarity = polarity;
+        }
+        Ok(self)
+    }
+
+    /// With one product as streams or in binary.
+    ///
+    /// # Errors
+    /// [`Error::UnknownLayer`] for a name that no product has.
+    pub fn with_mode(mut self, name: &str, mode: Mode) -> Result<Self> {
+        match self.layers.iter_mut().find(|layer| layer.name == name) {
+            Some(layer) => layer.mode = mode,
+            None => return Err(self.unknown(name)),
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn unknown(&self, name: &str) -> Error {
+        let known = self.layers.iter().map(|layer| layer.name.clone()).collect();
+        Error::UnknownLayer { name: name.to_owned(), known }
+    }
+
+    /// The scores in floating point, samples one after the other.
+    ///
+    /// # Errors
+    /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Graph`] where a node fails.
+    pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
+        let runner = self.runner()?;
+        let mut scores = Vec::new();
+        self.each_piece(features, |piece, n, wanted| {
+            let made = self.scores(&runner.run(vec![self.tensor(piece, n)?])?, n)?;
+            scores.extend_from_slice(&made[..wanted * self.n_outputs]);
+            Ok(())
+        })?;
+        Ok(scores)
+    }
+
+    /// The class of each sample in floating point.
+    ///
+    /// # Errors
+    /// As [`Self::forward`].
+    pub fn predict(&self, features: &[f64]) -> Result<Vec<usize>> {
+        Ok(self.forward(features)?.chunks_exact(self.n_outputs.max(1)).map(top_class).collect())
+    }
+
+    /// Looks at the graph; `length` is that of streams.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] where it cannot run.
+    pub fn inspect(&self, length: usize) -> Result<Inspection> {
+        let mut found = aleatron_graph::inspect::inspect(&self.graph, length)?;
+        for layer in self.layers.iter().filter(|layer| layer.mode == Mode::Binary) {
+            found.nodes[layer.node].stream = None;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn runner(&self) -> Result<Runner> {
+        Ok(Runner::new(Arc::clone(&self.graph), &Device::Cpu)?)
+    }
+
+    /// Samples as the input of the graph.
+    pub(crate) fn tensor(&self, features: &[f64], n: usize) -> Result<Tensor> {
+        let values: Vec<f32> = features.iter().map(|&feature| feature as f32).collect();
+        let shape = [&[n], self.sample.as_slice()].concat();
+        Ok(Tensor::from_slice(&values, &shape, &Device::Cpu).map_err(GraphError::from)?)
+    }
+
+    /// The scores of `n` samples: the first output, as rows.
+    pub(crate) fn scores(&self, outputs: &[Tensor], n: usize) -> Result<Vec<f64>> {
+        let fault = |reason: String| {
+            Error::from(GraphError::Model { place: format!("graph \"{}\"", self.graph.name()), reason })
+        };
+        let Some(first) = outputs.first() else { return Err(fault("it has no output".to_owned())) };
+        if !first.dtype().is_float() || first.len() == 0 || first.len() % n != 0 {
+            return Err(fault(format!(
+                "scores of samples are needed, not {} {:?}",
+                first.dtype(),
+                first.shape()
+            )));
+        }
+        let values =
+            first.cast(DType::F32).and_then(|scores| scores.to_vec::<f32>()).map_err(GraphError::from)?;
+        Ok(values.into_iter().map(f64::from).collect())
+    }
+
+    /// Calls `f` with pieces of samples, their number, and how many of them are wanted: where the graph fixes the samples of a run,
+    /// the last piece is filled up with zeros.
+    pub(crate) fn each_piece(
+        &self,
+        features: &[f64],
+        mut f: impl FnMut(&[f64], usize, usize) -> Result<()>,
+    ) -> Result<()> {
+        let width = self.n_features();
+        if !features.len().is_multiple_of(width) {
+            return Err(Error::RaggedSamples { values: features.len(), features: width });
+        }
+        if let Some(index) = features.iter().position(|feature| !feature.is_finite()) {
+            let (low, high) = (f64::MIN, f64::MAX);
+            return Err(Error::Feature {
+                sample: index / width,
+                feature: index % width,
+                value: features[index],
+                low,
+                high,
+            });
+        }
+        let n = self.batch.unwrap_or(PIECE);
+        for piece in features.chunks(n * width) {
+            let wanted = piece.len() / width;
+            match self.batch {
+                Some(batch) if wanted < batch => {
+                    let mut filled = piece.to_vec();
+                    filled.resize(batch * width, 0.0);
+                    f(&filled, batch, wanted)?;
+                }
+                _ => f(piece, wanted, wanted)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn layer_of(&self, node: usize) -> Option<(usize, &GraphLayer)> {
+        self.layers.iter().enumerate().find(|(_, layer)| layer.node == node)
+    }
+}
