@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import aleatron as al
-from aleatron import accel, compat
+from aleatron import accel, cluster, compat
 from aleatron.accel import (
     backend,
     gpu_backend,
@@ -133,6 +133,7 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD, "# `aleatron`\n", markdown(al.__doc__ or "") + "\n", *entries(al)]
     parts += ["# `aleatron.compat`\n", markdown(compat.__doc__ or "") + "\n", *entries(compat)]
+    parts += ["# `aleatron.cluster`\n", markdown(cluster.__doc__ or "") + "\n", *entries(cluster)]
     parts += ["# `aleatron.accel`\n", markdown(accel.__doc__ or "") + "\n"]
     for module in ACCELERATORS:
         parts += [f"# `{module.__name__}`\n", markdown(module.__doc__ or "") + "\n", *entries(module)]

@@ -1,12 +1,15 @@
 //! Bytes as a case of the suite: every tier of this machine, on one and on three threads, must answer as the reference does.
 #![no_main]
 
-use aleatron_core::conformance::{Backend, Case, DenseCase, Reference, SparseCase};
+use aleatron_core::backend::CountMethod;
+use aleatron_core::conformance::{Case, LayerCase, Reference, Subject};
 use aleatron_core::gates::Gate;
+use aleatron_core::generator::{Pairing, Sequence, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::philox::{key, philox4x32};
 use aleatron_core::{
-    BitStream, Connections, DenseShape, Domain, LayerIndex, Length, Polarity, StreamAddress, Threshold,
+    BitStream, Connections, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed, StreamAddress,
+    Threshold, Topology, Width,
 };
 use aleatron_cpu::{Cpu, Pool, Tier};
 use libfuzzer_sys::fuzz_target;
@@ -103,7 +106,7 @@ impl<'a> Source<'a> {
     }
 
     fn case(&mut self) -> Case {
-        let kind = self.within(0, 11);
+        let kind = self.within(0, 13);
         let length = self.length();
         match kind {
             0 => {
@@ -137,39 +140,65 @@ impl<'a> Source<'a> {
                     _ => Case::AndPopcount { a, b: self.stream(length) },
                 }
             }
-            8 => Case::Dense(self.dense(length)),
-            9 => Case::Sparse(self.sparse(length)),
+            8 => Case::Hamming { a: self.stream(length), b: self.stream(length) },
+            9 => {
+                let (sequence, n) = (self.sequence(), self.within(1, 24));
+                Case::EncodeSequence { sequence, thresholds: self.comparators(sequence.width(), n), length }
+            }
+            10 => Case::Layer(self.bernoulli_layer(length)),
+            11 => Case::Layer(self.sequence_layer(length)),
             _ => self.neurons(),
         }
     }
 
-    fn dense(&mut self, length: Length) -> DenseCase {
-        let (n, m, samples) = (self.within(1, 12), self.within(1, 12), self.within(0, 12));
-        DenseCase {
-            shape: DenseShape::new(n, m, length, self.polarity()).unwrap(),
-            layer: self.layer(),
-            weight_seed: self.long_word(),
-            input_seed: self.long_word(),
-            first_row: self.word().min(u32::MAX - 12),
-            weights: self.thresholds(n * m),
-            inputs: self.thresholds(n * samples),
+    fn topology(&mut self) -> Topology {
+        let (n_inputs, n_neurons) = (self.within(1, 12), self.within(1, 12));
+        if self.word() & 1 == 0 {
+            return Topology::Dense { n_inputs, n_neurons };
+        }
+        let mask: Vec<bool> = (0..n_inputs * n_neurons).map(|_| self.word() & 1 == 1).collect();
+        Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
+    }
+
+    fn bernoulli_layer(&mut self, length: Length) -> LayerCase {
+        let (topology, polarity) = (self.topology(), self.polarity());
+        let encoding = Encoding::Bernoulli { seed: self.long_word() };
+        let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap().at(self.layer());
+        let n_samples = self.within(0, 12);
+        let thresholds = |source: &mut Self, n| source.thresholds(n).into_iter().map(Threshold::get).collect();
+        LayerCase {
+            weights: thresholds(self, spec.n_weights()),
+            inputs: thresholds(self, spec.n_inputs() * n_samples),
+            seed: SampleSeed::new(self.long_word()).starting_at(self.word().min(u32::MAX - 12)),
+            method: CountMethod::Best,
+            spec,
         }
     }
 
-    fn sparse(&mut self, length: Length) -> SparseCase {
-        let (n, m, samples) = (self.within(1, 12), self.within(1, 12), self.within(0, 4));
-        let mask: Vec<bool> = (0..n * m).map(|_| self.word() & 1 == 1).collect();
-        let connections = Connections::from_mask(&mask, n).unwrap();
-        SparseCase {
-            length,
-            polarity: self.polarity(),
-            weight_seed: self.long_word(),
-            input_seed: self.long_word(),
-            first_row: self.word().min(u32::MAX - 4),
-            weights: self.thresholds(connections.len()),
-            inputs: self.thresholds(n * samples),
-            connections,
+    fn sequence_layer(&mut self, length: Length) -> LayerCase {
+        let (topology, polarity) = (self.topology(), self.polarity());
+        let pairing =
+            Pairing { inputs: self.sequence(), weights: self.sequence(), sharing: self.choose(&Sharing::ALL) };
+        let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
+        let n_samples = self.within(0, 6);
+        LayerCase {
+            weights: self.comparators(pairing.weights.width(), spec.n_weights()),
+            inputs: self.comparators(pairing.inputs.width(), spec.n_inputs() * n_samples),
+            seed: SampleSeed::new(0),
+            method: self.choose(&[CountMethod::Best, CountMethod::Bits]),
+            spec,
         }
+    }
+
+    /// A sequence of a kind that has as many as any layer here needs.
+    fn sequence(&mut self) -> Sequence {
+        let kind = self.choose(&[SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
+        let (parameter, bits) = (self.within(2, 5), self.within(3, 14));
+        kind.sequence(parameter as u32, Width::new(bits as u32).unwrap()).unwrap()
+    }
+
+    fn comparators(&mut self, width: Width, n: usize) -> Vec<u64> {
+        (0..n).map(|_| self.long_word() % (width.one() + 1)).collect()
     }
 
     fn neurons(&mut self) -> Case {

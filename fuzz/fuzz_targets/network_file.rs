@@ -5,6 +5,7 @@
 #![no_main]
 
 use aleatron::network::Network;
+use aleatron_fuzz::edited;
 use libfuzzer_sys::fuzz_target;
 
 const DESCRIPTION: &str = r#"{"format": "aleatron-network", "version": 1, "name": "n", "layers": [{"name": "a", "polarity": "bipolar",
@@ -29,15 +30,6 @@ fuzz_target!(
         check(DESCRIPTION, &edited(tensors(), bytes));
     }
 );
-
-/// A file with bytes replaced: three bytes say where, and by what.
-fn edited(mut file: Vec<u8>, edits: &[u8]) -> Vec<u8> {
-    for &[low, high, byte] in edits.as_chunks().0 {
-        let at = usize::from(u16::from_le_bytes([low, high])) % file.len();
-        file[at] = byte;
-    }
-    file
-}
 
 fn check(description: &str, tensors: &[u8]) {
     let Ok(network) = Network::from_parts(description, tensors) else { return };

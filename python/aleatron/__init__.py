@@ -8,13 +8,14 @@ products, so a layer is an AND and a count:
 >>> layer([0.5] * 64).shape
 (32,)
 
-- `DenseLayer` and `SparseLayer`: layers over given or random weights;
+- `DenseLayer` and `SparseLayer`: layers over given or random weights; `CudaArray`: their results on a CUDA device;
 - `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
 - `Network`, `Layer`, `StreamNetwork`, `evaluate`: networks, and how accurate they are as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
   changes what it computes;
 - `aleatron.compat`: the names of `sc_neurocore_engine`;
+- `aleatron.cluster`: evaluations and layers on several processes and machines;
 - `aleatron.accel`: the same bits in NumPy, CuPy, JAX and Numba, and over MPI.
 """
 
@@ -52,6 +53,8 @@ except ImportError as _error:
     _why_no_core: str | None = str(_error)
 else:
     _why_no_core = None
+    from aleatron import cluster as cluster
+    from aleatron._cuda import CudaArray
     from aleatron._devices import Gpu, gpus
     from aleatron._evaluation import Evaluation, evaluate, load_digits
     from aleatron._network import Layer
@@ -90,6 +93,7 @@ if not _TYPE_CHECKING and _why_no_core is not None:
 
 
 __all__ = [
+    "CudaArray",
     "DenseLayer",
     "Evaluation",
     "FixedPointLif",

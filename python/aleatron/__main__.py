@@ -1,4 +1,7 @@
-"""The `aleatron` command: the same program as the one that `cargo install` gives, run by the extension."""
+"""The `aleatron` command: the same program as the one that `cargo install` gives, run by the extension.
+
+Started as several ranks of MPI, as in `mpirun -n 8 python -m aleatron eval`, `eval` runs on all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,18 @@ import sys
 
 import numpy as np
 
-from aleatron import _core
+from aleatron import _core, _ranks
 
 
 def main() -> int:
     """Runs the program with the arguments of this process and returns its exit code."""
+    arguments = ["aleatron", *sys.argv[1:]]
+    if _ranks.is_one_of_several() and sys.argv[1:2] == ["eval"]:
+        return _ranks.run_eval(arguments)
     # The program runs outside the interpreter, which could not act on Ctrl-C before it has ended.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     versions = {"Python": platform.python_version(), "NumPy": np.__version__}
-    return _core._run_program(["aleatron", *sys.argv[1:]], versions)
+    return _core._run_program(arguments, versions)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import operator
 import os
 import pathlib
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
@@ -19,6 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from aleatron import _core
+from aleatron._journal import Journal, replace_file
+from aleatron._rank_executor import on_ranks
+from aleatron._tasks import Executors, WorkersLost, run_job
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -74,7 +78,7 @@ class Evaluation(_core._Evaluation):
         >>> frame = al.evaluate(lengths=[16, 32], generators="sobol").to_pandas()  # doctest: +SKIP
         >>> frame[["generator", "length", "accuracy"]]  # doctest: +SKIP
         """
-        pandas = _optional("pandas", "to_pandas")
+        pandas = _optional("pandas", "Evaluation.to_pandas")
         return pandas.DataFrame(
             [{name: _value(text) for name, text in line.items()} for line in csv.DictReader(io.StringIO(self.to_csv()))]
         )
@@ -84,7 +88,7 @@ class Evaluation(_core._Evaluation):
 
         Bands are 95 % intervals over seeds; with few seeds each one is a point. `ax` is where to draw, a new figure if not given.
         """
-        pyplot = _optional("matplotlib.pyplot", "plot")
+        pyplot = _optional("matplotlib.pyplot", "Evaluation.plot")
         if ax is None:
             _, ax = pyplot.subplots()
         rows = self.rows
@@ -141,6 +145,8 @@ def evaluate(
     device: DeviceNames = "auto",
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
+    executor: Executors | None = None,
+    comm: Any = None,
 ) -> Evaluation:
     """Judges a network as streams: accuracy against length and generator.
 
@@ -164,7 +170,16 @@ def evaluate(
         A file to go on from where it exists, and to leave what was finished in, also when the run is interrupted or fails. What it
         holds is kept, whatever is asked for now.
     progress
-        True for a bar where tqdm is installed, or a function of (done, total, generator, length, seed).
+        True for a bar where tqdm is installed, or a function of (done, total, generator, length, seed). With an executor, tasks are
+        counted instead of generators, lengths and seeds.
+    executor
+        Where to run: any `concurrent.futures.Executor`, such as a pool of processes, `mpi4py.futures.MPIPoolExecutor` or Dask's
+        `Client.get_executor()`; or a function that makes one, and another where workers are lost and the first one breaks. What is
+        found is equal to what this process would find. With a checkpoint, every finished task is kept in a file beside it until
+        all are. `aleatron.cluster.WorkersLost` is raised where workers stay lost.
+    comm
+        A communicator of mpi4py, all of whose ranks call this function: rank 0 hands out tasks to the others, and all of them
+        get what was found. Arguments other than `comm` are those of rank 0.
 
     Examples
     --------
@@ -175,32 +190,68 @@ def evaluate(
     """
     if (x is None) != (y is None):
         raise ValueError("give both x and y, or neither")
-    name = "arrays"
-    if x is None or y is None:
-        (x, y), name = load_digits(), "digits (test)"
-    with _Checkpoint(checkpoint) as file, _progress(progress) as callback:
-        text, raised = _core._evaluate(
-            _core.Network.digits() if network is None else network,
-            x,
-            y,
-            name,
-            None if lengths is None else _integers(lengths, "lengths"),
-            None if generators is None else _names(generators),
-            seeds,
-            width,
-            sharing,
-            dict(layers or {}),
-            arithmetic,
-            clip,
-            None if margins is None else _numbers(margins, "margins"),
-            device,
-            file.found,
-            callback,
-        )
-        file.write(text)
+    if executor is not None and comm is not None:
+        raise ValueError("give executor or comm, not both")
+    subject: tuple[Any, ...] = (
+        None if lengths is None else _integers(lengths, "lengths"),
+        None if generators is None else _names(generators),
+        seeds,
+        width,
+        sharing,
+        dict(layers or {}),
+        arithmetic,
+        clip,
+        None if margins is None else _numbers(margins, "margins"),
+        device,
+    )
+
+    def run(executors: Executors | None) -> Evaluation:
+        features, classes, name = x, y, "arrays"
+        if features is None or classes is None:
+            (features, classes), name = load_digits(), "digits (test)"
+        judged = [_core.Network.digits() if network is None else network, features, classes, name]
+        with _Checkpoint(checkpoint) as file, _progress(progress) as callback:
+            asked: list[Any] = [*judged, *subject, file.found]
+            if executors is not None:
+                return _run_on(executors, _core._Job(*asked), file, callback)
+            text, raised = _core._evaluate(*[*asked, callback])
+            file.write(text)
+        if raised is not None:
+            raise raised
+        return Evaluation(text)
+
+    return run(executor) if comm is None else _on_ranks(comm, run)
+
+
+def _run_on(executors: Executors, job: _core._Job, file: _Checkpoint, progress: Progress | None) -> Evaluation:
+    """Runs a job on the workers of an executor; what is finished is written, whatever happens."""
+    tasks = None if file.path is None else file.path.with_name(file.path.name + ".tasks")
+    with Journal(tasks, job, resume=True) as journal:
+        try:
+            run_job(job, executors, journal, progress)
+        except BaseException as error:
+            text = job.finish()
+            file.write(text)
+            if isinstance(error, WorkersLost):
+                error.found = Evaluation(text)
+            raise
+        found = Evaluation(job.finish())
+        file.write(found.to_json())
+        journal.remove()
+    for warning in found.warnings:
+        warnings.warn(warning, UserWarning, stacklevel=4)
+    return found
+
+
+def _on_ranks(comm: Any, run: Callable[[Executors | None], Evaluation]) -> Evaluation:
+    """Runs on rank 0 with the others as workers, and gives all of them what was found, or what was raised."""
+    if comm.Get_size() == 1:
+        return run(None)
+    found, raised, _ = on_ranks(comm, run)
     if raised is not None:
         raise raised
-    return Evaluation(text)
+    assert isinstance(found, Evaluation)
+    return found
 
 
 def load_digits(part: Literal["test", "train"] = "test") -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -236,18 +287,9 @@ class _Checkpoint:
         return None
 
     def write(self, text: str) -> None:
-        """Replaces the file as a whole: who reads it meanwhile sees the old one or the new one."""
-        if self.path is None:
-            return
-        descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name, suffix=".part")
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(name, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        """Replaces the file as a whole."""
+        if self.path is not None:
+            replace_file(self.path, text)
 
 
 @contextlib.contextmanager
@@ -319,4 +361,4 @@ def _optional(module: str, function: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(f"Evaluation.{function} needs {package}: pip install {package}, or aleatron[results]") from error
+        raise ImportError(f"{function} needs {package}: pip install {package}, or aleatron[results]") from error

@@ -27,7 +27,7 @@ class Layer:
     activation
         "identity", "relu", or the bounds (low, high) that values are limited to.
     polarity
-        "bipolar" or "unipolar" streams.
+        "signed", "bipolar" or "unipolar" streams.
     input_scale, weight_scale
         What inputs and weights are divided by before they are encoded; the largest weight if not given.
     name
@@ -56,8 +56,8 @@ class Layer:
             raise ValueError(f"weights have shape {weights.shape}, not (n_neurons, n_inputs)")
         if self.bias is not None and (shape := as_float64(self.bias, "bias").shape) != weights.shape[:1]:
             raise ValueError(f"bias has shape {shape}; expected ({weights.shape[0]},)")
-        if self.polarity not in ("unipolar", "bipolar"):
-            raise ValueError(f'polarity is {self.polarity!r}, not "unipolar" or "bipolar"')
+        if self.polarity not in ("unipolar", "bipolar", "signed"):
+            raise ValueError(f'polarity is {self.polarity!r}, not "unipolar", "bipolar" or "signed"')
         _check_activation(self.activation)
         for name, scale in [("input_scale", self.input_scale), ("weight_scale", self.weight_scale)]:
             if scale is None and name == "weight_scale":

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, SupportsIndex, TypeAlias, TypedDict, Union
+from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, Union
 
 import numpy as np
 import numpy.typing as npt
 
-Polarity: TypeAlias = Union[Literal["unipolar"], Literal["bipolar"]]
+Polarity: TypeAlias = Union[Literal["unipolar"], Literal["bipolar"], Literal["signed"]]
 Sharing: TypeAlias = Union[Literal["all"], Literal["input"], Literal["stream"]]
 Arithmetic: TypeAlias = Union[Literal["float"], Literal["integer"]]
 Width: TypeAlias = Union[SupportsIndex, str]
 DeviceNames: TypeAlias = Union[str, Sequence[str]]
+
+
+class OnCuda(Protocol):
+    """An array in the memory of a CUDA device."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where it is."""
 
 
 class LayerSettings(TypedDict, total=False):

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 import aleatron as al
-from aleatron import _arrays, _streams, accel, compat
+from aleatron import _arrays, _streams, accel, cluster, compat
 from aleatron.accel import (
     backend,
     gpu_backend,
@@ -45,7 +45,7 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    for module in [al, compat, _arrays, _streams, *ACCELERATORS]:
+    for module in [al, cluster, compat, _arrays, _streams, *ACCELERATORS]:
         yield module.__name__, module.__doc__ or ""
         for name in getattr(module, "__all__", []):
             thing = getattr(module, name)
@@ -74,7 +74,7 @@ def test_docstrings() -> None:
     # A class or function without an example is one nobody has tried.
     plain = {"aleatron.Gpu", "aleatron.get_draw_memory", "aleatron.get_num_threads", "aleatron.or_", "aleatron.xor"}
     public = {f"aleatron.{name}" for name in al.__all__ if not name.startswith("__")}
-    for module in ACCELERATORS:
+    for module in [cluster, *ACCELERATORS]:
         public |= {f"{module.__name__}.{name}" for name in module.__all__ if callable(getattr(module, name))}
     assert {name for name in public if not found[name]} == plain
 

@@ -35,7 +35,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: al.DenseLayer(2**31, 2**31), MemoryError, "weights would take"),
     (lambda: al.DenseLayer(10**6, 10**6, length=1), MemoryError, "weights would take 16000000000000 bytes"),
     (lambda: al.DenseLayer(2.0, 2), TypeError, "'float' object"),
-    (lambda: al.DenseLayer(2, 2, polarity="x"), ValueError, '"x" is not a polarity: use unipolar or bipolar'),
+    (lambda: al.DenseLayer(2, 2, polarity="x"), ValueError, '"x" is not a polarity: use unipolar, bipolar or signed'),
     (lambda: al.DenseLayer(2, 2, device="x"), ValueError, 'there is no device "x"; devices are auto, cpu, gpu'),
     (lambda: al.DenseLayer(2, 2, device=["cpu", "x"]), ValueError, 'there is no device "x"'),
     (lambda: al.DenseLayer(2, 2, device=7), TypeError, "device must be a name or a list of names"),

@@ -3,6 +3,8 @@
 
 mod aarch64;
 mod instructions;
+mod mutants;
+mod ptx;
 mod python;
 mod readme;
 mod step;
@@ -20,7 +22,13 @@ tasks:
   aarch64 the part of it about AArch64 alone, in an emulator on other processors
   instructions
           the instructions of the neon tier beside those of portable code, counted in the emulator
-  fuzz    every fuzz target for a minute each (needs a nightly toolchain and cargo-fuzz)
+  ptx [--check | --variants FOLDER]
+          the kernels of aleatron-cuda as PTX, which is committed; or compares it, or writes that of all variants
+  fuzz [SECONDS]
+          every fuzz target for so long, or for a minute each (needs a nightly toolchain and cargo-fuzz)
+  mutants [-p CRATE] [OPTION OF CARGO-MUTANTS ...]
+          every change of one thing in aleatron-core and aleatron, which a test of the same crate must see, or a part of them:
+          --shard 0/12 (installs cargo-mutants if it is missing)
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
 
 fn main() -> ExitCode {
@@ -30,7 +38,12 @@ fn main() -> ExitCode {
         "python" => python::steps().and_then(|steps| step::run_all(&steps)),
         "aarch64" => aarch64::steps().and_then(|steps| step::run_all(&steps)),
         "instructions" => instructions::count(),
-        "fuzz" => fuzz(),
+        "ptx" => {
+            let arguments: Vec<String> = std::env::args().skip(2).collect();
+            ptx::Task::parse(&arguments).and_then(|task| ptx::run(&task))
+        }
+        "fuzz" => fuzz(std::env::args().nth(2).as_deref()),
+        "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "deny" => deny(),
         _ => {
             eprintln!("{USAGE}");
@@ -48,6 +61,8 @@ fn main() -> ExitCode {
 
 fn test() -> Result<(), String> {
     system::install_software_vulkan()?;
+    // The tests of `aleatron-cuda` compile its kernels for the CPU.
+    system::install_accelerator_tools()?;
     let mut steps = vec![
         Step::new("format", cargo(&["fmt", "--all", "--check"])),
         Step::new(
@@ -77,17 +92,26 @@ fn test() -> Result<(), String> {
     }
     steps.extend(readme::steps()?);
     steps.extend(python::steps()?);
-    step::run_all(&steps)
+    step::run_all(&steps)?;
+    ptx::run(&ptx::Task::Check)
 }
 
-fn fuzz() -> Result<(), String> {
-    let targets = ["conformance", "network_file"];
-    let steps = targets.map(|target| {
-        Step::new(
-            target,
-            step::command("cargo", &["+nightly", "fuzz", "run", target, "--", "-max_total_time=60"]),
-        )
-    });
+/// The seconds each fuzz target runs for, where nothing else is asked for.
+const FUZZ_SECONDS: u64 = 60;
+
+fn fuzz(seconds: Option<&str>) -> Result<(), String> {
+    let not_a_time = |text: &str| format!("\"{text}\" is not a number of seconds");
+    let seconds = match seconds {
+        Some(text) => text.parse::<u64>().map_err(|_| not_a_time(text))?,
+        None => FUZZ_SECONDS,
+    };
+    let limit = format!("-max_total_time={seconds}");
+    let seeds = ["+nightly", "run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"];
+    let mut steps = vec![Step::new("files to begin with", step::command("cargo", &seeds))];
+    for target in ["conformance", "network_file", "npz", "csv", "evaluation"] {
+        let run = step::command("cargo", &["+nightly", "fuzz", "run", target, "--", &limit]);
+        steps.push(Step::new(target, run));
+    }
     step::run_all(&steps)
 }
 

@@ -48,7 +48,8 @@ pub(crate) fn install_python_environments(python: &str) -> Result<(), String> {
 }
 
 /// Installs Open MPI and a C++ compiler with Debian's packages where they are missing and this user may: the tests of
-/// `aleatron.accel` start ranks with `mpirun` and run its CUDA kernels on the CPU.
+/// `aleatron.accel` and `aleatron.cluster` start ranks with `mpirun`, and those of `aleatron.accel` and `aleatron-cuda` run CUDA kernels on
+/// the CPU.
 pub(crate) fn install_accelerator_tools() -> Result<(), String> {
     let has_compiler = ["c++", "g++", "clang++"].into_iter().any(has_program);
     let needed = [("openmpi-bin", has_program("mpirun")), ("g++", has_compiler)];

@@ -5,9 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod distributed;
 mod hint;
 mod interrupt;
 mod output;
+
+pub use distributed::DistributedEval;
 
 use clap::{Parser, Subcommand};
 use commands::Failure;
@@ -31,6 +34,8 @@ enum Command {
     Eval(Box<commands::eval::Arguments>),
     /// Show version, SIMD tiers, threads and devices.
     Info(commands::info::Arguments),
+    /// Put the shards of an evaluation together.
+    Merge(commands::merge::Arguments),
     /// Tabulate how wrong products of two generators are.
     Tables(commands::tables::Arguments),
     /// Compare every backend of this machine with the plain reference, bit for bit.
@@ -64,23 +69,33 @@ pub fn execute(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>)
 
 /// Like [`execute`], inside another program, of which `info` tells.
 pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    let arguments = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version go to standard output and are no failure; clap knows which is which. Nothing is left to
-            // do where even that cannot be written.
-            let _ = error.print();
-            return u8::try_from(error.exit_code()).unwrap_or(2);
-        }
+    let command = match parse(arguments) {
+        Ok(command) => command,
+        Err(code) => return code,
     };
-    let result = match arguments.command {
+    code_of(match command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Eval(arguments) => commands::eval::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
+        Command::Merge(arguments) => commands::merge::run(&arguments),
         Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
-    };
-    match result {
+    })
+}
+
+/// The command, or the exit code of arguments that are none.
+fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Command, u8> {
+    Arguments::try_parse_from(arguments).map(|arguments| arguments.command).map_err(|error| {
+        // Help and version go to standard output and are no failure; clap knows which is which. Nothing is left to
+        // do where even that cannot be written.
+        let _ = error.print();
+        u8::try_from(error.exit_code()).unwrap_or(2)
+    })
+}
+
+/// The exit code of what a command found; failures are printed.
+fn code_of(outcome: commands::Outcome) -> u8 {
+    match outcome {
         Ok(Verdict::Good) => 0,
         Ok(Verdict::Bad) => 1,
         Err(Failure::Work(message)) => {

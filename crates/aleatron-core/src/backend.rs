@@ -8,6 +8,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, Quantity, Result};
 use crate::generator::{CountTable, Pairing, Sharing};
 use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
+use crate::polarity::Polarity;
 use crate::stream::check_words;
 use std::fmt;
 
@@ -52,8 +53,8 @@ pub enum CountMethod {
     /// Tables wherever there can be any.
     #[default]
     Best,
-    /// One lookup per weight, whatever the length; for dense layers with sequences of up to 12 bits shared by the streams
-    /// of an input.
+    /// One lookup per product, whatever the length; for dense layers with sequences of up to 12 bits shared by the streams
+    /// of an input, and for convolutions with such sequences shared by all.
     Tables,
     /// Every bit is made and multiplied; for everything.
     Bits,
@@ -66,7 +67,13 @@ impl CountMethod {
     /// [`Error::TooLarge`] for tables of what only bits can count.
     pub fn resolve(self, spec: &LayerSpec) -> Result<Self> {
         let possible = match (spec.topology(), spec.encoding()) {
-            (Topology::Dense { .. }, Encoding::Sequences(pairing)) => has_table(pairing),
+            (Topology::Dense { .. }, Encoding::Sequences(pairing)) => {
+                has_table(pairing) && pairing.sharing != Sharing::OnePerStream
+            }
+            // An input meets every tap of a kernel, each with a sequence of its own where inputs have theirs.
+            (Topology::Conv(_), Encoding::Sequences(pairing)) => {
+                has_table(pairing) && pairing.sharing == Sharing::OneForAll
+            }
             _ => false,
         };
         match self {
@@ -87,7 +94,7 @@ impl CountMethod {
 
 fn has_table(pairing: &Pairing) -> bool {
     let widest = pairing.inputs.width().max(pairing.weights.width()).bits();
-    pairing.sharing != Sharing::OnePerStream && widest <= CountTable::MAX_WIDTH
+    widest <= CountTable::MAX_WIDTH
 }
 
 /// A layer on a backend.
@@ -99,6 +106,17 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
     /// [`Error::DirtyTail`] for streams with ones past their length, [`Error::TooLarge`] past 2^32 samples,
     /// [`Error::Memory`] where the counts do not fit, [`Error::Cancelled`], and faults of [`Error::Backend`].
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>>;
+
+    /// Counts arrays that are in the memory of the backend's device, and leaves the results there. All is done when this returns.
+    ///
+    /// # Errors
+    /// As [`Self::counts`], and a fault of [`Error::Backend`] where the device has no such arrays or an array is not as it must be.
+    fn counts_on_device(&self, _: &DeviceBatch, _: Cancel<'_>) -> Result<()> {
+        Err(Error::unsupported(
+            self.backend_for(1).unwrap_or_else(|| "auto".to_owned()),
+            "arrays in the memory of a device",
+        ))
+    }
 
     /// Whether the device is gone, so that the layer must be prepared again.
     fn is_lost(&self) -> bool {
@@ -123,17 +141,90 @@ pub struct Batch<'a> {
     pub seed: SampleSeed,
 }
 
+/// What an array in the memory of a device holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeviceElement {
+    /// Integers of 64 bits, without sign.
+    U64,
+    /// Floating point of 64 bits.
+    F64,
+    /// Floating point of 32 bits.
+    F32,
+}
+
+impl DeviceElement {
+    /// The bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::U64 | Self::F64 => 8,
+            Self::F32 => 4,
+        }
+    }
+}
+
+impl fmt::Display for DeviceElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::U64 => "uint64",
+            Self::F64 => "float64",
+            Self::F32 => "float32",
+        })
+    }
+}
+
+/// An array in the memory of a device, row-major without gaps, as other libraries describe theirs. The address is a number: a backend
+/// asks its driver what is there before it uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceArray {
+    /// Where it begins.
+    pub address: u64,
+    /// Its elements.
+    pub len: usize,
+    /// What they are.
+    pub element: DeviceElement,
+}
+
+impl DeviceArray {
+    /// The bytes of all elements.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        (self.len as u64).saturating_mul(self.element.bytes() as u64)
+    }
+}
+
+/// Samples in the memory of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceBatch {
+    /// Values in the interval of the polarity, samples by inputs.
+    pub inputs: DeviceArray,
+    /// Where results go, samples by neurons: counts where they are integers, else decoded values.
+    pub outputs: DeviceArray,
+    /// The seed of Bernoulli streams, and the index of the first sample.
+    pub seed: SampleSeed,
+    /// The handle of the stream on which the caller makes the inputs; without one they are there.
+    pub stream: Option<u64>,
+}
+
 /// What the inputs of a batch are given as.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Inputs<'a> {
     /// Values in the interval of the polarity.
     Values(&'a [f64]),
-    /// Thresholds of comparators as wide as [`Encoding::input_width`].
+    /// Thresholds of comparators as wide as [`Encoding::input_width`], negative ones of a signed layer with the bit
+    /// [`NEGATIVE`](crate::threshold::NEGATIVE).
     Thresholds(&'a [u64]),
     /// Packed streams of the layer's length, each starting with a word of its own. They are counted as they are, whatever
-    /// the layer's encoding.
+    /// the layer's encoding. A signed layer takes [`Self::SignedStreams`].
     Streams(&'a [u64]),
+    /// Packed streams as above, of the magnitudes of a signed layer's inputs.
+    SignedStreams {
+        /// The streams.
+        words: &'a [u64],
+        /// Whether each of them is that of a negative input.
+        negative: &'a [bool],
+    },
 }
 
 impl<'a> Batch<'a> {
@@ -155,6 +246,12 @@ impl<'a> Batch<'a> {
         Self { inputs: Inputs::Streams(words), seed: SampleSeed::new(0) }
     }
 
+    /// Streams of magnitudes that are encoded, and which of them are negative.
+    #[must_use]
+    pub const fn signed_streams(words: &'a [u64], negative: &'a [bool]) -> Self {
+        Self { inputs: Inputs::SignedStreams { words, negative }, seed: SampleSeed::new(0) }
+    }
+
     /// The number of samples for a layer.
     ///
     /// # Errors
@@ -163,7 +260,7 @@ impl<'a> Batch<'a> {
         match self.inputs {
             Inputs::Values(values) => spec.samples_in(values.len()),
             Inputs::Thresholds(thresholds) => spec.samples_in(thresholds.len()),
-            Inputs::Streams(words) => {
+            Inputs::Streams(words) | Inputs::SignedStreams { words, .. } => {
                 let divisor = spec.sample_words();
                 match words.len().is_multiple_of(divisor) {
                     true => Ok(words.len() / divisor),
@@ -178,16 +275,27 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// As [`Self::n_samples`], [`Error::OutOfRange`] for a threshold past that of the stream of ones, [`Error::DirtyTail`] for a
-    /// stream with ones past its length, [`Error::TooLarge`] for more samples than a counter can name.
+    /// stream with ones past its length, [`Error::Mismatch`] for streams with too few signs or with any that the layer's have not,
+    /// [`Error::TooLarge`] for more samples than a counter can name.
     pub fn check(&self, spec: &LayerSpec) -> Result<usize> {
         let n_samples = self.n_samples(spec)?;
         match self.inputs {
             Inputs::Values(_) => {}
             Inputs::Thresholds(thresholds) => {
-                spec.encoding().input_width().check_thresholds(thresholds, Quantity::Value)?;
+                let (width, polarity) = (spec.encoding().input_width(), spec.polarity());
+                width.check_thresholds(thresholds, polarity, Quantity::Value)?;
             }
-            Inputs::Streams(words) => {
-                check_words(words, n_samples * spec.n_inputs(), spec.length())?;
+            Inputs::Streams(words) | Inputs::SignedStreams { words, .. } => {
+                let n_streams = n_samples * spec.n_inputs();
+                let expected = if spec.polarity() == Polarity::Signed { n_streams } else { 0 };
+                let actual = match self.inputs {
+                    Inputs::SignedStreams { negative, .. } => negative.len(),
+                    _ => 0,
+                };
+                if expected != actual {
+                    return Err(Error::Mismatch { what: Quantity::Signs, expected, actual });
+                }
+                check_words(words, n_streams, spec.length())?;
                 return Ok(n_samples);
             }
         }
@@ -210,6 +318,10 @@ impl<'a> Batch<'a> {
             Inputs::Values(values) => Inputs::Values(part(values, start, end, n)),
             Inputs::Thresholds(thresholds) => Inputs::Thresholds(part(thresholds, start, end, n)),
             Inputs::Streams(words) => Inputs::Streams(part(words, start, end, spec.sample_words())),
+            Inputs::SignedStreams { words, negative } => Inputs::SignedStreams {
+                words: part(words, start, end, spec.sample_words()),
+                negative: part(negative, start, end, n),
+            },
         };
         Ok(Self { inputs, seed: self.seed.advanced(start)? })
     }

@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Quantity {
     /// A probability, in [0, 1].
     Probability,
-    /// A value of a unipolar ([0, 1]) or bipolar ([-1, 1]) stream.
+    /// A value of a unipolar ([0, 1]), bipolar or signed ([-1, 1]) stream.
     Value,
     /// A weight of a layer.
     Weight,
@@ -91,6 +91,24 @@ pub enum Quantity {
     Bias,
     /// A bound of an activation.
     Bound,
+    /// The signs of streams.
+    Signs,
+    /// The number of channels.
+    Channels,
+    /// The rows or columns of an image.
+    ImageSize,
+    /// The rows or columns of an image with its padding.
+    PaddedSize,
+    /// The rows or columns of a kernel, dilated.
+    KernelSize,
+    /// The steps from one position of a kernel to the next.
+    Stride,
+    /// The steps from one tap of a kernel to the next.
+    Dilation,
+    /// The padding of an image.
+    Padding,
+    /// The groups of a convolution.
+    Groups,
 }
 
 impl fmt::Display for Quantity {
@@ -137,6 +155,15 @@ impl fmt::Display for Quantity {
             Self::ComparatorWidth => "comparator width",
             Self::Bias => "bias",
             Self::Bound => "bound of an activation",
+            Self::Signs => "signs",
+            Self::Channels => "number of channels",
+            Self::ImageSize => "image size",
+            Self::PaddedSize => "padded image size",
+            Self::KernelSize => "kernel size",
+            Self::Stride => "stride",
+            Self::Dilation => "dilation",
+            Self::Padding => "padding",
+            Self::Groups => "number of groups",
         })
     }
 }

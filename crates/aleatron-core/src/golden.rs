@@ -1,9 +1,23 @@
-//! The known answers of `golden/streams.kat`, parsed: the same text file every backend and language reads.
+//! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat`, parsed: the same text files every backend and
+//! language reads.
 
 use crate::address::{Domain, LayerIndex, StreamAddress};
+use crate::backend::CountMethod;
+use crate::conformance::LayerCase;
+use crate::connections::Connections;
+use crate::convolution::{ConvShape, Convolution};
+use crate::error::Quantity;
+use crate::generator::{GeneratorName, Sharing, Width};
+use crate::layer::{LayerSpec, SampleSeed, Topology, Weights};
+use crate::polarity::Polarity;
+use crate::stream::Length;
+use std::sync::Arc;
 
 /// The text of `golden/streams.kat`.
 pub const TEXT: &str = include_str!("../golden/streams.kat");
+
+/// The text of `golden/layers.kat`.
+pub const LAYERS_TEXT: &str = include_str!("../golden/layers.kat");
 
 /// One known answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,4 +127,85 @@ fn parse(line: &str) -> Option<Answer> {
         }),
         _ => None,
     }
+}
+
+/// The known counts of one sample of a layer.
+#[derive(Debug, Clone)]
+pub struct LayerAnswer {
+    /// The layer and the sample; layers with shared sequences are counted bit by bit.
+    pub case: LayerCase,
+    /// One count per neuron.
+    pub counts: Vec<u64>,
+}
+
+/// The layers of `golden/layers.kat`.
+///
+/// # Errors
+/// The line, where the file is not as documented in its head.
+pub fn layers() -> Result<Vec<LayerAnswer>, &'static str> {
+    let lines = LAYERS_TEXT.lines().filter(|line| line.starts_with("layer "));
+    lines.map(|line| layer(line).ok_or(line)).collect()
+}
+
+fn layer(line: &str) -> Option<LayerAnswer> {
+    let (question, answer) = line.split_once(" = ")?;
+    let fields: Vec<&str> = question.split_whitespace().collect();
+    let [_, polarity, topology, generator, sharing, width, bits, weight_seed, input_seed, sample, index] =
+        fields[..]
+    else {
+        return None;
+    };
+    let number = |text: &str| text.parse::<u64>().ok();
+    let polarity: Polarity = polarity.parse().ok()?;
+    let sharing: Sharing = sharing.parse().ok()?;
+    let generator: GeneratorName = generator.parse().ok()?;
+    let encoding =
+        generator.encoding(number(weight_seed)?, Width::new(width.parse().ok()?).ok()?, sharing).ok()?;
+    let length = Length::new(bits.parse().ok()?).ok()?;
+    let spec = LayerSpec::new(topology_of(topology)?, length, polarity, encoding).ok()?;
+    let spec = spec.at(LayerIndex::new(index.parse().ok()?).ok()?);
+    let values = |n: usize, a: usize, b: usize, modulus: usize| -> Vec<f64> {
+        let share = |k: usize| ((a * k + b) % modulus) as f64 / (modulus - 1) as f64;
+        (0..n).map(|k| polarity.value_of(share(k))).collect()
+    };
+    let weights = Weights::new(&spec, values(spec.n_weights(), 5, 2, 29)).ok()?;
+    let inputs = values(spec.n_inputs(), 7, 3, 23);
+    Some(LayerAnswer {
+        case: LayerCase {
+            weights: spec.weight_thresholds(&weights).ok()?,
+            inputs: spec.encoding().input_width().thresholds(&inputs, polarity, Quantity::Value).ok()?,
+            seed: SampleSeed::new(number(input_seed)?).starting_at(sample.parse().ok()?),
+            method: CountMethod::Bits,
+            spec,
+        },
+        counts: answer.split_whitespace().map(number).collect::<Option<_>>()?,
+    })
+}
+
+fn topology_of(text: &str) -> Option<Topology> {
+    fn numbers<const N: usize>(text: &str) -> Option<[usize; N]> {
+        let numbers: Option<Vec<usize>> = text.split(',').map(|number| number.parse().ok()).collect();
+        numbers?.try_into().ok()
+    }
+    let fields: Vec<&str> = text.split(':').collect();
+    Some(match fields[..] {
+        ["dense", n, m] => Topology::Dense { n_inputs: n.parse().ok()?, n_neurons: m.parse().ok()? },
+        ["sparse", n, rows] => {
+            let row = |row: &str| {
+                row.split(',').filter_map(|input| input.parse::<usize>().ok()).collect::<Vec<_>>()
+            };
+            let rows = rows.split('/').map(row);
+            Topology::Sparse(Arc::new(Connections::from_rows(rows, n.parse().ok()?).ok()?))
+        }
+        ["conv", input, out, kernel, stride, padding, dilation, groups] => {
+            let [top, bottom, left, right] = numbers(padding)?;
+            let convolution = Convolution::conv2d(numbers(input)?, out.parse().ok()?, numbers(kernel)?)
+                .with_stride(numbers(stride)?)
+                .with_paddings([[top, bottom], [left, right]])
+                .with_dilation(numbers(dilation)?)
+                .with_groups(groups.parse().ok()?);
+            Topology::Conv(ConvShape::new(convolution).ok()?)
+        }
+        _ => return None,
+    })
 }

@@ -2,6 +2,7 @@
 
 use crate::address::{LayerIndex, StreamAddress};
 use crate::connections::Connections;
+use crate::convolution::{ConvShape, Convolution};
 use crate::dense::DenseShape;
 use crate::error::{Error, Quantity, Result};
 use crate::generator::{Pairing, Width};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 /// Which inputs each neuron sees.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "a layer has one, and a shape is numbers alone")]
 pub enum Topology {
     /// Every neuron sees every input.
     Dense {
@@ -24,6 +26,100 @@ pub enum Topology {
     },
     /// A neuron sees the inputs it is connected to.
     Sparse(Arc<Connections>),
+    /// A neuron, one for each output channel and position, sees the inputs under the kernel of its channel at its position.
+    Conv(ConvShape),
+}
+
+impl Topology {
+    /// The number of inputs.
+    #[must_use]
+    pub fn n_inputs(&self) -> usize {
+        match self {
+            Self::Dense { n_inputs, .. } => *n_inputs,
+            Self::Sparse(connections) => connections.n_inputs(),
+            Self::Conv(shape) => shape.n_inputs(),
+        }
+    }
+
+    /// The number of neurons.
+    #[must_use]
+    pub fn n_neurons(&self) -> usize {
+        match self {
+            Self::Dense { n_neurons, .. } => *n_neurons,
+            Self::Sparse(connections) => connections.n_neurons(),
+            Self::Conv(shape) => shape.n_outputs(),
+        }
+    }
+
+    /// The rows of weights: one for each neuron, or for each output channel.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        match self {
+            Self::Dense { .. } | Self::Sparse(_) => self.n_neurons(),
+            Self::Conv(shape) => shape.n_channels(),
+        }
+    }
+
+    /// The neurons that have one row of weights: one, or as many as a kernel has positions.
+    #[must_use]
+    pub fn neurons_per_row(&self) -> usize {
+        match self {
+            Self::Dense { .. } | Self::Sparse(_) => 1,
+            Self::Conv(shape) => shape.n_positions(),
+        }
+    }
+
+    /// The number of weights: one per neuron and input, one per connection, or one per tap of each kernel.
+    #[must_use]
+    pub fn n_weights(&self) -> usize {
+        match self {
+            Self::Dense { n_inputs, n_neurons } => n_inputs * n_neurons,
+            Self::Sparse(connections) => connections.len(),
+            Self::Conv(shape) => shape.n_weights(),
+        }
+    }
+
+    /// The products that all neurons together sum for a sample.
+    #[must_use]
+    pub fn n_products(&self) -> usize {
+        match self {
+            Self::Dense { .. } | Self::Sparse(_) => self.n_weights(),
+            Self::Conv(shape) => shape.n_products(),
+        }
+    }
+
+    /// The products a neuron sums.
+    #[must_use]
+    pub fn fan_in(&self, neuron: usize) -> usize {
+        match self {
+            Self::Dense { n_inputs, .. } => *n_inputs,
+            Self::Sparse(connections) => connections.inputs_of(neuron).len(),
+            Self::Conv(shape) => shape.fan_in(neuron % shape.n_positions()),
+        }
+    }
+
+    /// The products of neurons 0, 1, …, which come again from the start for those past the last: of every neuron of a sparse layer,
+    /// of the positions of a channel, of any neuron of a dense layer.
+    #[must_use]
+    pub fn fan_ins(&self) -> Vec<usize> {
+        match self {
+            Self::Dense { n_inputs, .. } => vec![*n_inputs],
+            Self::Sparse(connections) => {
+                connections.offsets().windows(2).map(|ends| ends[1] - ends[0]).collect()
+            }
+            Self::Conv(shape) => shape.fan_ins(),
+        }
+    }
+
+    /// The most products a neuron sums.
+    #[must_use]
+    pub fn max_fan_in(&self) -> usize {
+        match self {
+            Self::Dense { n_inputs, .. } => *n_inputs,
+            Self::Sparse(_) => self.fan_ins().into_iter().max().unwrap_or(0),
+            Self::Conv(shape) => shape.max_fan_in(),
+        }
+    }
 }
 
 /// Where the bits of a layer's streams come from.
@@ -46,6 +142,15 @@ impl Encoding {
         match self {
             Self::Bernoulli { .. } => Width::BERNOULLI,
             Self::Sequences(pairing) => pairing.inputs.width(),
+        }
+    }
+
+    /// The width of the integers that weights are compared with.
+    #[must_use]
+    pub const fn weight_width(&self) -> Width {
+        match self {
+            Self::Bernoulli { .. } => Width::BERNOULLI,
+            Self::Sequences(pairing) => pairing.weights.width(),
         }
     }
 }
@@ -73,22 +178,25 @@ impl LayerSpec {
     /// A layer on its own.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either and where a generator has too few sequences,
-    /// [`Error::Memory`] where the size of the weight streams overflows an address.
+    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either, where a generator has too few sequences and where
+    /// signed counts could pass 64 bits, [`Error::Memory`] where the size of the weight streams overflows an address.
     pub fn new(topology: Topology, length: Length, polarity: Polarity, encoding: Encoding) -> Result<Self> {
         let spec = Self { topology, length, polarity, encoding, index: LayerIndex::ALONE, first_neuron: 0 };
         match &spec.topology {
             Topology::Dense { n_inputs, n_neurons } => {
                 DenseShape::new(*n_inputs, *n_neurons, length, polarity)?;
             }
-            Topology::Sparse(connections) => {
-                let bytes = connections.len() as u128 * length.words() as u128 * 8;
-                let row_bytes = connections.n_inputs() as u128 * length.words() as u128 * 8;
-                let bytes = bytes.max(row_bytes);
+            Topology::Sparse(_) | Topology::Conv(_) => {
+                let streams = spec.n_weights().max(spec.n_inputs());
+                let bytes = streams as u128 * length.words() as u128 * 8;
                 if bytes > isize::MAX as u128 {
                     return Err(Error::Memory { what: Quantity::Weights, bytes, available: None });
                 }
             }
+        }
+        let (actual, limit) = (spec.max_count(), u64::MAX.into());
+        if polarity == Polarity::Signed && actual > limit {
+            return Err(Error::TooLarge { what: Quantity::Counts, actual, limit });
         }
         spec.check_sequences()?;
         Ok(spec)
@@ -112,6 +220,10 @@ impl LayerSpec {
                 if let Some(&input) = connections.inputs().iter().max() {
                     pairing.weight(0, input as usize, n)?;
                 }
+            }
+            Topology::Conv(shape) => {
+                let taps = shape.kernel_weights();
+                pairing.weight(first + shape.n_channels() - 1, taps - 1, taps)?;
             }
         }
         Ok(())
@@ -144,10 +256,29 @@ impl LayerSpec {
         Self::new(Topology::Sparse(Arc::new(connections)), length, polarity, encoding)
     }
 
+    /// A convolution on its own.
+    ///
+    /// # Errors
+    /// As [`ConvShape::new`] and [`Self::new`].
+    pub fn conv(
+        convolution: Convolution,
+        length: Length,
+        polarity: Polarity,
+        encoding: Encoding,
+    ) -> Result<Self> {
+        Self::new(Topology::Conv(ConvShape::new(convolution)?), length, polarity, encoding)
+    }
+
     /// The same layer at `index` of a network.
     #[must_use]
     pub fn at(self, index: LayerIndex) -> Self {
         Self { index, ..self }
+    }
+
+    /// The same layer with its first row of weights at another place, as a part of a layer has it.
+    #[must_use]
+    pub fn starting_at(self, first_neuron: u32) -> Self {
+        Self { first_neuron, ..self }
     }
 
     /// The same layer with streams of another length.
@@ -159,7 +290,8 @@ impl LayerSpec {
         Ok(Self { index, first_neuron, ..Self::new(topology, length, polarity, encoding)? })
     }
 
-    /// Some of the neurons as a layer of their own: a neuron has the same bits in both.
+    /// Some of the neurons as a layer of their own: a neuron has the same bits in both. Those of a convolution can be taken by whole
+    /// output channels, [`Self::neurons_per_row`] neurons each.
     ///
     /// ```
     /// use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
@@ -170,7 +302,8 @@ impl LayerSpec {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end.
+    /// [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end, [`Error::Ragged`] for one that begins or ends within an
+    /// output channel.
     pub fn neurons(&self, range: Range<usize>) -> Result<Self> {
         let n = self.n_neurons();
         if range.end > n {
@@ -188,10 +321,19 @@ impl LayerSpec {
                 let rows = range.clone().map(|j| connections.inputs_of(j).iter().map(|&i| i as usize));
                 Topology::Sparse(Arc::new(Connections::from_rows(rows, connections.n_inputs())?))
             }
+            Topology::Conv(shape) => {
+                let divisor = shape.n_positions();
+                if let Some(actual) =
+                    [range.start, range.end].into_iter().find(|end| !end.is_multiple_of(divisor))
+                {
+                    return Err(Error::Ragged { what: Quantity::Neurons, actual, divisor });
+                }
+                Topology::Conv(shape.channels(range.start / divisor..range.end / divisor)?)
+            }
         };
-        // Fits: a layer has at most 2^32 neurons.
-        let first_neuron = self.first_neuron.wrapping_add(range.start as u32);
-        Ok(Self { topology, first_neuron, ..self.clone() })
+        // Fits: a layer has at most 2^32 rows.
+        let first_row = self.first_neuron.wrapping_add((range.start / self.neurons_per_row()) as u32);
+        Ok(Self { topology, first_neuron: first_row, ..self.clone() })
     }
 
     /// Which inputs each neuron sees.
@@ -224,7 +366,8 @@ impl LayerSpec {
         self.index
     }
 
-    /// The row of the first neuron's weight streams: 0 but for a layer made by [`Self::neurons`].
+    /// The row of the first neuron's weight streams, an output channel of a convolution: 0 but for a layer made by
+    /// [`Self::neurons`].
     #[must_use]
     pub const fn first_neuron(&self) -> u32 {
         self.first_neuron
@@ -233,48 +376,56 @@ impl LayerSpec {
     /// The number of inputs.
     #[must_use]
     pub fn n_inputs(&self) -> usize {
-        match &self.topology {
-            Topology::Dense { n_inputs, .. } => *n_inputs,
-            Topology::Sparse(connections) => connections.n_inputs(),
-        }
+        self.topology.n_inputs()
     }
 
     /// The number of neurons.
     #[must_use]
     pub fn n_neurons(&self) -> usize {
-        match &self.topology {
-            Topology::Dense { n_neurons, .. } => *n_neurons,
-            Topology::Sparse(connections) => connections.n_neurons(),
-        }
+        self.topology.n_neurons()
     }
 
-    /// The number of weights: one per neuron and input, or one per connection.
+    /// The rows of weights: one for each neuron, or for each output channel.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.topology.n_rows()
+    }
+
+    /// The neurons that have one row of weights: one, or as many as a kernel has positions.
+    #[must_use]
+    pub fn neurons_per_row(&self) -> usize {
+        self.topology.neurons_per_row()
+    }
+
+    /// The number of weights: one per neuron and input, one per connection, or one per tap of each kernel.
     #[must_use]
     pub fn n_weights(&self) -> usize {
-        match &self.topology {
-            Topology::Dense { n_inputs, n_neurons } => n_inputs * n_neurons,
-            Topology::Sparse(connections) => connections.len(),
-        }
+        self.topology.n_weights()
     }
 
     /// The products a neuron sums.
     #[must_use]
     pub fn fan_in(&self, neuron: usize) -> usize {
-        match &self.topology {
-            Topology::Dense { n_inputs, .. } => *n_inputs,
-            Topology::Sparse(connections) => connections.inputs_of(neuron).len(),
-        }
+        self.topology.fan_in(neuron)
     }
 
     /// The most products a neuron sums.
     #[must_use]
     pub fn max_fan_in(&self) -> usize {
-        match &self.topology {
-            Topology::Dense { n_inputs, .. } => *n_inputs,
-            Topology::Sparse(connections) => {
-                connections.offsets().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0)
-            }
-        }
+        self.topology.max_fan_in()
+    }
+
+    /// The greatest count there can be.
+    #[must_use]
+    pub fn max_count(&self) -> u128 {
+        let products = self.max_fan_in() as u128 * self.length.bits() as u128;
+        if self.polarity == Polarity::Signed { 2 * products } else { products }
+    }
+
+    /// The pairs of packed words that all neurons together multiply for a sample.
+    #[must_use]
+    pub fn product_words(&self) -> usize {
+        self.topology.n_products().saturating_mul(self.length.words())
     }
 
     /// The packed words of one sample's inputs.
@@ -296,7 +447,7 @@ impl LayerSpec {
             Topology::Dense { n_inputs, n_neurons } => {
                 DenseShape::new(n_inputs, n_neurons, self.length, self.polarity).ok()
             }
-            Topology::Sparse(_) => None,
+            Topology::Sparse(_) | Topology::Conv(_) => None,
         }
     }
 
@@ -309,13 +460,7 @@ impl LayerSpec {
     /// The values of counts, row-major of samples by neurons.
     #[must_use]
     pub fn decode_all(&self, counts: &[u64]) -> Vec<f64> {
-        match &self.topology {
-            Topology::Dense { n_inputs, .. } => self.polarity.decode_all(counts, *n_inputs, self.length),
-            Topology::Sparse(_) => {
-                let neurons = (0..self.n_neurons()).cycle();
-                counts.iter().zip(neurons).map(|(&count, neuron)| self.decode(neuron, count)).collect()
-            }
-        }
+        self.polarity.decode_rows(counts, &self.topology.fan_ins(), self.length)
     }
 
     /// The number of samples in `n` inputs.
@@ -330,7 +475,7 @@ impl LayerSpec {
         Err(Error::Ragged { what: Quantity::Inputs, actual: n, divisor })
     }
 
-    /// The thresholds of inputs, as wide as [`Encoding::input_width`].
+    /// The thresholds of inputs, as wide as [`Encoding::input_width`]; see [`Width::thresholds`] for those of signed ones.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] with the first value outside the interval of the polarity.
@@ -338,16 +483,12 @@ impl LayerSpec {
         self.encoding.input_width().thresholds(values, self.polarity, Quantity::Value)
     }
 
-    /// The thresholds of weights, as wide as the generator of the weights.
+    /// The thresholds of weights, as wide as [`Encoding::weight_width`]; see [`Width::thresholds`] for those of signed ones.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] with the first one outside the interval of the polarity.
     pub fn weight_thresholds(&self, weights: &Weights) -> Result<Vec<u64>> {
-        let width = match &self.encoding {
-            Encoding::Bernoulli { .. } => Width::BERNOULLI,
-            Encoding::Sequences(pairing) => pairing.weights.width(),
-        };
-        width.thresholds(weights.values(), self.polarity, Quantity::Weight)
+        self.encoding.weight_width().thresholds(weights.values(), self.polarity, Quantity::Weight)
     }
 
     /// Where the Bernoulli stream of input 0 at the first neuron is drawn.
@@ -368,7 +509,7 @@ impl LayerSpec {
 pub struct Weights(Arc<Vec<f64>>);
 
 impl Weights {
-    /// Weights of a layer, row-major of neurons by inputs, or one per connection.
+    /// Weights of a layer, row-major of neurons by inputs, of output channels by taps, or one per connection.
     ///
     /// # Errors
     /// [`Error::Mismatch`] where there are not as many as the layer has, [`Error::OutOfRange`] with the first one outside the
@@ -389,8 +530,9 @@ impl Weights {
     pub fn random(spec: &LayerSpec, seed: u64) -> Result<Self> {
         let mut values = crate::memory::zeros(spec.n_weights() as u128, Quantity::Weights)?;
         match &spec.topology {
-            Topology::Dense { n_inputs, .. } => {
-                for (row, neuron) in values.chunks_exact_mut(*n_inputs).zip(spec.first_neuron..=u32::MAX) {
+            Topology::Dense { .. } | Topology::Conv(_) => {
+                let per_row = values.len() / spec.n_rows();
+                for (row, neuron) in values.chunks_exact_mut(per_row).zip(spec.first_neuron..=u32::MAX) {
                     weights::fill_row(seed, spec.index, neuron, spec.polarity, row);
                 }
             }
@@ -406,7 +548,7 @@ impl Weights {
         Ok(Self(Arc::new(values)))
     }
 
-    /// The weights, row-major of neurons by inputs, or one per connection.
+    /// The weights, row-major of neurons by inputs, of output channels by taps, or one per connection.
     #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.0
@@ -420,6 +562,9 @@ impl Weights {
             Topology::Sparse(connections) => {
                 let last = connections.offsets().len() - 1;
                 [range.start, range.end].map(|j| connections.offsets()[j.min(last)])
+            }
+            Topology::Conv(shape) => {
+                [range.start, range.end].map(|j| j / shape.n_positions() * shape.kernel_weights())
             }
         };
         let [start, end] = ends.map(|end| end.min(self.0.len()));

@@ -1,8 +1,8 @@
 //! What the bits of Aleatron mean.
 //!
 //! This crate defines every stream bit ([`philox`], [`address`], [`threshold`]), the containers that hold
-//! them ([`stream`]), the gates that combine them ([`gates`]), what a dense or sparse layer counts
-//! ([`dense`], [`connections`]) and how a fixed-point neuron steps ([`lif`]). It holds no kernels: beside each
+//! them ([`stream`]), the gates that combine them ([`gates`]), what a layer counts, dense, sparse or a convolution
+//! ([`layer`], [`connections`], [`ConvShape`]) and how a fixed-point neuron steps ([`lif`]). It holds no kernels: beside each
 //! operation stands a plain version in [`reference`](mod@reference), one bit at a time and never optimised,
 //! and [`conformance`] is the one suite of cases that every faster backend is compared with.
 //!
@@ -26,6 +26,7 @@ pub mod backend;
 mod cancel;
 pub mod conformance;
 pub mod connections;
+mod convolution;
 pub mod correlation;
 pub mod dense;
 pub mod error;
@@ -41,11 +42,13 @@ pub mod reference;
 pub mod stream;
 pub mod threshold;
 pub mod weights;
+pub mod windows;
 
 pub use address::{Domain, LayerIndex, StreamAddress};
 pub use backend::{Backend, Batch, PreparedLayer};
 pub use cancel::Cancel;
 pub use connections::Connections;
+pub use convolution::{ConvShape, Convolution};
 pub use correlation::Overlap;
 pub use dense::DenseShape;
 pub use error::{BackendFault, Error, Quantity, Result};

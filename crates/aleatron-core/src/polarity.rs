@@ -6,7 +6,7 @@ use crate::stream::Length;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a stream's share of ones is read. As text: `unipolar` or `bipolar`.
+/// How a stream's share of ones is read. As text: `unipolar`, `bipolar` or `signed`.
 ///
 /// ```
 /// use aleatron_core::Polarity;
@@ -22,11 +22,14 @@ pub enum Polarity {
     Unipolar,
     /// Values in [-1, 1], twice the share of ones less one; XNOR multiplies.
     Bipolar,
+    /// Values in [-1, 1], a sign and the share of ones; AND multiplies, and products count up or down by the product of
+    /// their signs.
+    Signed,
 }
 
 impl Polarity {
     /// Every polarity.
-    pub const ALL: [Self; 2] = [Self::Unipolar, Self::Bipolar];
+    pub const ALL: [Self; 3] = [Self::Unipolar, Self::Bipolar, Self::Signed];
 
     /// Its name.
     #[must_use]
@@ -34,6 +37,7 @@ impl Polarity {
         match self {
             Self::Unipolar => "unipolar",
             Self::Bipolar => "bipolar",
+            Self::Signed => "signed",
         }
     }
 
@@ -42,7 +46,7 @@ impl Polarity {
     pub const fn interval(self) -> [f64; 2] {
         match self {
             Self::Unipolar => [0.0, 1.0],
-            Self::Bipolar => [-1.0, 1.0],
+            Self::Bipolar | Self::Signed => [-1.0, 1.0],
         }
     }
 
@@ -63,28 +67,37 @@ impl Polarity {
         }
     }
 
-    /// The share of ones that stands for `value`.
+    /// The share of ones that stands for `value`, or for its magnitude where it has a sign.
     #[inline]
     #[must_use]
     pub fn probability(self, value: f64) -> f64 {
         match self {
             Self::Unipolar => value,
             Self::Bipolar => (value + 1.0) / 2.0,
+            Self::Signed => value.abs(),
         }
     }
 
-    /// The value a share of ones stands for.
+    /// The value at a `share` of the interval; of unipolar and bipolar streams, what that share of ones stands for.
     #[inline]
     #[must_use]
-    pub fn value_of(self, probability: f64) -> f64 {
+    pub fn value_of(self, share: f64) -> f64 {
         match self {
-            Self::Unipolar => probability,
-            Self::Bipolar => 2.0 * probability - 1.0,
+            Self::Unipolar => share,
+            Self::Bipolar | Self::Signed => 2.0 * share - 1.0,
         }
     }
 
-    /// The integer that `count` ones (or matches) of `n` products of streams of `length` stand for, in units of
-    /// `1 / length`: `count`, or `2 count - n L`.
+    /// Whether an operand with this value counts down: where operands have signs, a value below 0. Zero, of either sign, does
+    /// not.
+    #[inline]
+    #[must_use]
+    pub fn is_negative(self, value: f64) -> bool {
+        self == Self::Signed && value < 0.0
+    }
+
+    /// The integer that `count` of `n` products of streams of `length` stands for, in units of `1 / length`: `count` ones,
+    /// `2 count - n L` for matches, `count - n L` for a count up and down that begins with `n L`.
     #[inline]
     #[must_use]
     pub const fn sum(self, count: u64, n: usize, length: Length) -> i128 {
@@ -92,10 +105,11 @@ impl Polarity {
             Self::Unipolar => count as i128,
             // i128: n * L may pass 2^63 before a layer stops fitting into memory.
             Self::Bipolar => 2 * count as i128 - n as i128 * length.bits() as i128,
+            Self::Signed => count as i128 - n as i128 * length.bits() as i128,
         }
     }
 
-    /// The value of `count` ones (or matches) summed over `n` products of streams of `length`: [`Self::sum`] over the
+    /// The value of a `count` summed over `n` products of streams of `length`: [`Self::sum`] over the
     /// length. Everything before is integer, so this is the one place where a layer rounds.
     #[inline]
     #[must_use]
@@ -104,27 +118,43 @@ impl Polarity {
         match self {
             // A conversion from u64 is much cheaper than one from i128.
             Self::Unipolar => count as f64 / bits,
-            Self::Bipolar => self.sum(count, n, length) as f64 / bits,
+            Self::Bipolar | Self::Signed => self.sum(count, n, length) as f64 / bits,
         }
     }
 
-    /// [`Self::decode`] of many counts.
+    /// [`Self::decode`] of many counts of neurons with `n` products each.
     #[must_use]
     pub fn decode_all(self, counts: &[u64], n: usize, length: Length) -> Vec<f64> {
+        self.decode_rows(counts, &[n], length)
+    }
+
+    /// [`Self::decode`] of many counts, rows of one for each of the products in `fan_ins`.
+    #[must_use]
+    pub fn decode_rows(self, counts: &[u64], fan_ins: &[usize], length: Length) -> Vec<f64> {
         // Below 2^52 every integer on the way is exact in f64, and the conversion is done in vector registers: in the low bits of
         // a number from 2^52 on, an integer stands as it is.
         const SHIFT: f64 = (1u64 << 52) as f64;
-        let products = n as u128 * length.bits() as u128;
+        let products = fan_ins.iter().max().map_or(0, |&n| n as u128 * length.bits() as u128);
         let largest = counts.iter().fold(0, |all, &count| all | count);
         if products >= 1 << 52 || largest >= 1 << 51 {
-            return counts.iter().map(|&count| self.decode(count, n, length)).collect();
+            let counts = counts.iter().zip(fan_ins.iter().cycle());
+            return counts.map(|(&count, &n)| self.decode(count, n, length)).collect();
         }
-        let (factor, offset) = match self {
+        let (factor, scale) = match self {
             Self::Unipolar => (1.0, 0.0),
-            Self::Bipolar => (2.0, products as f64),
+            Self::Bipolar => (2.0, length.bits() as f64),
+            Self::Signed => (1.0, length.bits() as f64),
         };
-        let sum = |&count: &u64| (f64::from_bits(count | SHIFT.to_bits()) - SHIFT) * factor - offset;
-        let mut values: Vec<f64> = counts.iter().map(sum).collect();
+        let sum =
+            |count: u64, offset: f64| (f64::from_bits(count | SHIFT.to_bits()) - SHIFT) * factor - offset;
+        let mut values: Vec<f64> = match fan_ins {
+            &[n] => counts.iter().map(|&count| sum(count, n as f64 * scale)).collect(),
+            _ => {
+                let offsets: Vec<f64> = fan_ins.iter().map(|&n| n as f64 * scale).collect();
+                let rows = counts.chunks(offsets.len().max(1)).map(|row| row.iter().zip(&offsets));
+                rows.flat_map(|row| row.map(|(&count, &offset)| sum(count, offset))).collect()
+            }
+        };
         divide(&mut values, length.bits() as f64);
         values
     }

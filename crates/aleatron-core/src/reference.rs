@@ -3,14 +3,15 @@
 //! This is the oracle. A backend is right when it gives what these functions give, with `==`.
 
 use crate::address::{PLANES_PER_DRAW, StreamAddress};
-use crate::arithmetic::{Accumulator, IntegerActivation, Requantizer};
+use crate::arithmetic::{Accumulator, Border, IntegerActivation, Pool, PoolKind, PoolShape, Requantizer};
+use crate::convolution::Convolution;
 use crate::gates::Gate;
 use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology};
 use crate::lif::{FixedPointLif, LifDrive, LifParams, LifTrace};
 use crate::philox::philox4x32;
 use crate::polarity::Polarity;
 use crate::stream::{BitStream, Length, StreamMatrix};
-use crate::threshold::Threshold;
+use crate::threshold::{NEGATIVE, Threshold, magnitude};
 
 /// The uniform integer behind bit `k` of a stream.
 #[must_use]
@@ -79,24 +80,56 @@ pub fn hamming_distance(a: &BitStream, b: &BitStream) -> u64 {
     (0..a.length().bits()).map(|k| u64::from(bit(a, k) != bit(b, k))).sum()
 }
 
-/// The product of two streams in a layer, counted: ones of AND, or matches of XNOR.
-fn product(polarity: Polarity, w: &BitStream, x: &BitStream) -> u64 {
-    let multiply = match polarity {
-        Polarity::Unipolar => Gate::And,
-        Polarity::Bipolar => Gate::Xnor,
-    };
-    popcount(&gate(multiply, w, x))
+/// The row and unit of each weight of a layer, in order.
+fn weights(spec: &LayerSpec) -> Vec<(usize, usize)> {
+    let rows = 0..spec.n_rows();
+    match spec.topology() {
+        Topology::Dense { n_inputs, .. } => rows.flat_map(|j| (0..*n_inputs).map(move |i| (j, i))).collect(),
+        Topology::Sparse(connections) => {
+            rows.flat_map(|j| connections.inputs_of(j).iter().map(move |&i| (j, i as usize))).collect()
+        }
+        Topology::Conv(shape) => {
+            let [height, width] = shape.convolution().kernel;
+            let taps = shape.convolution().input[0] / shape.convolution().groups * height * width;
+            rows.flat_map(|o| (0..taps).map(move |k| (o, k))).collect()
+        }
+    }
 }
 
-/// The neuron and input of each weight of a layer, in order.
-fn connections(spec: &LayerSpec) -> Vec<(usize, usize)> {
-    let neurons = 0..spec.n_neurons();
+/// The products of a neuron: the weight of each, by its place among all weights, and the input.
+fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
     match spec.topology() {
-        Topology::Dense { n_inputs, .. } => {
-            neurons.flat_map(|j| (0..*n_inputs).map(move |i| (j, i))).collect()
-        }
+        Topology::Dense { n_inputs: n, .. } => (0..*n).map(|i| (neuron * n + i, i)).collect(),
         Topology::Sparse(connections) => {
-            neurons.flat_map(|j| connections.inputs_of(j).iter().map(move |&i| (j, i as usize))).collect()
+            let first = connections.offsets()[neuron];
+            (first..).zip(connections.inputs_of(neuron).iter().map(|&i| i as usize)).collect()
+        }
+        Topology::Conv(shape) => {
+            let Convolution { input, kernel, stride, padding, dilation, groups, out_channels } =
+                shape.convolution();
+            let [_, out_rows, out_columns] = shape.output();
+            let (o, position) = (neuron / (out_rows * out_columns), neuron % (out_rows * out_columns));
+            let (out_row, out_column) = (position / out_columns, position % out_columns);
+            let group = (shape.first_channel() + o) / (out_channels / groups);
+            let mut products = Vec::new();
+            let mut weight = o * (input[0] / groups) * kernel[0] * kernel[1];
+            for channel in group * (input[0] / groups)..(group + 1) * (input[0] / groups) {
+                for tap_row in 0..kernel[0] {
+                    for tap_column in 0..kernel[1] {
+                        // In the padded image, which begins that much before the image.
+                        let row = out_row * stride[0] + tap_row * dilation[0];
+                        let column = out_column * stride[1] + tap_column * dilation[1];
+                        let inside = (padding[0][0]..padding[0][0] + input[1]).contains(&row)
+                            && (padding[1][0]..padding[1][0] + input[2]).contains(&column);
+                        if inside {
+                            let (row, column) = (row - padding[0][0], column - padding[1][0]);
+                            products.push((weight, (channel * input[1] + row) * input[2] + column));
+                        }
+                        weight += 1;
+                    }
+                }
+            }
+            products
         }
     }
 }
@@ -105,15 +138,19 @@ fn connections(spec: &LayerSpec) -> Vec<(usize, usize)> {
 /// sequence for is all zeros.
 #[must_use]
 pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
-    let streams = connections(spec).into_iter().zip(thresholds).map(|((j, i), &threshold)| {
+    let n = match spec.topology() {
+        Topology::Conv(shape) => shape.kernel_weights(),
+        _ => spec.n_inputs(),
+    };
+    let streams = weights(spec).into_iter().zip(thresholds).map(|((j, i), &threshold)| {
         let row = spec.first_neuron() as usize + j;
         match spec.encoding() {
             Encoding::Bernoulli { seed } => {
                 let address = StreamAddress::weight(*seed, i as u32, row as u32).in_layer(spec.index());
                 encode(Threshold::saturating(threshold), spec.length(), address)
             }
-            Encoding::Sequences(pairing) => match pairing.weight(row, i, spec.n_inputs()) {
-                Ok(sequence) => sequence.encode(threshold, spec.length()),
+            Encoding::Sequences(pairing) => match pairing.weight(row, i, n) {
+                Ok(sequence) => sequence.encode(magnitude(threshold), spec.length()),
                 Err(_) => BitStream::zeros(spec.length()),
             },
         }
@@ -133,7 +170,7 @@ pub fn input_streams(spec: &LayerSpec, thresholds: &[u64], seed: SampleSeed) -> 
             encode(Threshold::saturating(threshold), spec.length(), address)
         }
         Encoding::Sequences(pairing) => match pairing.input(k % n) {
-            Ok(sequence) => sequence.encode(threshold, spec.length()),
+            Ok(sequence) => sequence.encode(magnitude(threshold), spec.length()),
             Err(_) => BitStream::zeros(spec.length()),
         },
     });
@@ -147,15 +184,36 @@ fn matrix(streams: impl Iterator<Item = BitStream>, length: Length) -> StreamMat
 }
 
 /// The counts of a layer, row-major of samples by neurons: one weight stream per weight in their order, input streams rows of
-/// samples by inputs.
+/// samples by inputs. All operands of a signed layer are taken to be positive; see [`signed_counts`].
 #[must_use]
 pub fn counts(spec: &LayerSpec, weights: &StreamMatrix, inputs: &StreamMatrix) -> Vec<u64> {
+    signed_counts(spec, [weights, inputs], [&[], &[]])
+}
+
+/// The counts of a layer as [`counts`] gives them, of weight and input streams; of a signed layer, those of their magnitudes, with
+/// which of them are negative.
+#[must_use]
+pub fn signed_counts(spec: &LayerSpec, streams: [&StreamMatrix; 2], negative: [&[bool]; 2]) -> Vec<u64> {
     let (n, m) = (spec.n_inputs(), spec.n_neurons());
+    let [weights, inputs] = streams;
+    let products: Vec<Vec<(usize, usize)>> = (0..m).map(|neuron| products(spec, neuron)).collect();
+    let bits = spec.length().bits() as u64;
+    let is_negative = |operand: usize, stream: usize| negative[operand].get(stream).copied().unwrap_or(false);
     let mut counts = vec![0; inputs.rows() / n * m];
     for (sample, counts) in counts.chunks_mut(m).enumerate() {
-        for (k, (j, i)) in connections(spec).into_iter().enumerate() {
-            if let (Some(w), Some(x)) = (weights.stream(k), inputs.stream(sample * n + i)) {
-                counts[j] += product(spec.polarity(), &w, &x);
+        for (count, products) in counts.iter_mut().zip(&products) {
+            for &(weight, input) in products {
+                let input = sample * n + input;
+                let (Some(w), Some(x)) = (weights.stream(weight), inputs.stream(input)) else { continue };
+                *count += match spec.polarity() {
+                    Polarity::Unipolar => popcount(&gate(Gate::And, &w, &x)),
+                    Polarity::Bipolar => popcount(&gate(Gate::Xnor, &w, &x)),
+                    // Up or down from the length.
+                    Polarity::Signed if is_negative(0, weight) != is_negative(1, input) => {
+                        bits - popcount(&gate(Gate::And, &w, &x))
+                    }
+                    Polarity::Signed => bits + popcount(&gate(Gate::And, &w, &x)),
+                };
             }
         }
     }
@@ -169,8 +227,10 @@ pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, co
     let sum = match spec.polarity() {
         Polarity::Unipolar => i128::from(count),
         Polarity::Bipolar => i128::from(count) - (products - i128::from(count)),
+        Polarity::Signed => i128::from(count) - products,
     };
-    let biased = sum + i128::from(accumulator.bias().get(neuron).copied().unwrap_or(0));
+    let row = neuron / spec.neurons_per_row();
+    let biased = sum + i128::from(accumulator.bias().get(row).copied().unwrap_or(0));
     let most = 2i128.pow(accumulator.width() - 1) - 1;
     let held = if biased > most {
         most
@@ -194,7 +254,8 @@ pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, co
     }
 }
 
-/// The threshold for what an accumulator holds, by divisions that round down.
+/// The threshold for what an accumulator holds, by divisions that round down; see [`crate::threshold::NEGATIVE`] for those of
+/// signed streams.
 #[must_use]
 pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     let product = i128::from(value) * i128::from(requantizer.multiplier());
@@ -206,6 +267,11 @@ pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     let level = match requantizer.polarity() {
         Polarity::Unipolar => scaled,
         Polarity::Bipolar => scaled + one / 2,
+        Polarity::Signed if scaled < 0 => {
+            let most = if -scaled > one { one } else { -scaled };
+            return NEGATIVE | most as u64;
+        }
+        Polarity::Signed => scaled,
     };
     if level < 0 {
         0
@@ -214,6 +280,63 @@ pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     } else {
         level as u64
     }
+}
+
+/// The windows of an image that a pool reduces: the values inside of each, row by row, and whether it averages over all of its places.
+fn pool_windows<T: Copy>(shape: &PoolShape, values: &[T]) -> Vec<(Vec<T>, usize)> {
+    let Pool { window, stride, padding, border, .. } = shape.pool();
+    let [_, out_rows, out_columns] = shape.output();
+    let [rows, columns] = [0, 1].map(|k: usize| shape.windows()[k].axis().size);
+    let mut windows = Vec::new();
+    for channel in 0..values.len() / (rows * columns) {
+        for (out_row, out_column) in (0..out_rows).flat_map(|r| (0..out_columns).map(move |c| (r, c))) {
+            let mut inside = Vec::new();
+            for row in out_row * stride[0]..out_row * stride[0] + window[0] {
+                for column in out_column * stride[1]..out_column * stride[1] + window[1] {
+                    let row = row.checked_sub(padding[0][0]).filter(|&row| row < rows);
+                    let column = column.checked_sub(padding[1][0]).filter(|&column| column < columns);
+                    if let (Some(row), Some(column)) = (row, column) {
+                        inside.push(values[(channel * rows + row) * columns + column]);
+                    }
+                }
+            }
+            let n = if *border == Border::Zeros { window[0] * window[1] } else { inside.len() };
+            windows.push((inside, n));
+        }
+    }
+    windows
+}
+
+/// Images pooled in f64, value by value.
+#[must_use]
+pub fn pool_floats(shape: &PoolShape, values: &[f64]) -> Vec<f64> {
+    let reduce = |(inside, n): (Vec<f64>, usize)| {
+        let mut reduced = if shape.pool().kind == PoolKind::Average { 0.0 } else { f64::NEG_INFINITY };
+        for value in inside {
+            match shape.pool().kind {
+                PoolKind::Average => reduced += value,
+                PoolKind::Max if value > reduced => reduced = value,
+                PoolKind::Max => {}
+            }
+        }
+        if shape.pool().kind == PoolKind::Average { reduced / n as f64 } else { reduced }
+    };
+    pool_windows(shape, values).into_iter().map(reduce).collect()
+}
+
+/// Images pooled in integers, value by value.
+#[must_use]
+pub fn pool_integers(shape: &PoolShape, values: &[i64]) -> Vec<i64> {
+    let reduce = |(inside, n): (Vec<i64>, usize)| match shape.pool().kind {
+        PoolKind::Average => {
+            let (sum, n) = (inside.iter().map(|&value| i128::from(value)).sum::<i128>(), n as i128);
+            // The nearest integer, and of two the greater.
+            let below = sum.div_euclid(n);
+            (if 2 * (sum - below * n) >= n { below + 1 } else { below }) as i64
+        }
+        PoolKind::Max => inside.into_iter().max().unwrap_or(0),
+    };
+    pool_windows(shape, values).into_iter().map(reduce).collect()
 }
 
 /// One neuron from rest through `drives`, step by step.

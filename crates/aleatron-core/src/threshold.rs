@@ -1,7 +1,27 @@
 //! Probabilities as integer thresholds: a stream bit is 1 when its uniform integer is below the threshold.
+//!
+//! The operands of signed layers have a sign beside the threshold of their magnitude. Where both travel as one integer, the sign is
+//! its highest bit, [`NEGATIVE`]; a [`Threshold`] is that of a magnitude alone.
 
 use crate::error::{Error, Quantity, Result};
 use crate::polarity::Polarity;
+
+/// The bit of a threshold that says that the operand is negative, in layers whose operands have signs.
+pub const NEGATIVE: u64 = 1 << 63;
+
+/// A threshold without its sign.
+#[inline]
+#[must_use]
+pub const fn magnitude(threshold: u64) -> u64 {
+    threshold & !NEGATIVE
+}
+
+/// Whether a threshold is that of a negative operand.
+#[inline]
+#[must_use]
+pub const fn is_negative(threshold: u64) -> bool {
+    threshold & NEGATIVE != 0
+}
 
 /// A threshold `floor(p * 2^32 + 0.5)` in `0..=2^32`; both ends are exact, all zeros and all ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -33,9 +53,10 @@ impl Threshold {
         }
     }
 
-    /// The threshold `threshold`; past `2^32` the stream of ones.
+    /// The threshold `threshold` without its sign; past `2^32` the stream of ones.
     #[must_use]
     pub const fn saturating(threshold: u64) -> Self {
+        let threshold = magnitude(threshold);
         if threshold < Self::ONE.0 { Self(threshold) } else { Self::ONE }
     }
 
@@ -46,7 +67,7 @@ impl Threshold {
     }
 }
 
-/// The thresholds of `values`, each of which must lie in the interval of `polarity`.
+/// The thresholds of `values`, each of which must lie in the interval of `polarity`; of signed ones, those of their magnitudes.
 ///
 /// # Errors
 /// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
@@ -69,17 +90,18 @@ pub fn extend_thresholds(
     what: Quantity,
     out: &mut Vec<Threshold>,
 ) -> Result<()> {
-    convert(values, polarity, Threshold::ONE.0, what, out, Threshold)
+    convert(values, polarity, Threshold::ONE.0, what, out, |threshold, _| Threshold(threshold))
 }
 
-/// Appends the thresholds of `values` for comparators that have `one` as the stream of ones, a power of two up to 2^32.
+/// Appends the thresholds of `values` for comparators that have `one` as the stream of ones, a power of two up to 2^32:
+/// `threshold` makes them of the integer and the value.
 pub(crate) fn convert<T>(
     values: &[f64],
     polarity: Polarity,
     one: u64,
     what: Quantity,
     out: &mut Vec<T>,
-    threshold: impl Fn(u64) -> T,
+    threshold: impl Fn(u64, f64) -> T,
 ) -> Result<()> {
     let ([low, high], scale) = (polarity.interval(), one as f64);
     let (before, mut valid) = (out.len(), true);
@@ -88,7 +110,7 @@ pub(crate) fn convert<T>(
         // NaN becomes `low`. Comparisons in this form are one instruction each.
         let above = if value > low { value } else { low };
         let inside = if above < high { above } else { high };
-        threshold(rounded(polarity.probability(inside) * scale))
+        threshold(rounded(polarity.probability(inside) * scale), inside)
     }));
     if valid {
         return Ok(());

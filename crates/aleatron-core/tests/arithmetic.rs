@@ -4,6 +4,7 @@
 use aleatron_core::arithmetic::{
     Accumulator, Activation, Arithmetic, FloatStage, IntegerActivation, Requantizer, saturate,
 };
+use aleatron_core::threshold::{NEGATIVE, magnitude};
 use aleatron_core::{Encoding, Error, LayerSpec, Length, Polarity, Quantity, Width, reference};
 use proptest::prelude::*;
 
@@ -61,22 +62,36 @@ fn known_answers() {
     assert!(kinds.iter().all(|&n| n >= 50), "{kinds:?}");
 }
 
+fn polarities() -> impl Strategy<Value = Polarity> {
+    prop::sample::select(Polarity::ALL.to_vec())
+}
+
 proptest! {
     #[test]
     fn the_reference_agrees(
-        width in 2u32..=63, bits in 1u32..=62, shift in 0u32..=125, v in 1u32..=32, bipolar: bool,
-        multiplier: u64, value: i64, bias: i64, count in 0u64..=7 * 100, kind in 0usize..3,
+        width in 2u32..=63, bits in 1u32..=62, shift in 0u32..=125, v in 1u32..=32, polarity in polarities(),
+        multiplier: u64, value: i64, bias: i64, share in 0.0f64..=1.0, kind in 0usize..3,
     ) {
-        let polarity = Polarity::ALL[usize::from(bipolar)];
         let multiplier = multiplier >> (64 - bits);
         let requantizer = Requantizer::new(multiplier, bits, shift, Width::new(v).unwrap(), polarity).unwrap();
         let value = value >> (64 - width);
-        prop_assert_eq!(requantizer.threshold(value), reference::requantize(&requantizer, value));
+        let plain = reference::requantize(&requantizer, value);
+        prop_assert_eq!(requantizer.threshold(value), plain);
+        // Many at a time, for generators as wide as the comparator and wider.
+        for wider in [v, 32] {
+            let many = requantizer.thresholds(&[value, value >> 40], Width::new(wider).unwrap()).unwrap();
+            let sign = plain & NEGATIVE;
+            prop_assert_eq!(many.thresholds[0], magnitude(plain) << (wider - v) | sign);
+            let saturated = [value, value >> 40].map(|value| requantizer.saturates(value));
+            prop_assert_eq!(many.saturated, saturated.iter().filter(|saturated| **saturated).count() as u64);
+        }
         let clamp = IntegerActivation::Clamp { low: value.min(bias >> (64 - width)), high: value };
         let activation = [IntegerActivation::Identity, IntegerActivation::Relu, clamp][kind];
         let held = Accumulator::new(width, vec![bias >> (64 - width); 2], activation).unwrap();
         let spec = spec(7, 2, 100, polarity);
-        let counts = [count, 700 - count];
+        let most = spec.max_count() as u64;
+        let count = (share * most as f64) as u64;
+        let counts = [count, most - count];
         let plain: Vec<i64> = (0..2).map(|j| reference::accumulate(&held, &spec, j, counts[j])).collect();
         prop_assert_eq!(held.values(&spec, &counts).unwrap(), plain);
     }
@@ -85,30 +100,34 @@ proptest! {
     #[test]
     fn calibration_keeps_the_values(
         scale in 0.01f64..100.0, next_scale in 0.01f64..100.0, bias in -50.0f64..50.0,
-        length in prop::sample::select(vec![8usize, 64, 1000, 1 << 16]), share in 0.0f64..=1.0, bipolar: bool,
-        relu: bool,
+        length in prop::sample::select(vec![8usize, 64, 1000, 1 << 16]), share in 0.0f64..=1.0,
+        polarity in polarities(), relu: bool,
     ) {
-        let polarity = Polarity::ALL[usize::from(bipolar)];
         let spec = spec(5, 1, length, polarity);
         let activation = if relu { Activation::Relu } else { Activation::Identity };
         let stage = FloatStage { scale, bias: vec![bias], activation };
         let comparator = Width::new(16).unwrap();
         let accumulator = Accumulator::calibrated(&spec, &stage).unwrap();
         let requantizer = Requantizer::calibrated(&spec, scale, next_scale, 16, comparator, polarity).unwrap();
-        let count = (share * 5.0 * length as f64) as u64;
+        let count = (share * spec.max_count() as f64) as u64;
         let held = accumulator.values(&spec, &[count]).unwrap();
         let [low, high] = accumulator.interval();
         prop_assert!(held[0] > low && held[0] < high, "saturated");
         let threshold = requantizer.threshold(held[0]);
+        let sign = if threshold & NEGATIVE == 0 { 1.0 } else { -1.0 };
         let mut value = stage.outputs(&spec, &[count]);
         let saturated = saturate(&mut value, next_scale, polarity);
-        let exact = polarity.probability(value[0]) * 65536.0;
+        let exact = match polarity {
+            Polarity::Signed => value[0] * 65536.0,
+            _ => polarity.probability(value[0]) * 65536.0,
+        };
         // Half a unit of bias, half a unit of threshold, and the multiplier's 2^-16 of the value.
-        let levels = if bipolar { 32768.0 } else { 65536.0 };
+        let levels = if polarity == Polarity::Bipolar { 32768.0 } else { 65536.0 };
         let unit = scale / length as f64 / next_scale * levels;
         let bound = 0.5 * unit + 0.5 + (value[0].abs() * levels + unit) / 32768.0 + 1e-6;
         if saturated == 0 {
-            prop_assert!((threshold as f64 - exact).abs() <= bound, "{threshold} {exact} {bound}");
+            let threshold = sign * magnitude(threshold) as f64;
+            prop_assert!((threshold - exact).abs() <= bound, "{threshold} {exact} {bound}");
         }
     }
 }

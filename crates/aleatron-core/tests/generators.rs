@@ -297,12 +297,12 @@ fn sequences() -> impl Strategy<Value = Sequence> {
 }
 
 fn polarities() -> impl Strategy<Value = Polarity> {
-    prop_oneof![Just(Polarity::Unipolar), Just(Polarity::Bipolar)]
+    prop::sample::select(Polarity::ALL.to_vec())
 }
 
 fn product(polarity: Polarity, a: &BitStream, b: &BitStream) -> u64 {
     match polarity {
-        Polarity::Unipolar => gates::and(a, b).unwrap().ones(),
+        Polarity::Unipolar | Polarity::Signed => gates::and(a, b).unwrap().ones(),
         Polarity::Bipolar => gates::xnor(a, b).unwrap().ones(),
     }
 }
@@ -514,6 +514,52 @@ fn widths_fit_the_length_where_a_whole_period_is_needed() {
     assert_eq!("11".parse::<WidthChoice>().unwrap().to_string(), "11");
     assert!("33".parse::<WidthChoice>().is_err() && "0".parse::<WidthChoice>().is_err());
     assert!("wide".parse::<WidthChoice>().unwrap_err().to_string().contains("use auto or a number of bits"));
+}
+
+/// In a convolution any input may meet any weight, so all pairs are looked at, as one by one.
+#[test]
+fn convolutions_warn_of_every_pair() {
+    let pairing = |text: &str, bits, sharing| match text
+        .parse::<GeneratorName>()
+        .unwrap()
+        .encoding(5, width(bits), sharing)
+        .unwrap()
+    {
+        Encoding::Sequences(pairing) => pairing,
+        other => panic!("{other:?}"),
+    };
+    let mut seen = [0, 0];
+    for (text, bits) in [
+        ("lfsr:1+lfsr:9", 8),
+        ("lfsr:1+lfsr:9", 16),
+        ("lfsr", 20),
+        ("sobol:1+sobol:2", 8),
+        ("sobol:1+sobol:9", 8),
+    ] {
+        for sharing in Sharing::ALL {
+            let pairing = pairing(text, bits, sharing);
+            let (n, channels, taps) = (23, 3, 7);
+            let weights = if sharing == Sharing::OnePerStream { channels } else { 1 };
+            let mut any = false;
+            for input in 0..n {
+                for (channel, tap) in
+                    (0..weights).flat_map(|channel| (0..taps).map(move |tap| (channel, tap)))
+                {
+                    let (x, w) = (pairing.input(input).unwrap(), pairing.weight(channel, tap, taps).unwrap());
+                    any |= Warning::of(&x, &w).is_some();
+                }
+            }
+            let warnings = pairing.conv_warnings(n, channels, taps).unwrap();
+            assert_eq!(warnings.len(), usize::from(any), "{text}, {bits} bits, {sharing}");
+            seen[usize::from(any)] += 1;
+        }
+    }
+    assert!(seen.iter().all(|&n| n >= 4), "{seen:?}");
+    // More pixels than a register has states.
+    assert_eq!(
+        pairing("lfsr:1+lfsr:9", 5, Sharing::OnePerInput).conv_warnings(100_000, 64, 288).unwrap().len(),
+        1
+    );
 }
 
 #[test]

@@ -1,13 +1,19 @@
 //! The CPU as a [`Backend`]: layers encoded into memory, counted by [`Cpu`].
 
+use crate::conv::ConvWeights;
+use crate::conv_table::TabledConv;
+use crate::dense::{Beside, WeightRows};
+use crate::signed::{SignTable, Terms};
+use crate::sparse::ConnectionWeights;
 use crate::{Cpu, TabledWeights, WordBuffer};
 use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
-use aleatron_core::threshold::{extend_thresholds, thresholds};
+use aleatron_core::threshold::{extend_thresholds, is_negative, thresholds};
 use aleatron_core::{
-    Backend, Cancel, Connections, DenseShape, Encoding, Error, LayerSpec, Pairing, Quantity, Result,
-    StreamMatrix, Threshold, Topology, Weights, memory,
+    Backend, Cancel, Connections, DenseShape, Encoding, Error, LayerSpec, Pairing, Polarity, Quantity,
+    Result, StreamMatrix, Threshold, Topology, Weights, memory,
 };
 use std::fmt;
+use std::ops::Range;
 
 /// Words of weight streams made between two checks for cancellation: some milliseconds.
 const PREPARE_WORDS: usize = 1 << 20;
@@ -52,24 +58,29 @@ impl Backend for CpuBackend {
         options: &PrepareOptions<'_>,
     ) -> Result<Box<dyn PreparedLayer>> {
         let cpu = self.cpu()?;
-        let weights = match (spec.topology(), spec.encoding()) {
-            (Topology::Dense { .. }, Encoding::Bernoulli { seed }) => {
-                dense_bernoulli(&cpu, spec, weights, *seed, options.cancel)?
+        let weights = match (spec.topology(), options.method.resolve(spec)?, spec.encoding()) {
+            (Topology::Dense { .. }, CountMethod::Tables, Encoding::Sequences(pairing)) => {
+                let shape =
+                    spec.dense_shape().ok_or_else(|| Error::unsupported("cpu", "layers of this kind"))?;
+                let thresholds = spec.weight_thresholds(weights)?;
+                Prepared::Tables(TabledWeights::new(shape, pairing, &thresholds)?)
             }
-            (Topology::Dense { .. }, Encoding::Sequences(pairing)) => {
-                match (options.method.resolve(spec)?, spec.dense_shape()) {
-                    (CountMethod::Tables, Some(shape)) => {
-                        let thresholds = spec.weight_thresholds(weights)?;
-                        Prepared::Tables(TabledWeights::new(shape, pairing, &thresholds)?)
-                    }
-                    _ => dense_sequences(&cpu, spec, pairing, weights)?,
-                }
+            (Topology::Dense { .. }, ..) => dense(&cpu, spec, weights, options.cancel)?,
+            (Topology::Sparse(_), ..) => {
+                let streams = encoded(&cpu, spec, weights, options.cancel)?;
+                Prepared::Sparse { streams, negative: negative(spec, weights) }
             }
-            (Topology::Sparse(connections), Encoding::Bernoulli { seed }) => {
-                sparse_bernoulli(&cpu, spec, connections, weights, *seed, options.cancel)?
+            (Topology::Conv(shape), CountMethod::Tables, Encoding::Sequences(pairing))
+                if TabledConv::suits(shape) =>
+            {
+                let thresholds = spec.weight_thresholds(weights)?;
+                let (length, polarity) = (spec.length(), spec.polarity());
+                Prepared::ConvTables(TabledConv::new(*shape, length, polarity, pairing, thresholds)?)
             }
-            (Topology::Sparse(_), Encoding::Sequences(pairing)) => {
-                Prepared::Sparse(sequence_weights(&cpu, spec, pairing, weights)?)
+            (Topology::Conv(shape), ..) => {
+                let streams = encoded(&cpu, spec, weights, options.cancel)?;
+                let (length, polarity, negative) = (spec.length(), spec.polarity(), negative(spec, weights));
+                Prepared::Conv(ConvWeights::new(&cpu, *shape, length, polarity, streams, &negative)?)
             }
             _ => return Err(Error::unsupported(self.name(), "layers of this kind")),
         };
@@ -77,122 +88,155 @@ impl Backend for CpuBackend {
     }
 }
 
-/// Draws the weight streams of a dense layer, some neurons at a time.
-fn dense_bernoulli(
-    cpu: &Cpu,
-    spec: &LayerSpec,
-    weights: &Weights,
-    seed: u64,
-    cancel: Cancel<'_>,
-) -> Result<Prepared> {
-    let (n, row_words) = (spec.n_inputs(), spec.sample_words());
-    let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
-    let mut ones = memory::with_capacity(spec.n_neurons() as u128, Quantity::Weights)?;
-    let neurons = (PREPARE_WORDS / row_words).max(1);
-    let first = spec.weight_address(seed);
-    let mut thresholds = Vec::new();
-    let pieces = streams.chunks_mut(neurons * row_words).zip(weights.values().chunks(neurons * n));
-    for (k, (streams, weights)) in pieces.enumerate() {
-        cancel.check()?;
-        thresholds.clear();
-        extend_thresholds(weights, spec.polarity(), Quantity::Weight, &mut thresholds)?;
-        let address = first.at_row(first.row.wrapping_add((k * neurons) as u32));
-        cpu.encode_rows_into(&thresholds, n, spec.length(), address, streams)?;
-        ones.extend(cpu.row_ones(streams, row_words));
-    }
-    Ok(Prepared::Dense { streams, ones })
-}
-
-/// Draws the weight streams of a sparse layer, some neurons at a time where somebody may want it to stop.
-fn sparse_bernoulli(
-    cpu: &Cpu,
-    spec: &LayerSpec,
-    connections: &Connections,
-    weights: &Weights,
-    seed: u64,
-    cancel: Cancel<'_>,
-) -> Result<Prepared> {
-    let (length, polarity) = (spec.length(), spec.polarity());
-    let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
-    let thresholds = thresholds(weights.values(), polarity, Quantity::Weight)?;
-    if cancel.is_never() {
-        let address = spec.weight_address(seed);
-        cpu.encode_connections(connections, &thresholds, length, address, &mut streams)?;
-        return Ok(Prepared::Sparse(streams));
-    }
-    let (offsets, at_once) = (connections.offsets(), (PREPARE_WORDS / length.words()).max(1));
-    let mut first = 0;
-    while first < spec.n_neurons() {
-        cancel.check()?;
-        // As many neurons as have so many connections together, and one at least.
-        let end = offsets.partition_point(|&offset| offset <= offsets[first] + at_once) - 1;
-        let neurons = first..end.max(first + 1);
-        let part = spec.neurons(neurons.clone())?;
-        let range = offsets[neurons.start]..offsets[neurons.end];
-        if let Topology::Sparse(connections) = part.topology() {
-            let words = &mut streams[range.start * length.words()..range.end * length.words()];
-            let address = part.weight_address(seed);
-            cpu.encode_connections(connections, &thresholds[range], length, address, words)?;
+/// The streams of a dense layer, and what counting them needs beside.
+fn dense(cpu: &Cpu, spec: &LayerSpec, weights: &Weights, cancel: Cancel<'_>) -> Result<Prepared> {
+    let mut streams = encoded(cpu, spec, weights, cancel)?;
+    let beside = match spec.polarity() {
+        Polarity::Unipolar => DenseBeside::Nothing,
+        Polarity::Bipolar => DenseBeside::Ones(cpu.row_ones(&streams, spec.sample_words())),
+        Polarity::Signed => {
+            let (n, length, negative) = (spec.n_inputs(), spec.length(), negative(spec, weights));
+            DenseBeside::Signs(SignTable::new(cpu, &mut streams, n, length, &negative)?)
         }
-        first = neurons.end;
+    };
+    Ok(Prepared::Dense { streams, beside })
+}
+
+/// Which weights of a signed layer are negative; none of another.
+fn negative(spec: &LayerSpec, weights: &Weights) -> Vec<bool> {
+    match spec.polarity() {
+        Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
+        polarity @ Polarity::Signed => weights.values().iter().map(|&w| polarity.is_negative(w)).collect(),
     }
-    Ok(Prepared::Sparse(streams))
 }
 
-fn dense_sequences(cpu: &Cpu, spec: &LayerSpec, pairing: &Pairing, weights: &Weights) -> Result<Prepared> {
-    let streams = sequence_weights(cpu, spec, pairing, weights)?;
-    let ones = cpu.row_ones(&streams, spec.sample_words());
-    Ok(Prepared::Dense { streams, ones })
-}
-
-fn sequence_weights(cpu: &Cpu, spec: &LayerSpec, pairing: &Pairing, weights: &Weights) -> Result<WordBuffer> {
+/// The packed weight streams of a layer, one per weight in their order; of a signed one, those of the magnitudes.
+fn encoded(cpu: &Cpu, spec: &LayerSpec, weights: &Weights, cancel: Cancel<'_>) -> Result<WordBuffer> {
     let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
-    cpu.encode_shared_weights(spec, pairing, &spec.weight_thresholds(weights)?, &mut streams)?;
+    cpu.encode_weights(spec, weights, cancel, &mut streams)?;
     Ok(streams)
 }
 
 impl Cpu {
-    /// The packed weight streams of a layer, one per weight in their order.
+    /// The packed weight streams of a layer, one per weight in their order; of a signed one, those of the magnitudes.
     ///
     /// # Errors
     /// [`Error::Memory`] where they do not fit, [`Error::TooLarge`] where a generator has too few sequences.
     pub fn weight_streams(&self, spec: &LayerSpec, weights: &Weights) -> Result<StreamMatrix> {
         let mut streams = StreamMatrix::zeros(spec.n_weights(), spec.length())?;
+        self.encode_weights(spec, weights, Cancel::NEVER, streams.words_mut())?;
+        Ok(streams)
+    }
+
+    fn encode_weights(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        cancel: Cancel<'_>,
+        out: &mut [u64],
+    ) -> Result<()> {
         match (spec.topology(), spec.encoding()) {
-            (Topology::Dense { n_inputs, .. }, Encoding::Bernoulli { seed }) => {
-                let thresholds = thresholds(weights.values(), spec.polarity(), Quantity::Weight)?;
-                let address = spec.weight_address(*seed);
-                self.encode_rows_into(&thresholds, *n_inputs, spec.length(), address, streams.words_mut())?;
-            }
             (Topology::Sparse(connections), Encoding::Bernoulli { seed }) => {
                 let thresholds = thresholds(weights.values(), spec.polarity(), Quantity::Weight)?;
-                let address = spec.weight_address(*seed);
-                self.encode_connections(
-                    connections,
-                    &thresholds,
-                    spec.length(),
-                    address,
-                    streams.words_mut(),
-                )?;
+                if cancel.is_never() {
+                    let address = spec.weight_address(*seed);
+                    return self.encode_connections(connections, &thresholds, spec.length(), address, out);
+                }
+                self.encode_some_connections(spec, connections, &thresholds, *seed, cancel, out)
             }
+            (_, Encoding::Bernoulli { seed }) => self.encode_weight_rows(spec, weights, *seed, cancel, out),
             (_, Encoding::Sequences(pairing)) => {
-                let thresholds = spec.weight_thresholds(weights)?;
-                self.encode_shared_weights(spec, pairing, &thresholds, streams.words_mut())?;
+                self.encode_shared_weights(spec, pairing, &spec.weight_thresholds(weights)?, out)
             }
-            _ => return Err(Error::unsupported("cpu", "layers of this kind")),
+            _ => Err(Error::unsupported("cpu", "layers of this kind")),
         }
-        Ok(streams)
+    }
+
+    /// Draws the weight streams of a sparse layer, some neurons at a time.
+    fn encode_some_connections(
+        &self,
+        spec: &LayerSpec,
+        connections: &Connections,
+        thresholds: &[Threshold],
+        seed: u64,
+        cancel: Cancel<'_>,
+        out: &mut [u64],
+    ) -> Result<()> {
+        let length = spec.length();
+        let (offsets, at_once) = (connections.offsets(), (PREPARE_WORDS / length.words()).max(1));
+        let mut first = 0;
+        while first < spec.n_neurons() {
+            cancel.check()?;
+            // As many neurons as have so many connections together, and one at least.
+            let end = offsets.partition_point(|&offset| offset <= offsets[first] + at_once) - 1;
+            let neurons = first..end.max(first + 1);
+            let part = spec.neurons(neurons.clone())?;
+            let range = offsets[neurons.start]..offsets[neurons.end];
+            if let Topology::Sparse(connections) = part.topology() {
+                let words = &mut out[range.start * length.words()..range.end * length.words()];
+                let address = part.weight_address(seed);
+                self.encode_connections(connections, &thresholds[range], length, address, words)?;
+            }
+            first = neurons.end;
+        }
+        Ok(())
+    }
+
+    /// Draws rows of weight streams, some at a time.
+    fn encode_weight_rows(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        seed: u64,
+        cancel: Cancel<'_>,
+        out: &mut [u64],
+    ) -> Result<()> {
+        let n = spec.n_weights() / spec.n_rows();
+        let row_words = n * spec.length().words();
+        let rows = (PREPARE_WORDS / row_words).max(1);
+        let first = spec.weight_address(seed);
+        let mut thresholds = Vec::new();
+        let pieces = out.chunks_mut(rows * row_words).zip(weights.values().chunks(rows * n));
+        for (k, (streams, weights)) in pieces.enumerate() {
+            cancel.check()?;
+            thresholds.clear();
+            extend_thresholds(weights, spec.polarity(), Quantity::Weight, &mut thresholds)?;
+            let address = first.at_row(first.row.wrapping_add((k * rows) as u32));
+            self.encode_rows_into(&thresholds, n, spec.length(), address, streams)?;
+        }
+        Ok(())
     }
 }
 
 /// The weights of a layer in memory.
 enum Prepared {
-    /// Packed rows of neurons by inputs, and the ones of each row.
-    Dense { streams: WordBuffer, ones: Vec<u64> },
-    /// One packed stream per connection.
-    Sparse(WordBuffer),
+    /// Packed rows of neurons by inputs.
+    Dense { streams: WordBuffer, beside: DenseBeside },
+    /// One packed stream per connection, and which are negative where there are signs.
+    Sparse { streams: WordBuffer, negative: Vec<bool> },
+    /// Packed rows of output channels by taps.
+    Conv(ConvWeights),
     /// Thresholds and tables.
     Tables(TabledWeights),
+    /// Thresholds of kernels, and tables.
+    ConvTables(TabledConv),
+}
+
+/// What counting a dense layer needs beside its streams; see [`Beside`].
+enum DenseBeside {
+    Nothing,
+    Ones(Vec<u64>),
+    Signs(SignTable),
+}
+
+impl DenseBeside {
+    fn as_ref(&self) -> Beside<'_> {
+        match self {
+            Self::Nothing => Beside::Nothing,
+            Self::Ones(ones) => Beside::Ones(ones),
+            Self::Signs(signs) => Beside::Signs(signs),
+        }
+    }
 }
 
 /// A layer on the CPU.
@@ -213,7 +257,7 @@ impl PreparedLayer for CpuLayer {
         let n_samples = batch.check(&self.spec)?;
         let cpu = self.backend.cpu()?;
         // Encoding a word costs as much as counting many.
-        let cost = self.spec.weight_words().saturating_add(self.spec.sample_words().saturating_mul(64));
+        let cost = self.spec.product_words().saturating_add(self.spec.sample_words().saturating_mul(64));
         let samples = (COUNT_WORDS / cost).max(1);
         if n_samples <= samples || cancel.is_never() {
             return self.count(&cpu, batch);
@@ -237,33 +281,45 @@ impl PreparedLayer for CpuLayer {
 impl CpuLayer {
     /// The counts of a batch that was checked.
     fn count(&self, cpu: &Cpu, batch: &Batch<'_>) -> Result<Vec<u64>> {
-        match (&self.weights, batch.inputs) {
-            (Prepared::Tables(weights), Inputs::Values(values)) => {
-                Ok(cpu.table_counts(weights, &self.spec.input_thresholds(values)?)?)
+        let spec = &self.spec;
+        match (&self.weights, spec.encoding(), batch.inputs) {
+            (Prepared::Tables(weights), _, Inputs::Values(values)) => {
+                Ok(cpu.table_counts(weights, &spec.input_thresholds(values)?)?)
             }
-            (Prepared::Tables(weights), Inputs::Thresholds(thresholds)) => {
+            (Prepared::Tables(weights), _, Inputs::Thresholds(thresholds)) => {
                 Ok(cpu.table_counts(weights, thresholds)?)
             }
-            (Prepared::Tables(_), _) => Err(Error::unsupported("cpu", "streams for a layer of tables")),
-            (_, Inputs::Streams(words)) => self.count_streams(cpu, words),
-            (_, Inputs::Values(values)) => match self.spec.encoding() {
-                Encoding::Bernoulli { .. } => {
-                    let inputs = thresholds(values, self.spec.polarity(), Quantity::Value)?;
-                    self.count_bernoulli(cpu, &inputs, batch)
-                }
-                Encoding::Sequences(pairing) => {
-                    self.count_sequences(cpu, pairing, &self.spec.input_thresholds(values)?)
-                }
-                _ => Err(Error::unsupported("cpu", "inputs of this encoding")),
-            },
-            (_, Inputs::Thresholds(inputs)) => match self.spec.encoding() {
-                Encoding::Bernoulli { .. } => {
-                    let inputs: Vec<Threshold> = inputs.iter().map(|&t| Threshold::saturating(t)).collect();
-                    self.count_bernoulli(cpu, &inputs, batch)
-                }
-                Encoding::Sequences(pairing) => self.count_sequences(cpu, pairing, inputs),
-                _ => Err(Error::unsupported("cpu", "inputs of this encoding")),
-            },
+            (Prepared::ConvTables(weights), _, Inputs::Values(values)) => {
+                cpu.conv_table_counts(weights, &spec.input_thresholds(values)?)
+            }
+            (Prepared::ConvTables(weights), _, Inputs::Thresholds(thresholds)) => {
+                cpu.conv_table_counts(weights, thresholds)
+            }
+            (Prepared::Tables(_) | Prepared::ConvTables(_), ..) => {
+                Err(Error::unsupported("cpu", "streams for a layer of tables"))
+            }
+            (_, _, Inputs::Streams(words)) => self.count_streams(cpu, words, &[], None),
+            (_, _, Inputs::SignedStreams { words, negative }) => {
+                self.count_signed_streams(cpu, words, negative)
+            }
+            (_, Encoding::Bernoulli { .. }, Inputs::Values(values))
+                if spec.polarity() != Polarity::Signed =>
+            {
+                let inputs = thresholds(values, spec.polarity(), Quantity::Value)?;
+                self.count_bernoulli(cpu, &inputs, &[], batch)
+            }
+            (_, Encoding::Bernoulli { .. }, Inputs::Values(values)) => {
+                self.count_thresholds(cpu, &spec.input_thresholds(values)?, batch)
+            }
+            (_, Encoding::Bernoulli { .. }, Inputs::Thresholds(inputs)) => {
+                self.count_thresholds(cpu, inputs, batch)
+            }
+            (_, Encoding::Sequences(pairing), Inputs::Values(values)) => {
+                self.count_sequences(cpu, pairing, &spec.input_thresholds(values)?)
+            }
+            (_, Encoding::Sequences(pairing), Inputs::Thresholds(inputs)) => {
+                self.count_sequences(cpu, pairing, inputs)
+            }
             _ => Err(Error::unsupported("cpu", "inputs of this kind")),
         }
     }
@@ -272,28 +328,102 @@ impl CpuLayer {
         self.spec.dense_shape().ok_or_else(|| Error::unsupported("cpu", "layers of this kind"))
     }
 
-    fn count_streams(&self, cpu: &Cpu, words: &[u64]) -> Result<Vec<u64>> {
+    fn connections<'a>(&'a self, streams: &'a [u64], negative: &'a [bool]) -> Result<ConnectionWeights<'a>> {
+        let Topology::Sparse(connections) = self.spec.topology() else {
+            return Err(Error::unsupported("cpu", "layers of this kind"));
+        };
         let (length, polarity) = (self.spec.length(), self.spec.polarity());
-        match (&self.weights, self.spec.topology()) {
-            (Prepared::Dense { streams, ones }, _) => cpu.dense_counts(&self.shape()?, streams, ones, words),
-            (Prepared::Sparse(streams), Topology::Sparse(connections)) => {
-                cpu.sparse_counts(connections, length, polarity, streams, words)
+        Ok(ConnectionWeights { connections, length, polarity, streams, negative })
+    }
+
+    /// What the inputs of a signed layer bring beside their streams, whose negative ones it complements. A sparse layer looks at the signs
+    /// themselves.
+    fn terms(&self, cpu: &Cpu, words: &mut [u64], negative: &[bool]) -> Option<Terms> {
+        let is_needed =
+            self.spec.polarity() == Polarity::Signed && !matches!(self.weights, Prepared::Sparse { .. });
+        is_needed.then(|| Terms::new(cpu.tier(), words, self.spec.length(), negative))
+    }
+
+    /// The counts of streams; of a signed layer, with their signs and what they bring.
+    fn count_streams(
+        &self,
+        cpu: &Cpu,
+        words: &[u64],
+        negative: &[bool],
+        terms: Option<&Terms>,
+    ) -> Result<Vec<u64>> {
+        match &self.weights {
+            Prepared::Dense { streams, beside } => {
+                let rows = WeightRows { shape: &self.shape()?, streams, beside: beside.as_ref() };
+                cpu.row_counts(&rows, words, terms)
             }
-            _ => Err(Error::unsupported("cpu", "layers of this kind")),
+            Prepared::Sparse { streams, negative: of_weights } => {
+                cpu.connection_counts(&self.connections(streams, of_weights)?, words, negative)
+            }
+            Prepared::Conv(weights) => cpu.conv_counts(weights, words, terms),
+            Prepared::Tables(_) | Prepared::ConvTables(_) => {
+                Err(Error::unsupported("cpu", "streams for a layer of tables"))
+            }
         }
     }
 
-    fn count_bernoulli(&self, cpu: &Cpu, inputs: &[Threshold], batch: &Batch<'_>) -> Result<Vec<u64>> {
-        let (length, polarity) = (self.spec.length(), self.spec.polarity());
+    /// Streams of magnitudes that are the caller's: copied a piece at a time, to be complemented.
+    fn count_signed_streams(&self, cpu: &Cpu, words: &[u64], negative: &[bool]) -> Result<Vec<u64>> {
+        let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
+        let pieces = words.chunks(samples * self.spec.sample_words());
+        let mut counts = Vec::new();
+        for (words, negative) in pieces.zip(negative.chunks(samples * self.spec.n_inputs())) {
+            let mut words = words.to_vec();
+            let terms = self.terms(cpu, &mut words, negative);
+            counts.append(&mut self.count_streams(cpu, &words, negative, terms.as_ref())?);
+        }
+        Ok(counts)
+    }
+
+    /// Thresholds of Bernoulli streams, with signs where the layer has them.
+    fn count_thresholds(&self, cpu: &Cpu, inputs: &[u64], batch: &Batch<'_>) -> Result<Vec<u64>> {
+        let negative = self.negative(inputs);
+        let inputs: Vec<Threshold> = inputs.iter().map(|&t| Threshold::saturating(t)).collect();
+        self.count_bernoulli(cpu, &inputs, &negative, batch)
+    }
+
+    /// Which thresholds of a signed layer are negative; none of another.
+    fn negative(&self, thresholds: &[u64]) -> Vec<bool> {
+        match self.spec.polarity() {
+            Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
+            Polarity::Signed => thresholds.iter().map(|&threshold| is_negative(threshold)).collect(),
+        }
+    }
+
+    fn count_bernoulli(
+        &self,
+        cpu: &Cpu,
+        inputs: &[Threshold],
+        negative: &[bool],
+        batch: &Batch<'_>,
+    ) -> Result<Vec<u64>> {
         let address = self.spec.input_address(batch.seed);
-        match (&self.weights, self.spec.topology()) {
-            (Prepared::Dense { streams, ones }, _) => {
-                cpu.dense_counts_of(&self.shape()?, streams, ones, inputs, address)
+        match &self.weights {
+            Prepared::Dense { streams, beside } => {
+                let rows = WeightRows { shape: &self.shape()?, streams, beside: beside.as_ref() };
+                cpu.row_counts_of(&rows, inputs, negative, address)
             }
-            (Prepared::Sparse(streams), Topology::Sparse(connections)) => {
-                cpu.sparse_counts_of(connections, length, polarity, streams, inputs, address)
+            Prepared::Sparse { streams, negative: of_weights } => {
+                cpu.connection_counts_of(&self.connections(streams, of_weights)?, inputs, negative, address)
             }
-            _ => Err(Error::unsupported("cpu", "layers of this kind")),
+            Prepared::Conv(weights) => {
+                let (n, n_neurons, length) =
+                    (self.spec.n_inputs(), self.spec.n_neurons(), self.spec.length());
+                let count = |samples: Range<usize>, words: &mut [u64]| {
+                    let signs = negative.get(samples.start * n..samples.end * n).unwrap_or_default();
+                    let terms = self.terms(cpu, words, signs);
+                    cpu.conv_counts(weights, words, terms.as_ref())
+                };
+                cpu.encode_in_pieces(inputs, n, length, address, n_neurons, count)
+            }
+            Prepared::Tables(_) | Prepared::ConvTables(_) => {
+                Err(Error::unsupported("cpu", "layers of this kind"))
+            }
         }
     }
 
@@ -303,8 +433,10 @@ impl CpuLayer {
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let mut counts = Vec::new();
         for piece in inputs.chunks(samples * n) {
-            let streams = cpu.encode_shared_inputs(pairing, piece, n, self.spec.length())?;
-            counts.append(&mut self.count_streams(cpu, streams.words())?);
+            let mut streams = cpu.encode_shared_inputs(pairing, piece, n, self.spec.length())?;
+            let negative = self.negative(piece);
+            let terms = self.terms(cpu, streams.words_mut(), &negative);
+            counts.append(&mut self.count_streams(cpu, streams.words(), &negative, terms.as_ref())?);
         }
         Ok(counts)
     }

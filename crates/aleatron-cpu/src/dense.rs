@@ -7,8 +7,10 @@
 use crate::cost::Costs;
 use crate::draws::DrawKey;
 use crate::encode::check_counter;
+use crate::signed::{SignTable, Terms};
 use crate::{Cpu, dispatch};
 use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, StreamAddress, Threshold, memory};
+use std::ops::Range;
 
 /// Neurons and samples counted together in registers.
 const TILE: usize = 4;
@@ -26,13 +28,55 @@ const GRAIN: usize = 2 * TILE;
 /// Words of weights that stay in a second-level cache while samples go by.
 const SMALL_LAYER: usize = 1 << 16;
 
+/// Rows of weights, one for each neuron, and what makes counts of the ones that they share with rows of inputs.
+#[derive(Clone, Copy)]
+pub(crate) struct WeightRows<'a> {
+    pub(crate) shape: &'a DenseShape,
+    pub(crate) streams: &'a [u64],
+    pub(crate) beside: Beside<'a>,
+}
+
+/// What is known of rows of weights beside their streams.
+#[derive(Clone, Copy)]
+pub(crate) enum Beside<'a> {
+    /// Nothing: the counts of a unipolar layer are the ones that rows share.
+    Nothing,
+    /// The ones of each row, which make matches of them.
+    Ones(&'a [u64]),
+    /// The signs, which make the sums of a signed layer of them. The streams of negative weights are complemented.
+    Signs(&'a SignTable),
+}
+
+impl<'a> WeightRows<'a> {
+    /// Rows of a layer without signs.
+    fn unsigned(shape: &'a DenseShape, streams: &'a [u64], ones: &'a [u64]) -> Result<Self> {
+        for (what, actual, expected) in [
+            (Quantity::Words, streams.len(), shape.weight_words()),
+            (Quantity::Neurons, ones.len(), shape.n_neurons()),
+        ] {
+            if actual != expected {
+                return Err(Error::Mismatch { what, expected, actual });
+            }
+        }
+        let beside = match shape.polarity() {
+            Polarity::Unipolar => Beside::Nothing,
+            Polarity::Bipolar => Beside::Ones(ones),
+            Polarity::Signed => {
+                let (what, expected) = (Quantity::Signs, shape.n_weights());
+                return Err(Error::Mismatch { what, expected, actual: 0 });
+            }
+        };
+        Ok(Self { shape, streams, beside })
+    }
+}
+
 impl Cpu {
-    /// The counts of a dense layer, row-major of samples by neurons: `weights` are packed rows of neurons by inputs,
+    /// The counts of a dense layer without signs, row-major of samples by neurons: `weights` are packed rows of neurons by inputs,
     /// `inputs` packed rows of samples by inputs, and `weight_ones` is [`Self::row_ones`] of the weights. Tails must be
     /// clean: checking those of all weights would cost as much as counting.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the weights are not those of the shape, [`Error::Ragged`] where the inputs are not whole
+    /// [`Error::Mismatch`] where the weights are not those of the shape or need signs, [`Error::Ragged`] where the inputs are not whole
     /// samples, [`Error::Memory`] where the counts do not fit.
     pub fn dense_counts(
         &self,
@@ -41,15 +85,51 @@ impl Cpu {
         weight_ones: &[u64],
         inputs: &[u64],
     ) -> Result<Vec<u64>> {
-        let row_words = shape.row_words();
-        shape_matches(shape, weights, weight_ones)?;
+        self.row_counts(&WeightRows::unsigned(shape, weights, weight_ones)?, inputs, None)
+    }
+
+    /// The counts of a dense layer for rows of inputs; of a signed one with the terms of the inputs, whose negative streams are complemented.
+    pub(crate) fn row_counts(
+        &self,
+        rows: &WeightRows<'_>,
+        inputs: &[u64],
+        terms: Option<&Terms>,
+    ) -> Result<Vec<u64>> {
+        let (row_words, n_neurons) = (rows.shape.row_words(), rows.shape.n_neurons());
         if !inputs.len().is_multiple_of(row_words) {
             return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: row_words });
         }
         let n_samples = inputs.len() / row_words;
-        let mut counts = self.shared_ones(row_words, weights, inputs)?;
-        self.match_block(shape, weight_ones, inputs, &mut counts);
-        debug_assert_eq!(counts.len(), n_samples * shape.n_neurons());
+        let mut counts = self.shared_ones(row_words, rows.streams, inputs)?;
+        let Beside::Signs(table) = rows.beside else {
+            self.finish_block(rows, inputs, None, 0..n_samples, &mut counts);
+            return Ok(counts);
+        };
+        // One term per weight, which costs about as much as a pair of words; shared out by samples, or the neurons of a single one.
+        let cost = Costs::of(self.tier).count(counts.len().saturating_mul(rows.shape.n_inputs()));
+        if n_samples == 1 {
+            let Some(terms) = terms else { return Ok(counts) };
+            let step = table.n_blocks().div_ceil(self.threads());
+            let mut rest = &mut counts[..];
+            let mut items = Vec::new();
+            for start in (0..table.n_blocks()).step_by(step) {
+                let blocks = start..table.n_blocks().min(start + step);
+                let (counts, after) = std::mem::take(&mut rest).split_at_mut(table.rows_of(&blocks).len());
+                items.push((blocks, counts));
+                rest = after;
+            }
+            self.pool.for_each(items.into_iter(), cost, |(blocks, counts)| {
+                offset(rows.shape, counts);
+                table.take_away(self.tier, terms, 0..1, blocks, counts);
+            });
+            return Ok(counts);
+        }
+        let items = counts.chunks_mut(GRAIN * n_neurons).zip((0..n_samples).step_by(GRAIN));
+        let items: Vec<_> =
+            items.map(|(counts, first)| (first..first + counts.len() / n_neurons, counts)).collect();
+        self.pool.for_each(items.into_iter(), cost, |(samples, counts)| {
+            self.finish_block(rows, inputs, terms, samples, counts);
+        });
         Ok(counts)
     }
 
@@ -66,14 +146,33 @@ impl Cpu {
         inputs: &[Threshold],
         address: StreamAddress,
     ) -> Result<Vec<u64>> {
-        shape_matches(shape, weights, weight_ones)?;
+        self.row_counts_of(&WeightRows::unsigned(shape, weights, weight_ones)?, inputs, &[], address)
+    }
+
+    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and which of them are negative.
+    pub(crate) fn row_counts_of(
+        &self,
+        rows: &WeightRows<'_>,
+        inputs: &[Threshold],
+        negative: &[bool],
+        address: StreamAddress,
+    ) -> Result<Vec<u64>> {
+        let WeightRows { shape, streams, beside } = *rows;
         let (per_row, row_words, length) = (shape.n_inputs(), shape.row_words(), shape.length());
         if !inputs.len().is_multiple_of(per_row) {
             return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: per_row });
         }
+        let is_signed = matches!(beside, Beside::Signs(_));
+        let terms_of = |samples: Range<usize>, words: &mut [u64]| {
+            let negative = || &negative[samples.start * per_row..samples.end * per_row];
+            is_signed.then(|| Terms::new(self.tier, words, length, negative()))
+        };
         let n_samples = inputs.len() / per_row;
-        if n_samples < 2 || weights.len() > SMALL_LAYER {
-            let count = |words: &[u64]| self.dense_counts(shape, weights, weight_ones, words);
+        if n_samples < 2 || streams.len() > SMALL_LAYER {
+            let count = |samples: Range<usize>, words: &mut [u64]| {
+                let terms = terms_of(samples, words);
+                self.row_counts(rows, words, terms.as_ref())
+            };
             return self.encode_in_pieces(inputs, per_row, length, address, shape.n_neurons(), count);
         }
         check_counter(Quantity::Row, address.row, n_samples)?;
@@ -89,20 +188,25 @@ impl Cpu {
         let mut draws = source.items(&key);
         let mut items = Vec::with_capacity(n_samples.div_ceil(samples));
         let outs = counts.chunks_mut(samples * shape.n_neurons());
-        let rows = (address.row..=u32::MAX).step_by(samples);
-        for ((inputs, counts), row) in inputs.chunks(samples * per_row).zip(outs).zip(rows) {
+        for ((inputs, counts), first) in
+            inputs.chunks(samples * per_row).zip(outs).zip((0..).step_by(samples))
+        {
             let draws: Vec<_> = draws.by_ref().take(inputs.len() / per_row).collect();
-            items.push((inputs, row, draws, counts));
+            items.push((inputs, first, draws, counts));
         }
         drop(draws);
-        self.pool.for_each(items.into_iter(), cost, |(inputs, row, draws, counts)| {
-            let mut words = vec![0; inputs.len() / per_row * row_words];
+        self.pool.for_each(items.into_iter(), cost, |(inputs, first, draws, counts)| {
+            let n_samples = inputs.len() / per_row;
+            let mut words = vec![0; n_samples * row_words];
             let samples = inputs.chunks(per_row).zip(words.chunks_mut(row_words));
-            for (((inputs, words), draws), row) in samples.zip(draws).zip(row..=u32::MAX) {
-                dispatch::encode(self.tier, inputs, length, address.at_row(row), draws, words);
+            // Rows were checked to fit.
+            let addresses = (0..).map(|k| address.at_row(address.row.wrapping_add((first + k) as u32)));
+            for (((inputs, words), draws), address) in samples.zip(draws).zip(addresses) {
+                dispatch::encode(self.tier, inputs, length, address, draws, words);
             }
-            self.count_block(row_words, &words, weights, counts);
-            self.match_block(shape, weight_ones, &words, counts);
+            let terms = terms_of(first..first + n_samples, &mut words);
+            self.count_block(row_words, &words, streams, counts);
+            self.finish_block(rows, &words, terms.as_ref(), 0..n_samples, counts);
         });
         key.store(source);
         Ok(counts)
@@ -119,18 +223,33 @@ impl Cpu {
         ones
     }
 
-    /// Makes the ones that samples share with neurons the matches of a bipolar layer.
-    fn match_block(&self, shape: &DenseShape, weight_ones: &[u64], inputs: &[u64], counts: &mut [u64]) {
-        if shape.polarity() == Polarity::Unipolar {
-            return;
-        }
-        let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
-        for (counts, x) in
-            counts.chunks_exact_mut(shape.n_neurons()).zip(inputs.chunks_exact(shape.row_words()))
-        {
-            let x = dispatch::ones(self.tier, x);
-            for (count, w) in counts.iter_mut().zip(weight_ones) {
-                *count = matches(*count, *w, x, bits);
+    /// Makes counts of the ones that some of the samples share with neurons.
+    fn finish_block(
+        &self,
+        rows: &WeightRows<'_>,
+        inputs: &[u64],
+        terms: Option<&Terms>,
+        samples: Range<usize>,
+        counts: &mut [u64],
+    ) {
+        let shape = rows.shape;
+        match rows.beside {
+            Beside::Nothing => {}
+            Beside::Ones(weight_ones) => {
+                let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
+                let inputs = inputs.chunks_exact(shape.row_words()).skip(samples.start);
+                for (counts, x) in counts.chunks_exact_mut(shape.n_neurons()).zip(inputs) {
+                    let x = dispatch::ones(self.tier, x);
+                    for (count, w) in counts.iter_mut().zip(weight_ones) {
+                        *count = matches(*count, *w, x, bits);
+                    }
+                }
+            }
+            Beside::Signs(table) => {
+                offset(shape, counts);
+                if let Some(terms) = terms {
+                    table.take_away(self.tier, terms, samples, 0..table.n_blocks(), counts);
+                }
             }
         }
     }
@@ -160,7 +279,7 @@ impl Cpu {
     }
 
     /// Adds to `counts`, rows by others, the ones each row shares with each other.
-    fn count_block(&self, row_words: usize, rows: &[u64], others: &[u64], counts: &mut [u64]) {
+    pub(crate) fn count_block(&self, row_words: usize, rows: &[u64], others: &[u64], counts: &mut [u64]) {
         let n_others = others.len() / row_words;
         // A single other row is read once: nothing is gained from a cache, and long runs prefetch best.
         let block_words = if n_others == 1 { row_words } else { BLOCK_WORDS };
@@ -202,17 +321,10 @@ impl Cpu {
     }
 }
 
-/// Checks that the weights are those of the shape.
-fn shape_matches(shape: &DenseShape, weights: &[u64], weight_ones: &[u64]) -> Result<()> {
-    for (what, actual, expected) in [
-        (Quantity::Words, weights.len(), shape.weight_words()),
-        (Quantity::Neurons, weight_ones.len(), shape.n_neurons()),
-    ] {
-        if actual != expected {
-            return Err(Error::Mismatch { what, expected, actual });
-        }
-    }
-    Ok(())
+/// Adds what the counts of a signed layer begin with.
+fn offset(shape: &DenseShape, counts: &mut [u64]) {
+    let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
+    counts.iter_mut().for_each(|count| *count += bits);
 }
 
 /// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`. Wraps, rather than
@@ -223,10 +335,17 @@ pub(crate) fn matches(shared: u64, w: u64, x: u64, bits: u64) -> u64 {
 }
 
 fn transposed(values: &[u64], columns: usize) -> Result<Vec<u64>> {
-    let rows = values.len() / columns;
-    let mut out = memory::with_capacity(values.len() as u128, Quantity::Counts)?;
-    for column in 0..columns {
-        out.extend((0..rows).map(|row| values[row * columns + column]));
-    }
+    let mut out = memory::zeros(values.len() as u128, Quantity::Counts)?;
+    transpose_into(values, columns, &mut out);
     Ok(out)
+}
+
+/// Writes a matrix with `columns` columns by its columns.
+pub(crate) fn transpose_into(values: &[u64], columns: usize, out: &mut [u64]) {
+    let rows = values.len() / columns.max(1);
+    for (column, out) in out.chunks_exact_mut(rows.max(1)).enumerate() {
+        for (out, row) in out.iter_mut().zip(values.chunks_exact(columns)) {
+            *out = row[column];
+        }
+    }
 }

@@ -48,6 +48,17 @@ pub(crate) fn ones(tier: Tier, words: &[u64]) -> u64 {
         _ => portable::count::ones)
 }
 
+/// The ones of each stream of `per_stream` words.
+pub(crate) fn stream_ones(tier: Tier, words: &[u64], per_stream: usize, out: &mut [u64]) {
+    dispatch!(tier, (words, per_stream, out),
+        x86_64 {
+            Avx512Vpopcntdq => vpopcntdq::count::stream_ones,
+            Avx512bw | Avx512f | Avx2 | Popcnt => popcnt::count::stream_ones,
+        }
+        aarch64 {}
+        _ => portable::count::stream_ones)
+}
+
 /// The ones `a` and `b`, of one length, share.
 pub(crate) fn and_ones(tier: Tier, a: &[u64], b: &[u64]) -> u64 {
     dispatch!(tier, (a, b),
@@ -209,6 +220,47 @@ pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], su
         _ => portable::table::look_up)
 }
 
+/// As [`look_up`], with entries taken away where a threshold has the bit [`NEGATIVE_ENTRY`]: sums are those of signed integers.
+pub(crate) fn look_up_signed(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
+    dispatch!(tier, (rows, thresholds, sums),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw => avx512bw::table::look_up_signed,
+        }
+        aarch64 {}
+        _ => portable::table::look_up_signed)
+}
+
+/// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of `ones[i]` where `values[i]` is below 0.
+pub(crate) fn ones_of_negative<const S: usize>(
+    tier: Tier,
+    values: &[[i16; SIGNED_LANES]],
+    ones: [&[i16]; S],
+) -> [[i16; SIGNED_LANES]; S] {
+    dispatch!(tier, (values, ones),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw => avx512bw::signed::ones_of_negative,
+            Avx512f | Avx2 => avx2::signed::ones_of_negative,
+        }
+        aarch64 {}
+        _ => portable::signed::ones_of_negative)
+}
+
+/// As [`ones_of_negative`], and the sum of `values[i]` where `masks[i]` is -1.
+pub(crate) fn ones_of_either<const S: usize>(
+    tier: Tier,
+    values: &[[i16; SIGNED_LANES]],
+    ones: [&[i16]; S],
+    masks: [&[i16]; S],
+) -> [[i16; SIGNED_LANES]; S] {
+    dispatch!(tier, (values, ones, masks),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw => avx512bw::signed::ones_of_either,
+            Avx512f | Avx2 => avx2::signed::ones_of_either,
+        }
+        aarch64 {}
+        _ => portable::signed::ones_of_either)
+}
+
 /// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds `values.len().div_ceil(64)` words.
 pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64]) {
     dispatch!(tier, (values, threshold, out),
@@ -264,3 +316,5 @@ pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
 }
 
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};
+pub(crate) use portable::signed::LANES as SIGNED_LANES;
+pub(crate) use portable::table::{LANES as LOOK_UP_LANES, NEGATIVE as NEGATIVE_ENTRY};

@@ -8,6 +8,7 @@ use aleatron_core::{
     Connections, Error, LayerSpec, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold,
     Topology, Weights, memory, weights,
 };
+use std::ops::Range;
 
 /// Words of inputs made at a time: a batch of any size takes no more scratch memory than this.
 const PIECE_WORDS: usize = 1 << 20;
@@ -101,8 +102,8 @@ impl Cpu {
         Ok(())
     }
 
-    /// Encodes samples of `per_row` inputs piece by piece, and puts together what `count` makes of each: `n_neurons` counts
-    /// for each sample.
+    /// Encodes samples of `per_row` inputs piece by piece, and puts together what `count` makes of each, given the samples it is and their
+    /// words: `n_neurons` counts for each sample.
     pub(crate) fn encode_in_pieces(
         &self,
         inputs: &[Threshold],
@@ -110,7 +111,7 @@ impl Cpu {
         length: Length,
         address: StreamAddress,
         n_neurons: usize,
-        mut count: impl FnMut(&[u64]) -> Result<Vec<u64>>,
+        mut count: impl FnMut(Range<usize>, &mut [u64]) -> Result<Vec<u64>>,
     ) -> Result<Vec<u64>> {
         let rows = inputs.len() / per_row.max(1);
         check_counter(Quantity::Row, address.row, rows)?;
@@ -121,11 +122,12 @@ impl Cpu {
         let row_words = per_row * length.words();
         let per_piece = (PIECE_WORDS / row_words).clamp(1, rows);
         let mut words = Scratch::new(per_piece * row_words, Quantity::EncodedInputs)?;
-        let first_rows = (address.row..=u32::MAX).step_by(per_piece);
-        for (piece, row) in inputs.chunks(per_piece * per_row).zip(first_rows) {
+        for (piece, first) in inputs.chunks(per_piece * per_row).zip((0..).step_by(per_piece)) {
             let words = &mut words[..piece.len() * length.words()];
-            self.encode_rows_into(piece, per_row, length, address.at_row(row), words)?;
-            counts.append(&mut count(words)?);
+            // Rows were checked to fit.
+            let address = address.at_row(address.row.wrapping_add(first as u32));
+            self.encode_rows_into(piece, per_row, length, address, words)?;
+            counts.append(&mut count(first..first + piece.len() / per_row, words)?);
         }
         Ok(counts)
     }
@@ -135,11 +137,15 @@ impl Cpu {
     /// # Errors
     /// [`Error::Memory`] where they do not fit.
     pub fn random_weights(&self, spec: &LayerSpec, seed: u64) -> Result<Weights> {
-        let Topology::Dense { n_inputs, .. } = *spec.topology() else { return Weights::random(spec, seed) };
+        let per_row = match spec.topology() {
+            Topology::Dense { n_inputs, .. } => *n_inputs,
+            Topology::Conv(shape) => shape.kernel_weights(),
+            _ => return Weights::random(spec, seed),
+        };
         let mut values = memory::zeros(spec.n_weights() as u128, Quantity::Weights)?;
         // A weight takes about as long as eight pairs of words.
         let cost = Costs::of(self.tier).count(8 * values.len());
-        let rows: Vec<_> = values.chunks_mut(n_inputs).zip(spec.first_neuron()..=u32::MAX).collect();
+        let rows: Vec<_> = values.chunks_mut(per_row).zip(spec.first_neuron()..=u32::MAX).collect();
         self.pool.for_each(rows.into_iter(), cost, |(row, neuron)| {
             weights::fill_row(seed, spec.index(), neuron, spec.polarity(), row);
         });

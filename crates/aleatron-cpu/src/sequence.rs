@@ -5,6 +5,7 @@
 use crate::encode::check_words;
 use crate::{Cpu, dispatch};
 use aleatron_core::generator::{Pairing, Sequence, Sharing, Siblings, Values};
+use aleatron_core::threshold::magnitude;
 use aleatron_core::{Error, LayerSpec, Length, Quantity, Result, StreamMatrix, Topology, memory};
 use std::ops::Range;
 use std::time::Duration;
@@ -154,14 +155,18 @@ impl Cpu {
         thresholds: &[u64],
         out: &mut [u64],
     ) -> Result<()> {
-        let (n, length, weights) = (spec.n_inputs(), spec.length(), &pairing.weights);
+        let (length, weights) = (spec.length(), &pairing.weights);
+        let n = match spec.topology() {
+            Topology::Conv(shape) => shape.kernel_weights(),
+            _ => spec.n_inputs(),
+        };
         let first_neuron = spec.first_neuron() as usize;
         match (pairing.sharing, spec.topology()) {
             (Sharing::OneForAll, _) => self.encode_sequences(weights, thresholds, 1, length, out),
-            (Sharing::OnePerInput, Topology::Dense { .. }) => {
+            (Sharing::OnePerInput, Topology::Dense { .. } | Topology::Conv(_)) => {
                 self.encode_sequences(weights, thresholds, n, length, out)
             }
-            (Sharing::OnePerStream, Topology::Dense { .. }) => {
+            (Sharing::OnePerStream, Topology::Dense { .. } | Topology::Conv(_)) => {
                 // Numbers add up: those from a later sequence on are the later numbers.
                 let first = weights.nth(first_neuron.saturating_mul(n))?;
                 self.encode_sequences(&first, thresholds, thresholds.len().max(1), length, out)
@@ -236,9 +241,9 @@ impl Cpu {
         });
     }
 
-    /// Makes the words of a block of integers.
+    /// Makes the words of a block of integers. The sign of a threshold is not in its stream.
     fn compare(&self, values: &[u32], threshold: u64, out: &mut [u64]) {
-        match u32::try_from(threshold) {
+        match u32::try_from(magnitude(threshold)) {
             Ok(threshold) => dispatch::compare(self.tier, values, threshold, out),
             // Every integer of 32 bits is below.
             Err(_) => {

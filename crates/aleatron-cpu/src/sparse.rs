@@ -6,17 +6,28 @@ use crate::{Cpu, dispatch};
 use aleatron_core::{
     Connections, Error, Length, Polarity, Quantity, Result, StreamAddress, Threshold, memory,
 };
+use std::ops::Range;
 
 /// Neurons a thread takes at a time.
 const GRAIN: usize = 8;
 
+/// The weights of a sparse layer: a packed stream per connection, and which of them are negative where there are signs.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectionWeights<'a> {
+    pub(crate) connections: &'a Connections,
+    pub(crate) length: Length,
+    pub(crate) polarity: Polarity,
+    pub(crate) streams: &'a [u64],
+    pub(crate) negative: &'a [bool],
+}
+
 impl Cpu {
-    /// The counts of a sparse layer, row-major of samples by neurons: `weights` holds one packed stream per connection,
+    /// The counts of a sparse layer without signs, row-major of samples by neurons: `weights` holds one packed stream per connection,
     /// `inputs` packed rows of samples by inputs. Tails must be clean.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one weight stream per connection, [`Error::Ragged`] where the inputs are not
-    /// whole samples, [`Error::Memory`] where the counts do not fit.
+    /// [`Error::Mismatch`] where there is not one weight stream per connection, or signs are needed, [`Error::Ragged`] where the inputs are
+    /// not whole samples, [`Error::Memory`] where the counts do not fit.
     pub fn sparse_counts(
         &self,
         connections: &Connections,
@@ -25,38 +36,74 @@ impl Cpu {
         weights: &[u64],
         inputs: &[u64],
     ) -> Result<Vec<u64>> {
+        let weights = ConnectionWeights { connections, length, polarity, streams: weights, negative: &[] };
+        self.connection_counts(&weights, inputs, &[])
+    }
+
+    /// The counts of a sparse layer; of a signed one, the inputs are the streams of magnitudes, and which of them are negative.
+    pub(crate) fn connection_counts(
+        &self,
+        weights: &ConnectionWeights<'_>,
+        inputs: &[u64],
+        negative: &[bool],
+    ) -> Result<Vec<u64>> {
+        let ConnectionWeights { connections, length, polarity, streams, .. } = *weights;
         let words = length.words();
         let expected = connections.len().saturating_mul(words);
-        if weights.len() != expected {
-            return Err(Error::Mismatch { what: Quantity::Words, expected, actual: weights.len() });
+        if streams.len() != expected {
+            return Err(Error::Mismatch { what: Quantity::Words, expected, actual: streams.len() });
         }
         let row_words = connections.n_inputs().saturating_mul(words);
         if !inputs.len().is_multiple_of(row_words) {
             return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: row_words });
         }
-        let n_neurons = connections.n_neurons();
+        let (n_inputs, n_neurons) = (connections.n_inputs(), connections.n_neurons());
         let n_samples = inputs.len() / row_words;
+        if polarity == Polarity::Signed {
+            for (expected, actual) in
+                [(connections.len(), weights.negative.len()), (n_samples * n_inputs, negative.len())]
+            {
+                if expected != actual {
+                    return Err(Error::Mismatch { what: Quantity::Signs, expected, actual });
+                }
+            }
+        }
         let mut counts = memory::zeros(n_neurons as u128 * n_samples as u128, Quantity::Counts)?;
-        let cost = Costs::of(self.tier).count(weights.len().saturating_mul(n_samples));
+        let cost = Costs::of(self.tier).count(streams.len().saturating_mul(n_samples));
         let items: Vec<_> = counts
             .chunks_mut(n_neurons)
             .zip(inputs.chunks_exact(row_words))
-            .flat_map(|(counts, inputs)| {
+            .enumerate()
+            .flat_map(|(sample, (counts, inputs))| {
                 let blocks = counts.chunks_mut(GRAIN).zip((0..).step_by(GRAIN));
-                blocks.map(move |(counts, first)| (first, counts, inputs))
+                blocks.map(move |(counts, first)| (sample, first, counts, inputs))
             })
             .collect();
-        self.pool.for_each(items.into_iter(), cost, |(first, counts, inputs)| {
+        self.pool.for_each(items.into_iter(), cost, |(sample, first, counts, inputs)| {
+            let is_down = |connection: usize, input: usize| {
+                weights.negative[connection] != negative[sample * n_inputs + input]
+            };
             for (neuron, count) in (first..).zip(counts) {
                 let start = connections.offsets()[neuron];
-                let streams = weights[start * words..].chunks_exact(words);
+                let streams = streams[start * words..].chunks_exact(words).enumerate();
                 let pairs = connections.inputs_of(neuron).iter().zip(streams);
                 *count = pairs
-                    .map(|(&input, w)| {
+                    .map(|(&input, (k, w))| {
                         let x = &inputs[input as usize * words..][..words];
-                        self.product(polarity, length, w, x)
+                        let shared = dispatch::and_ones(self.tier, w, x);
+                        let ones = |words| dispatch::ones(self.tier, words);
+                        let bits = length.bits() as u64;
+                        match polarity {
+                            Polarity::Unipolar => shared,
+                            Polarity::Bipolar => matches(shared, ones(w), ones(x), bits),
+                            // Wraps, rather than panics, for counts that no streams have.
+                            Polarity::Signed if is_down(start + k, input as usize) => {
+                                bits.wrapping_sub(shared)
+                            }
+                            Polarity::Signed => bits + shared,
+                        }
                     })
-                    .sum();
+                    .fold(0, u64::wrapping_add);
             }
         });
         Ok(counts)
@@ -76,22 +123,26 @@ impl Cpu {
         inputs: &[Threshold],
         address: StreamAddress,
     ) -> Result<Vec<u64>> {
-        let (n_inputs, n_neurons) = (connections.n_inputs(), connections.n_neurons());
+        let weights = ConnectionWeights { connections, length, polarity, streams: weights, negative: &[] };
+        self.connection_counts_of(&weights, inputs, &[], address)
+    }
+
+    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and which of them are negative.
+    pub(crate) fn connection_counts_of(
+        &self,
+        weights: &ConnectionWeights<'_>,
+        inputs: &[Threshold],
+        negative: &[bool],
+        address: StreamAddress,
+    ) -> Result<Vec<u64>> {
+        let (n_inputs, n_neurons) = (weights.connections.n_inputs(), weights.connections.n_neurons());
         if !inputs.len().is_multiple_of(n_inputs) {
             return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: n_inputs });
         }
-        let count = |words: &[u64]| self.sparse_counts(connections, length, polarity, weights, words);
-        self.encode_in_pieces(inputs, n_inputs, length, address, n_neurons, count)
-    }
-
-    fn product(&self, polarity: Polarity, length: Length, w: &[u64], x: &[u64]) -> u64 {
-        let shared = dispatch::and_ones(self.tier, w, x);
-        match polarity {
-            Polarity::Unipolar => shared,
-            Polarity::Bipolar => {
-                let ones = |words| dispatch::ones(self.tier, words);
-                matches(shared, ones(w), ones(x), length.bits() as u64)
-            }
-        }
+        let count = |samples: Range<usize>, words: &mut [u64]| {
+            let signs = negative.get(samples.start * n_inputs..samples.end * n_inputs).unwrap_or_default();
+            self.connection_counts(weights, words, signs)
+        };
+        self.encode_in_pieces(inputs, n_inputs, weights.length, address, n_neurons, count)
     }
 }

@@ -1,12 +1,14 @@
 //! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
 //!
-//! The cost of a layer is one lookup per weight, whatever the length: with one pair of sequences for all, the rows of one
-//! table; with one pair per input, a row made for each sample and input.
+//! The cost of a layer is one lookup per product, whatever the length: with one pair of sequences for all, the rows of one
+//! table; with one pair per input, a row made for each sample and input. Tables of signed layers are those of magnitudes, and what is
+//! looked up is added or taken away.
 
 use crate::error::Error;
 use crate::{Cpu, Tier, dispatch};
-use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sharing};
-use aleatron_core::{DenseShape, Error as CoreError, Quantity, memory};
+use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sharing, Width};
+use aleatron_core::threshold::{is_negative, magnitude};
+use aleatron_core::{DenseShape, Error as CoreError, Length, Polarity, Quantity, memory};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -18,7 +20,7 @@ const GROUP: usize = 64;
 #[derive(Debug, Clone)]
 pub struct TabledWeights {
     shape: DenseShape,
-    input_one: u64,
+    input_width: Width,
     /// By input, then by neuron: the neurons of one input are looked up in one row.
     thresholds: Vec<u16>,
     rows: Rows,
@@ -26,12 +28,45 @@ pub struct TabledWeights {
 
 #[derive(Debug, Clone)]
 enum Rows {
-    OneForAll(CountTable),
+    OneForAll(Tables),
     OnePerInput(Vec<PrefixCounts>),
 }
 
+/// The table of one pair of sequences, and for signed layers its negative.
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    table: CountTable,
+    negative: Option<CountTable>,
+}
+
+impl Tables {
+    /// A table whose rows are those of a polarity.
+    pub(crate) fn new(table: CountTable, polarity: Polarity) -> Result<Self, CoreError> {
+        let negative = match polarity {
+            Polarity::Unipolar | Polarity::Bipolar => None,
+            Polarity::Signed => Some(table.negative()?),
+        };
+        Ok(Self { table, negative })
+    }
+
+    /// The row of a threshold with its sign: entries of a negative one are those of signed integers.
+    pub(crate) fn row(&self, threshold: u64) -> &[u32] {
+        match &self.negative {
+            Some(negative) if is_negative(threshold) => negative.row(magnitude(threshold)),
+            _ => self.table.row(magnitude(threshold)),
+        }
+    }
+}
+
+/// A threshold, of at most 12 bits and one more, as what looks an entry up: with its sign in the highest bit.
+pub(crate) fn index(threshold: u64) -> u16 {
+    let sign = if is_negative(threshold) { dispatch::NEGATIVE_ENTRY } else { 0 };
+    magnitude(threshold) as u16 | sign
+}
+
 impl TabledWeights {
-    /// The layer of `shape` with weights of the given thresholds, row-major by neuron.
+    /// The layer of `shape` with weights of the given thresholds, row-major by neuron; those of a signed layer have signs, see
+    /// [`aleatron_core::threshold::NEGATIVE`].
     ///
     /// # Errors
     /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index of a threshold past
@@ -43,11 +78,12 @@ impl TabledWeights {
             let (expected, actual) = (shape.n_weights(), thresholds.len());
             return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
-        check_thresholds(thresholds, pairing.weights.width().one(), Quantity::Weight)?;
         let (length, polarity) = (shape.length(), shape.polarity());
+        pairing.weights.width().check_thresholds(thresholds, polarity, Quantity::Weight)?;
         let rows = match pairing.sharing {
             Sharing::OneForAll => {
-                Rows::OneForAll(CountTable::new(&pairing.inputs, &pairing.weights, length, polarity)?)
+                let table = CountTable::new(&pairing.inputs, &pairing.weights, length, polarity)?;
+                Rows::OneForAll(Tables::new(table, polarity)?)
             }
             Sharing::OnePerInput => {
                 let (inputs, weights) = (pairing.inputs.siblings(), pairing.weights.siblings());
@@ -62,8 +98,8 @@ impl TabledWeights {
             }
         };
         let by_input = (0..n).flat_map(|input| (0..m).map(move |neuron| neuron * n + input));
-        let thresholds = by_input.map(|k| thresholds[k] as u16).collect();
-        Ok(Self { shape, input_one: pairing.inputs.width().one(), thresholds, rows })
+        let thresholds = by_input.map(|k| index(thresholds[k])).collect();
+        Ok(Self { shape, input_width: pairing.inputs.width(), thresholds, rows })
     }
 
     /// The shape of the layer.
@@ -81,12 +117,17 @@ impl TabledWeights {
     /// Adds up the counts of one tile.
     fn fill(&self, tier: Tier, tile: Tile<'_>) {
         let (n, neurons) = (self.shape.n_inputs(), &tile.neurons);
+        let is_signed = self.shape.polarity() == Polarity::Signed;
+        if is_signed {
+            tile.counts.fill(n as u64 * self.shape.length().bits() as u64);
+        }
         match &self.rows {
-            Rows::OneForAll(table) => {
+            Rows::OneForAll(tables) => {
                 let samples = tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len()));
                 for (inputs, counts) in samples {
-                    let rows: Vec<&[u32]> = inputs.iter().map(|&threshold| table.row(threshold)).collect();
-                    self.add_rows(tier, &rows, neurons, counts);
+                    let rows: Vec<&[u32]> = inputs.iter().map(|&threshold| tables.row(threshold)).collect();
+                    let thresholds = |input: usize| self.thresholds(input, neurons);
+                    add_rows(tier, self.shape.length(), self.shape.polarity(), &rows, thresholds, counts);
                 }
             }
             Rows::OnePerInput(prefixes) => {
@@ -96,38 +137,21 @@ impl TabledWeights {
                     made.clear();
                     let samples = tile.inputs.chunks_exact(n).map(|inputs| inputs[input]);
                     for (threshold, counts) in samples.zip(tile.counts.chunks_exact_mut(neurons.len())) {
-                        let first = *known.entry(threshold).or_insert(made.len());
+                        let first = *known.entry(magnitude(threshold)).or_insert(made.len());
                         if first == made.len() {
-                            prefixes.append_row(threshold, &mut made);
+                            prefixes.append_row(magnitude(threshold), &mut made);
                         }
-                        add_one(&made[first..first + len], self.thresholds(input, neurons), counts);
+                        let (row, thresholds) = (&made[first..first + len], self.thresholds(input, neurons));
+                        match is_signed {
+                            false => add_one(row, thresholds, counts),
+                            true => {
+                                let sign = if is_negative(threshold) { -1 } else { 1 };
+                                add_one_signed(row, sign, thresholds, counts);
+                            }
+                        }
                     }
                 }
             }
-        }
-    }
-
-    /// Adds to the counts of some neurons what they look up in a row for each input.
-    fn add_rows(&self, tier: Tier, rows: &[&[u32]], neurons: &Range<usize>, counts: &mut [u64]) {
-        let (fours, rest) = rows.as_chunks::<4>();
-        // A count is at most the length, so as many as this add up in 16 bits.
-        let together = usize::from(u16::MAX) / (4 * self.shape.length().bits());
-        let mut sums = vec![0u16; counts.len()];
-        for (group, fours) in fours.chunks(together.max(1)).enumerate() {
-            sums.fill(0);
-            for (k, &rows) in fours.iter().enumerate() {
-                let first = 4 * (group * together.max(1) + k);
-                let thresholds = std::array::from_fn(|i| self.thresholds(first + i, neurons));
-                if together > 0 {
-                    dispatch::look_up(tier, rows, thresholds, &mut sums);
-                } else {
-                    rows.iter().zip(thresholds).for_each(|(row, t)| add_one(row, t, counts));
-                }
-            }
-            counts.iter_mut().zip(&sums).for_each(|(count, &sum)| *count += u64::from(sum));
-        }
-        for (k, row) in rest.iter().enumerate() {
-            add_one(row, self.thresholds(4 * fours.len() + k, neurons), counts);
         }
     }
 
@@ -161,19 +185,61 @@ impl<'a> Tile<'a> {
     }
 }
 
+/// Adds to each count what it looks up in a row for each input, `thresholds` being those of the counts at an input.
+pub(crate) fn add_rows<'t>(
+    tier: Tier,
+    length: Length,
+    polarity: Polarity,
+    rows: &[&[u32]],
+    thresholds: impl Fn(usize) -> &'t [u16],
+    counts: &mut [u64],
+) {
+    let (fours, rest) = rows.as_chunks::<4>();
+    // A count is at most the length, so as many as this add up in 16 bits, of which one is the sign where there are signs.
+    let is_signed = polarity == Polarity::Signed;
+    let most = if is_signed { i16::MAX as usize } else { usize::from(u16::MAX) };
+    let together = most / (4 * length.bits());
+    let add_one = |row: &[u32], thresholds: &[u16], counts: &mut [u64]| match is_signed {
+        false => add_one(row, thresholds, counts),
+        true => add_one_signed(row, 1, thresholds, counts),
+    };
+    let mut sums = vec![0u16; counts.len()];
+    for (group, fours) in fours.chunks(together.max(1)).enumerate() {
+        sums.fill(0);
+        for (k, &rows) in fours.iter().enumerate() {
+            let first = 4 * (group * together.max(1) + k);
+            let thresholds: [&[u16]; 4] = std::array::from_fn(|i| thresholds(first + i));
+            match (together, is_signed) {
+                (0, _) => rows.iter().zip(thresholds).for_each(|(row, t)| add_one(row, t, counts)),
+                (_, false) => dispatch::look_up(tier, rows, thresholds, &mut sums),
+                (_, true) => dispatch::look_up_signed(tier, rows, thresholds, &mut sums),
+            }
+        }
+        match is_signed {
+            false => counts.iter_mut().zip(&sums).for_each(|(count, &sum)| *count += u64::from(sum)),
+            true => {
+                let sums = sums.iter().map(|&sum| i64::from(sum as i16) as u64);
+                counts.iter_mut().zip(sums).for_each(|(count, sum)| *count = count.wrapping_add(sum));
+            }
+        }
+    }
+    for (k, row) in rest.iter().enumerate() {
+        add_one(row, thresholds(4 * fours.len() + k), counts);
+    }
+}
+
 fn add_one(row: &[u32], thresholds: &[u16], counts: &mut [u64]) {
     for (count, &t) in counts.iter_mut().zip(thresholds) {
         *count += u64::from(row[usize::from(t)]);
     }
 }
 
-fn check_thresholds(thresholds: &[u64], one: u64, what: Quantity) -> Result<(), CoreError> {
-    match thresholds.iter().position(|&t| t > one) {
-        None => Ok(()),
-        Some(index) => {
-            let value = thresholds[index] as f64;
-            Err(CoreError::OutOfRange { what, index, value, low: 0.0, high: one as f64 })
-        }
+/// Adds entries times `sign`, or takes them away where the threshold is negative. Entries are those of signed integers.
+fn add_one_signed(row: &[u32], sign: i64, thresholds: &[u16], counts: &mut [u64]) {
+    for (count, &t) in counts.iter_mut().zip(thresholds) {
+        let entry = sign * i64::from(row[usize::from(t & !dispatch::NEGATIVE_ENTRY)] as i32);
+        let is_negative = t & dispatch::NEGATIVE_ENTRY != 0;
+        *count = count.wrapping_add(if is_negative { -entry } else { entry } as u64);
     }
 }
 
@@ -187,7 +253,7 @@ impl Cpu {
     pub fn table_counts(&self, weights: &TabledWeights, inputs: &[u64]) -> Result<Vec<u64>, Error> {
         let shape = weights.shape();
         let (n, m, samples) = (shape.n_inputs(), shape.n_neurons(), shape.samples_in(inputs.len())?);
-        check_thresholds(inputs, weights.input_one, Quantity::Value)?;
+        weights.input_width.check_thresholds(inputs, shape.polarity(), Quantity::Value)?;
         let mut counts = memory::zeros(samples as u128 * m as u128, Quantity::Counts)?;
 
         let threads = self.threads();

@@ -6,9 +6,10 @@ use aleatron_core::conformance::{Case, LayerCase, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
 use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
+use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    BitStream, Cancel, Connections, DenseShape, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity,
-    SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
+    BitStream, Cancel, Connections, ConvShape, Convolution, DenseShape, Domain, Encoding, LayerIndex,
+    LayerSpec, Length, Polarity, SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
 };
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
 use proptest::collection::vec;
@@ -93,7 +94,14 @@ fn pair() -> impl Strategy<Value = (BitStream, BitStream)> {
 }
 
 fn polarity() -> impl Strategy<Value = Polarity> {
-    prop::sample::select(vec![Polarity::Unipolar, Polarity::Bipolar])
+    prop::sample::select(Polarity::ALL.to_vec())
+}
+
+/// Thresholds as a layer has them: with signs where its operands have signs.
+fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> impl Strategy<Value = u64> {
+    (threshold, any::<bool>()).prop_map(move |(threshold, is_negative)| {
+        threshold | if is_negative && polarity == Polarity::Signed { NEGATIVE } else { 0 }
+    })
 }
 
 fn topology() -> impl Strategy<Value = Topology> {
@@ -104,7 +112,19 @@ fn topology() -> impl Strategy<Value = Topology> {
             Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
         })
     });
-    prop_oneof![2 => dense, 1 => sparse]
+    let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
+    let conv = (axis(), axis(), 1..4usize, 1..4usize, 1..3usize).prop_filter_map(
+        "a kernel larger than its image",
+        |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
+            let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
+                .with_stride([sh, sw])
+                .with_paddings([[top, bottom], [left, right]])
+                .with_dilation([dh, dw])
+                .with_groups(groups);
+            Some(Topology::Conv(ConvShape::new(conv).ok()?))
+        },
+    );
+    prop_oneof![2 => dense, 1 => sparse, 2 => conv]
 }
 
 fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
@@ -115,7 +135,7 @@ fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
             let encoding = Encoding::Bernoulli { seed: weight_seed };
             let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap();
             let spec = spec.at(LayerIndex::new(index).unwrap());
-            let thresholds = |n: usize| vec(threshold().prop_map(Threshold::get), n);
+            let thresholds = |n: usize| vec(with_signs(polarity, threshold().prop_map(Threshold::get)), n);
             let (weights, inputs) = (thresholds(spec.n_weights()), thresholds(spec.n_inputs() * n_samples));
             let seed = SampleSeed::new(input_seed).starting_at(first_sample);
             (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
@@ -145,9 +165,10 @@ fn sequence_layer() -> impl Strategy<Value = LayerCase> {
     (topology(), length(), polarity(), pairing(), 0..6usize, any::<bool>()).prop_flat_map(
         |(topology, length, polarity, pairing, n_samples, tables)| {
             let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
+            let thresholds = |width: Width, n| vec(with_signs(polarity, 0..=width.one()), n);
             let method = if tables { CountMethod::Best } else { CountMethod::Bits };
-            let weights = vec(0..=pairing.weights.width().one(), spec.n_weights());
-            let inputs = vec(0..=pairing.inputs.width().one(), spec.n_inputs() * n_samples);
+            let weights = thresholds(pairing.weights.width(), spec.n_weights());
+            let inputs = thresholds(pairing.inputs.width(), spec.n_inputs() * n_samples);
             (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
                 spec: spec.clone(),
                 weights,
@@ -244,7 +265,8 @@ proptest! {
     #[test]
     fn some_neurons_are_those_of_the_whole_layer(case in bernoulli_layer(), cut in any::<prop::sample::Index>()) {
         let (spec, n) = (&case.spec, case.spec.n_neurons());
-        let cut = cut.index(n);
+        // Convolutions are cut between output channels.
+        let cut = cut.index(spec.n_rows()) * spec.neurons_per_row();
         let weights = case.weight_values().unwrap();
         let backend = CpuBackend::CURRENT;
         let counts = |spec: &LayerSpec, weights: &Weights| {

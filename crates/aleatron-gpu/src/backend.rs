@@ -7,16 +7,18 @@ use std::sync::Arc;
 use aleatron_core::backend::{Batch, CountMethod, Inputs as BatchInputs, PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::{Case, Subject, run_layers};
 use aleatron_core::generator::Sequence;
-use aleatron_core::threshold::{extend_thresholds, thresholds};
+use aleatron_core::threshold::{extend_thresholds, is_negative, magnitude, thresholds};
 use aleatron_core::{
-    Backend, BitStream, Cancel, Encoding, Error as CoreError, LayerSpec, Length, Pairing, Quantity, Sharing,
-    StreamMatrix, Threshold, Topology, Weights,
+    Backend, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError, LayerSpec,
+    Length, Pairing, Polarity, Quantity, Sharing, StreamMatrix, Threshold, Topology, Weights,
 };
 use aleatron_device::{AdapterChoice, GpuContext, adapter};
 
+use crate::conv::GpuConv;
+use crate::conv_table::GpuTabledConv;
 use crate::dense::GpuDense;
 use crate::encode::encode;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gates;
 use crate::inputs::{CountOptions, Inputs, ThresholdSource};
 use crate::sequence::encode_sequences;
@@ -88,9 +90,14 @@ impl Backend for GpuBackend {
         options: &PrepareOptions<'_>,
     ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
         options.cancel.check()?;
-        let weights = match (spec.topology(), spec.encoding()) {
+        let weights = match (spec.topology(), spec.polarity()) {
+            (Topology::Dense { .. }, Polarity::Signed) => self.signed_dense(spec, weights, options)?,
+            (Topology::Sparse(connections), Polarity::Signed) => {
+                self.signed_sparse(spec, connections, weights, options)?
+            }
             (Topology::Dense { .. }, _) => self.dense(spec, weights, options)?,
             (Topology::Sparse(_), _) => self.sparse(spec, weights, options)?,
+            (Topology::Conv(shape), _) => self.convolution(spec, *shape, weights, options)?,
             _ => return Err(self.unsupported("layers of this kind")),
         };
         Ok(Box::new(GpuLayer { backend: self.clone(), spec: spec.clone(), weights }))
@@ -166,6 +173,121 @@ impl GpuBackend {
     }
 }
 
+impl GpuBackend {
+    /// A signed dense layer: from a table where one pair of sequences is shared by all and the table is not too large, else a
+    /// convolution of one position.
+    fn signed_dense(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Prepared> {
+        if let (Encoding::Sequences(pairing), CountMethod::Tables, Some(shape)) =
+            (spec.encoding(), options.method.resolve(spec)?, spec.dense_shape())
+            && pairing.sharing == Sharing::OneForAll
+        {
+            let (context, thresholds) = (&self.context()?, spec.weight_thresholds(weights)?);
+            match GpuTabled::new(context, shape, options.max_batch, pairing, &thresholds) {
+                Err(Error::TooLarge { .. }) => {}
+                layer => return Ok(Prepared::Tabled(layer?)),
+            }
+        }
+        let one = Convolution::conv2d([spec.n_inputs(), 1, 1], spec.n_neurons(), [1, 1]);
+        self.convolution_of_bits(spec, ConvShape::new(one)?, weights, options)
+    }
+
+    fn convolution(
+        &self,
+        spec: &LayerSpec,
+        shape: ConvShape,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Prepared> {
+        if let (Encoding::Sequences(pairing), CountMethod::Tables) =
+            (spec.encoding(), options.method.resolve(spec)?)
+        {
+            let (context, thresholds) = (&self.context()?, spec.weight_thresholds(weights)?);
+            let (length, polarity, max_batch) = (spec.length(), spec.polarity(), options.max_batch);
+            match GpuTabledConv::new(context, shape, length, polarity, max_batch, pairing, &thresholds) {
+                Err(Error::TooLarge { .. }) => {}
+                layer => return Ok(Prepared::TabledConv(layer?)),
+            }
+        }
+        self.convolution_of_bits(spec, shape, weights, options)
+    }
+
+    fn convolution_of_bits(
+        &self,
+        spec: &LayerSpec,
+        shape: ConvShape,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Prepared> {
+        let context = &self.context()?;
+        let (length, polarity) = (spec.length(), spec.polarity());
+        let words = match spec.encoding() {
+            Encoding::Bernoulli { seed } => {
+                let thresholds = thresholds(weights.values(), polarity, Quantity::Weight)?;
+                let n_units = spec.n_weights() / spec.n_rows();
+                encode(context, &thresholds, n_units, length, spec.weight_address(*seed))?.into_words()
+            }
+            Encoding::Sequences(pairing) => {
+                let thresholds = magnitudes(spec.weight_thresholds(weights)?);
+                sequence_weights(context, spec, pairing, &thresholds, options.cancel)?
+            }
+            _ => return Err(self.unsupported("weights of this encoding")),
+        };
+        let negative = match polarity {
+            Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
+            Polarity::Signed => weights.values().iter().map(|&w| polarity.is_negative(w)).collect(),
+        };
+        let max_batch = options.max_batch;
+        Ok(Prepared::Conv(GpuConv::from_words(
+            context, shape, length, polarity, max_batch, &words, &negative,
+        )?))
+    }
+
+    /// A signed sparse layer as two unipolar ones: the connections whose weights are not negative, and the others.
+    fn signed_sparse(
+        &self,
+        spec: &LayerSpec,
+        connections: &Connections,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Prepared> {
+        let part = |is_negative: bool| {
+            let (mut rows, mut values) = (Vec::new(), Vec::new());
+            for neuron in 0..connections.n_neurons() {
+                let first = connections.offsets()[neuron];
+                let weights = &weights.values()[first..];
+                let kept = connections.inputs_of(neuron).iter().zip(weights);
+                let kept: Vec<_> = kept.filter(|(_, w)| (**w < 0.0) == is_negative).collect();
+                rows.push(kept.iter().map(|(input, _)| **input as usize).collect::<Vec<_>>());
+                values.extend(kept.iter().map(|(_, w)| w.abs()));
+            }
+            if values.is_empty() {
+                return Ok(None);
+            }
+            let connections = Connections::from_rows(rows, connections.n_inputs())?;
+            let (length, encoding) = (spec.length(), *spec.encoding());
+            let part = LayerSpec::sparse(connections, length, Polarity::Unipolar, encoding)?;
+            let part = part.at(spec.index()).starting_at(spec.first_neuron());
+            let weights = Weights::new(&part, values)?;
+            match self.sparse(&part, &weights, options)? {
+                Prepared::Sparse(layer) => Ok(Some(layer)),
+                _ => Err(self.unsupported("layers of this kind")),
+            }
+        };
+        Ok(Prepared::SignedSparse { positive: part(false)?, negative: part(true)?, context: self.context()? })
+    }
+}
+
+/// Thresholds without their signs.
+fn magnitudes(mut thresholds: Vec<u64>) -> Vec<u64> {
+    thresholds.iter_mut().for_each(|threshold| *threshold = magnitude(*threshold));
+    thresholds
+}
+
 /// The integers of sequences, one after the other.
 fn integers(
     sequences: impl Iterator<Item = aleatron_core::Result<Sequence>>,
@@ -186,12 +308,16 @@ fn sequence_weights(
     thresholds: &[u64],
     cancel: Cancel<'_>,
 ) -> aleatron_core::Result<Vec<u64>> {
-    let (n, length) = (spec.n_inputs(), spec.length());
+    let length = spec.length();
+    let n = match spec.topology() {
+        Topology::Conv(shape) => shape.kernel_weights(),
+        _ => spec.n_inputs(),
+    };
     if pairing.sharing == Sharing::OneForAll {
         let values = integers(std::iter::once(Ok(pairing.weights)), length)?;
         return Ok(encode_sequences(context, &values, thresholds, 1, length)?);
     }
-    let mut places = (0..spec.n_neurons()).flat_map(|neuron| {
+    let mut places = (0..spec.n_rows()).flat_map(|neuron| {
         let inputs: Vec<usize> = match spec.topology() {
             Topology::Sparse(connections) => {
                 connections.inputs_of(neuron).iter().map(|&input| input as usize).collect()
@@ -217,6 +343,14 @@ enum Prepared {
     Dense(GpuDense),
     Sparse(GpuSparse),
     Tabled(GpuTabled),
+    Conv(GpuConv),
+    TabledConv(GpuTabledConv),
+    /// The connections whose weights are not negative, and the others, where there are any.
+    SignedSparse {
+        positive: Option<GpuSparse>,
+        negative: Option<GpuSparse>,
+        context: Arc<GpuContext>,
+    },
 }
 
 impl Prepared {
@@ -225,6 +359,9 @@ impl Prepared {
             Self::Dense(layer) => layer.context(),
             Self::Sparse(layer) => layer.context(),
             Self::Tabled(layer) => layer.context(),
+            Self::Conv(layer) => layer.context(),
+            Self::TabledConv(layer) => layer.context(),
+            Self::SignedSparse { context, .. } => context,
         }
     }
 }
@@ -247,8 +384,14 @@ impl PreparedLayer for GpuLayer {
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> aleatron_core::Result<Vec<u64>> {
         let n_samples = batch.check(&self.spec)?;
         let options = CountOptions { cancel, ..CountOptions::default() };
+        if let Prepared::SignedSparse { .. } = &self.weights {
+            return self.count_signed_sparse(batch, cancel);
+        }
         match (self.spec.encoding(), batch.inputs) {
-            (_, BatchInputs::Streams(words)) => self.count(Inputs::Streams(words), options),
+            (_, BatchInputs::Streams(words)) => self.count(Inputs::Streams(words), &[], options),
+            (_, BatchInputs::SignedStreams { words, negative }) => {
+                self.count(Inputs::Streams(words), negative, options)
+            }
             (Encoding::Bernoulli { .. }, _) => self.count_bernoulli(batch, n_samples, options),
             (Encoding::Sequences(pairing), BatchInputs::Thresholds(thresholds)) => {
                 self.count_sequences(pairing, thresholds, options)
@@ -270,12 +413,94 @@ impl PreparedLayer for GpuLayer {
 }
 
 impl GpuLayer {
-    fn count(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> aleatron_core::Result<Vec<u64>> {
+    /// The counts of streams, or of thresholds to draw them; of a signed layer, with the signs of the inputs.
+    fn count(
+        &self,
+        inputs: Inputs<'_>,
+        negative: &[bool],
+        options: CountOptions<'_>,
+    ) -> aleatron_core::Result<Vec<u64>> {
         match &self.weights {
             Prepared::Dense(layer) => Ok(layer.counts_with(inputs, options)?),
             Prepared::Sparse(layer) => Ok(layer.counts_with(inputs, options)?),
-            Prepared::Tabled(_) => Err(self.backend.unsupported("streams for a layer of tables")),
+            Prepared::Conv(layer) => Ok(layer.counts_with(inputs, negative, options)?),
+            Prepared::Tabled(_) | Prepared::TabledConv(_) => {
+                Err(self.backend.unsupported("streams for a layer of tables"))
+            }
+            Prepared::SignedSparse { .. } => Err(self.backend.unsupported("inputs of this kind")),
         }
+    }
+
+    /// Which inputs of a signed layer are negative; none of another.
+    fn negative(&self, batch: &Batch<'_>) -> Vec<bool> {
+        let polarity = self.spec.polarity();
+        match batch.inputs {
+            _ if polarity != Polarity::Signed => Vec::new(),
+            BatchInputs::Values(values) => values.iter().map(|&x| polarity.is_negative(x)).collect(),
+            BatchInputs::Thresholds(thresholds) => thresholds.iter().map(|&t| is_negative(t)).collect(),
+            BatchInputs::SignedStreams { negative, .. } => negative.to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Both parts of the weights with both parts of the inputs: a count goes up by what those of equal signs share, and down by what
+    /// the others do.
+    fn count_signed_sparse(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> aleatron_core::Result<Vec<u64>> {
+        let Prepared::SignedSparse { positive, negative, context } = &self.weights else {
+            return Err(self.backend.unsupported("layers of this kind"));
+        };
+        let (n, length, signs) = (self.spec.n_inputs(), self.spec.length(), self.negative(batch));
+        let words = match (self.spec.encoding(), batch.inputs) {
+            (_, BatchInputs::SignedStreams { words, .. }) => words.to_vec(),
+            (Encoding::Bernoulli { .. }, BatchInputs::Values(values)) => {
+                let thresholds = thresholds(values, self.spec.polarity(), Quantity::Value)?;
+                encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?.into_words()
+            }
+            (Encoding::Bernoulli { .. }, BatchInputs::Thresholds(all)) => {
+                let thresholds: Vec<_> = all.iter().map(|&t| Threshold::saturating(t)).collect();
+                encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?.into_words()
+            }
+            (Encoding::Sequences(pairing), BatchInputs::Values(values)) => {
+                self.sequence_streams(pairing, &self.spec.input_thresholds(values)?)?
+            }
+            (Encoding::Sequences(pairing), BatchInputs::Thresholds(all)) => {
+                self.sequence_streams(pairing, all)?
+            }
+            _ => return Err(self.backend.unsupported("inputs of this kind")),
+        };
+        let n_samples = signs.len() / n;
+        let fan_ins = self.spec.topology().fan_ins();
+        let start = fan_ins.iter().map(|&n| n as u64 * length.bits() as u64);
+        let mut counts: Vec<u64> = start.cycle().take(n_samples * self.spec.n_neurons()).collect();
+        for of_negative in [false, true] {
+            if of_negative && !signs.contains(&true) {
+                continue;
+            }
+            let mut words = words.clone();
+            for (stream, &is_negative) in words.chunks_exact_mut(length.words()).zip(&signs) {
+                if is_negative != of_negative {
+                    stream.fill(0);
+                }
+            }
+            for (part, counts_up) in [(positive, !of_negative), (negative, of_negative)] {
+                let Some(layer) = part else { continue };
+                let options = CountOptions { cancel, ..CountOptions::default() };
+                let shared = layer.counts_with(Inputs::Streams(&words), options)?;
+                for (count, shared) in counts.iter_mut().zip(shared) {
+                    *count = if counts_up { *count + shared } else { count.wrapping_sub(shared) };
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// The streams of inputs with shared sequences.
+    fn sequence_streams(&self, pairing: &Pairing, thresholds: &[u64]) -> Result<Vec<u64>> {
+        let (n, length) = (self.spec.n_inputs(), self.spec.length());
+        let period = if pairing.sharing == Sharing::OneForAll { 1 } else { n };
+        let values = integers((0..period).map(|input| pairing.input(input)), length)?;
+        let thresholds = magnitudes(thresholds.to_vec());
+        encode_sequences(self.weights.context(), &values, &thresholds, period, length)
     }
 
     /// Thresholds are made while the device counts the samples before.
@@ -302,7 +527,7 @@ impl GpuLayer {
         };
         let source = ThresholdSource::Filled { n_samples, fill: &mut fill };
         let first = self.spec.input_address(batch.seed);
-        self.count(Inputs::Thresholds { source, first }, options)
+        self.count(Inputs::Thresholds { source, first }, &self.negative(batch), options)
     }
 
     /// Inputs with shared sequences: from tables, or encoded a piece at a time.
@@ -315,16 +540,21 @@ impl GpuLayer {
         if let Prepared::Tabled(layer) = &self.weights {
             return Ok(layer.counts_with(ThresholdSource::Slice(thresholds), options)?);
         }
-        let (n, length, cancel) = (self.spec.n_inputs(), self.spec.length(), options.cancel);
-        let period = if pairing.sharing == Sharing::OneForAll { 1 } else { n };
-        let values = integers((0..period).map(|input| pairing.input(input)), length)?;
+        if let Prepared::TabledConv(layer) = &self.weights {
+            return Ok(layer.counts_with(thresholds, options)?);
+        }
+        let (n, cancel) = (self.spec.n_inputs(), options.cancel);
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let mut counts = Vec::new();
         for piece in thresholds.chunks(samples * n) {
             cancel.check()?;
-            let streams = encode_sequences(self.weights.context(), &values, piece, period, length)?;
+            let streams = self.sequence_streams(pairing, piece)?;
             let options = CountOptions { cancel, ..CountOptions::default() };
-            counts.append(&mut self.count(Inputs::Streams(&streams), options)?);
+            let negative: Vec<bool> = match self.spec.polarity() {
+                Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
+                Polarity::Signed => piece.iter().map(|&t| is_negative(t)).collect(),
+            };
+            counts.append(&mut self.count(Inputs::Streams(&streams), &negative, options)?);
         }
         Ok(counts)
     }

@@ -30,6 +30,10 @@ pub enum StreamKernel {
     TableRows,
     /// Counts as sums of table entries.
     TableCount,
+    /// Counts of tiles of output channels by positions.
+    Conv,
+    /// Counts of convolutions as sums of table entries.
+    ConvTable,
     /// Gates on each bit.
     Gate,
     /// Ones of streams, of their AND or of their XOR.
@@ -44,7 +48,7 @@ macro_rules! shader {
 
 impl StreamKernel {
     /// Every kernel.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::PhiloxWords,
         Self::Encode,
         Self::EncodeList,
@@ -54,6 +58,8 @@ impl StreamKernel {
         Self::Sparse,
         Self::TableRows,
         Self::TableCount,
+        Self::Conv,
+        Self::ConvTable,
         Self::Gate,
         Self::Ones,
     ];
@@ -73,6 +79,8 @@ impl StreamKernel {
             Self::Sparse => vec![shader!("counts"), shader!("sparse")],
             Self::TableRows => vec![shader!("table_rows")],
             Self::TableCount => vec![shader!("table_count")],
+            Self::Conv => vec![shader!("counts"), shader!("conv")],
+            Self::ConvTable => vec![shader!("conv_table")],
             Self::Gate => vec![shader!("gates")],
             Self::Ones => vec![shader!("ones")],
         }
@@ -91,6 +99,8 @@ impl Kernel for StreamKernel {
             Self::Sparse => "sparse",
             Self::TableRows => "table rows",
             Self::TableCount => "table count",
+            Self::Conv => "conv",
+            Self::ConvTable => "conv table",
             Self::Gate => "gate",
             Self::Ones => "ones",
         }
@@ -108,7 +118,8 @@ impl Kernel for StreamKernel {
             Self::EncodeList => &[Read, ReadWrite, Read],
             Self::EncodeSequence | Self::Accumulate | Self::Tile | Self::Ones => &[Read, Read, ReadWrite],
             Self::TableCount | Self::Gate => &[Read, Read, Read, ReadWrite],
-            Self::Sparse | Self::TableRows => &[Read, Read, Read, Read, ReadWrite],
+            Self::Sparse | Self::TableRows | Self::ConvTable => &[Read, Read, Read, Read, ReadWrite],
+            Self::Conv => &[Read, Read, Read, Read, Read, ReadWrite],
         };
         Cow::Borrowed(bindings)
     }
@@ -123,6 +134,8 @@ impl Kernel for StreamKernel {
             Self::Sparse => size_of::<SparseParams>(),
             Self::TableRows => size_of::<TableRowsParams>(),
             Self::TableCount => size_of::<TableCountParams>(),
+            Self::Conv => size_of::<ConvParams>(),
+            Self::ConvTable => size_of::<ConvTableParams>(),
             Self::Gate => size_of::<GateParams>(),
             Self::Ones => size_of::<OnesParams>(),
         };
@@ -158,6 +171,14 @@ impl Kernel for StreamKernel {
             // Samples, neurons and inputs are compared with their numbers. Thresholds of inputs and weights, which index rows and
             // entries, are checked to be at most 2^W when they come in.
             Self::TableCount => BoundsChecks::Removed,
+            // Channels and columns are clamped to the last where they are loaded and compared where counts are stored; words are compared
+            // with the end of the kernel, so taps are below their number, and rows and columns of an image with its size. A group sees
+            // `first_input` and as many planes after it as its taps have, all of them in a sample. In shared memory, d is below DEPTH and rows and
+            // columns below TILE. Signs are read where there are any; `GpuConv` checks all six buffers for these products.
+            Self::Conv => BoundsChecks::Removed,
+            // Channels are compared with their number, and columns below theirs then; taps, images and counts are those of the one before.
+            // Places in the table are made of thresholds that were checked to be at most 2^W.
+            Self::ConvTable => BoundsChecks::Removed,
             // No layer spends its time in these.
             Self::PhiloxWords | Self::EncodeSequence | Self::Gate | Self::Ones => BoundsChecks::Kept,
         }
@@ -265,6 +286,51 @@ pub(crate) struct TableCountParams {
     pub(crate) n_samples: u32,
     pub(crate) row_len: u32,
     pub(crate) first: u32,
+    pub(crate) stride: u32,
+}
+
+/// Parameters of `conv.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct ConvParams {
+    pub(crate) n_rows: u32,
+    pub(crate) first_row: u32,
+    pub(crate) row_tiles: u32,
+    pub(crate) n_columns: u32,
+    pub(crate) row_words: u32,
+    pub(crate) stream_words: u32,
+    pub(crate) sample_words: u32,
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
+    pub(crate) n_positions: u32,
+    pub(crate) row_positions: u32,
+    pub(crate) row_step: u32,
+    pub(crate) column_step: u32,
+    pub(crate) height: u32,
+    pub(crate) width: u32,
+    pub(crate) n_inputs: u32,
+    pub(crate) first_input: u32,
+    pub(crate) stride: u32,
+    pub(crate) high: u32,
+}
+
+/// Parameters of `conv_table.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct ConvTableParams {
+    pub(crate) n_rows: u32,
+    pub(crate) first_row: u32,
+    pub(crate) n_columns: u32,
+    pub(crate) n_taps: u32,
+    pub(crate) n_positions: u32,
+    pub(crate) row_positions: u32,
+    pub(crate) row_step: u32,
+    pub(crate) column_step: u32,
+    pub(crate) height: u32,
+    pub(crate) width: u32,
+    pub(crate) n_inputs: u32,
+    pub(crate) first_input: u32,
+    pub(crate) row_len: u32,
     pub(crate) stride: u32,
 }
 

@@ -1,8 +1,8 @@
 //! Aleatron's stream operations on GPUs, bit for bit those of [`aleatron_core::reference`].
 //!
 //! Devices, buffers, pipelines and profiling are those of [`device`], the crate `aleatron-device`. On it stand the stream
-//! operations: [`encode`] and [`sequence`] make streams, [`gates`] combines them, [`dense`], [`sparse`] and [`table`] (for shared
-//! sequences) are layers, and [`backend`] is all of it behind the one trait of backends. [`inputs`] is what layers count over,
+//! operations: [`encode`] and [`sequence`] make streams, [`gates`] combines them, [`dense`], [`sparse`], [`conv`], and [`table`] and [`conv_table`] (for
+//! shared sequences) are layers, and [`backend`] is all of it behind the one trait of backends. [`inputs`] is what layers count over,
 //! [`kernels`] says which shaders there are and why those without run-time checks need none.
 //!
 //! Start with [`GpuContext`], then [`GpuDense`].
@@ -10,6 +10,8 @@
 
 pub mod backend;
 mod buffers;
+pub mod conv;
+pub mod conv_table;
 pub mod dense;
 pub mod encode;
 pub mod error;
@@ -27,6 +29,8 @@ pub use aleatron_device::{
     Profiler, adapter, adapters, is_gpu_available,
 };
 pub use backend::GpuBackend;
+pub use conv::GpuConv;
+pub use conv_table::GpuTabledConv;
 pub use dense::{GpuDense, KernelChoice, RowGroup, TileShape};
 pub use error::{Error, Limit, Result};
 pub use inputs::{CountOptions, Inputs, ThresholdSource};

@@ -347,7 +347,7 @@ impl GpuSparse {
     fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
         let whole = buffers::widen(words, self.is_wide());
         match self.polarity {
-            Polarity::Unipolar => counts.extend(whole),
+            Polarity::Unipolar | Polarity::Signed => counts.extend(whole),
             Polarity::Bipolar => {
                 let bits = self.length.bits() as u64;
                 let all = self.connections.offsets().windows(2).map(|pair| (pair[1] - pair[0]) as u64 * bits);

@@ -7,11 +7,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sequence, Sharing};
+use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sequence, Sharing, Width};
 use aleatron_core::{DenseShape, Error as CoreError, Polarity, Quantity, memory};
 use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid};
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
+use crate::conv_table::SignedTable;
 use crate::error::{Error, Limit, Result, number};
 use crate::inputs::{CountOptions, ThresholdSource};
 use crate::kernels::{StreamKernel, TableCountParams, TableRowsParams};
@@ -31,7 +32,7 @@ const DISPATCH_POSITIONS: usize = 1 << 21;
 pub struct GpuTabled {
     context: Arc<GpuContext>,
     shape: DenseShape,
-    input_one: u64,
+    input_width: Width,
     row_len: usize,
     rows: Rows,
     /// Thresholds by input and neuron, for as many neurons as a binding holds.
@@ -72,17 +73,25 @@ impl GpuTabled {
             let (expected, actual) = (shape.n_weights(), thresholds.len());
             return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
-        check_thresholds(thresholds, pairing.weights.width().one(), Quantity::Weight, 0)?;
-        let row_len = pairing.weights.width().one() as usize + 1;
+        let is_signed = shape.polarity() == Polarity::Signed;
+        pairing.weights.width().check_thresholds(thresholds, shape.polarity(), Quantity::Weight)?;
+        let weight_len = pairing.weights.width().one() as usize + 1;
+        let row_len = if is_signed { 2 * weight_len } else { weight_len };
         let rows = match pairing.sharing {
             Sharing::OneForAll => {
                 let (x, w) = (&pairing.inputs, &pairing.weights);
                 let table = CountTable::new(x, w, shape.length(), shape.polarity())?;
-                let entries = (x.width().one() as u128 + 1) * row_len as u128;
+                let signs = if is_signed { 2 } else { 1 };
+                let entries = signs * (x.width().one() as u128 + 1) * row_len as u128;
                 check_binding(context, Limit::TableBytes, entries)?;
-                let mut all: Vec<u32> = memory::with_capacity(entries, Quantity::CountTable)?;
-                (0..=x.width().one()).for_each(|input| all.extend(table.row(input)));
-                Rows::OneForAll(context.upload(&all)?)
+                let widths = [x.width(), w.width()];
+                let table = SignedTable::new(&table, widths, shape.length(), shape.polarity())?;
+                Rows::OneForAll(context.upload(&table.entries)?)
+            }
+            // Rows that the device makes for each sample and input have no signs.
+            _ if is_signed => {
+                let (actual, limit) = (shape.n_inputs() as u128, 1);
+                return Err(CoreError::TooLarge { what: Quantity::Sequence, actual, limit }.into());
             }
             Sharing::OnePerInput => Self::sequences(context, &shape, pairing, row_len)?,
             Sharing::OnePerStream => {
@@ -96,14 +105,16 @@ impl GpuTabled {
         let mut blocks = Vec::new();
         for start in (0..m).step_by(per_block) {
             let neurons = start..(start + per_block).min(m);
-            let by_input = (0..n).flat_map(|i| neurons.clone().map(move |j| thresholds[j * n + i] as u32));
+            let place = |threshold: u64| SignedTable::place(threshold, pairing.weights.width());
+            let by_input = (0..n).flat_map(|i| neurons.clone().map(move |j| place(thresholds[j * n + i])));
             let mut block = memory::with_capacity(n as u128 * neurons.len() as u128, Quantity::Weights)?;
             block.extend(by_input);
             blocks.push((neurons, context.upload(&block)?));
         }
-        let (context, input_one) = (Arc::clone(context), pairing.inputs.width().one());
+        let (context, input_width) = (Arc::clone(context), pairing.inputs.width());
         let sets = BufferSets::default();
-        let mut layer = Self { context, shape, input_one, row_len, rows, blocks, max_batch, chunk: 1, sets };
+        let mut layer =
+            Self { context, shape, input_width, row_len, rows, blocks, max_batch, chunk: 1, sets };
         layer.chunk = layer.largest_chunk()?.min(chunk_of(max_batch));
         layer.sets.keep(layer.new_set()?);
         Ok(layer)
@@ -235,7 +246,7 @@ impl GpuTabled {
         let n_samples = inputs.n_samples(self.shape.n_inputs())?;
         if let ThresholdSource::Slice(all) = inputs {
             // Before anything is counted.
-            check_thresholds(all, self.input_one, Quantity::Value, 0)?;
+            self.input_width.check_thresholds(all, self.shape.polarity(), Quantity::Value)?;
         }
         let n_counts = n_samples as u128 * self.shape.n_neurons() as u128;
         let counts = memory::with_capacity(n_counts, Quantity::Counts)?;
@@ -294,7 +305,11 @@ impl GpuTabled {
     ) -> Result<()> {
         let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
         let (rows, own_rows, n_rows) = match &self.rows {
-            Rows::OneForAll(table) => (table.view(), false, self.input_one as usize + 1),
+            Rows::OneForAll(table) => {
+                let n_rows = self.input_width.one() as usize + 1;
+                let is_signed = self.shape.polarity() == Polarity::Signed;
+                (table.view(), false, if is_signed { 2 * n_rows } else { n_rows })
+            }
             Rows::OnePerInput { .. } => (made, true, n_samples * n),
         };
         // What the kernel indexes; it does not check itself.
@@ -354,10 +369,11 @@ impl ChunkRun for TabledRun<'_, '_> {
         let (layer, n, n_samples) = (self.layer, self.layer.shape.n_inputs(), samples.len());
         let first = samples.start * n;
         let thresholds = self.inputs.of(samples, n, &mut self.filled)?;
-        check_thresholds(thresholds, layer.input_one, Quantity::Value, first)?;
+        let (width, polarity) = (layer.input_width, layer.shape.polarity());
+        let checked = width.check_thresholds(thresholds, polarity, Quantity::Value);
+        checked.map_err(|error| error.shifted(first))?;
         buffers.packed.clear();
-        // At most 2^15 for a table's width.
-        buffers.packed.extend(thresholds.iter().map(|&threshold| threshold as u32));
+        buffers.packed.extend(thresholds.iter().map(|&threshold| SignedTable::place(threshold, width)));
         buffers.send()?;
         let (n_words, mode) = (layer.count_words(n_samples), layer.count_mode());
         let mut recorder = layer.context.recorder(profiler)?;
@@ -385,15 +401,4 @@ fn check_binding(context: &GpuContext, what: Limit, words: u128) -> Result<()> {
         return Err(Error::TooLarge { what, actual, limit });
     }
     Ok(())
-}
-
-/// Checks thresholds, the first of which has the index `first` in the argument.
-fn check_thresholds(thresholds: &[u64], one: u64, what: Quantity, first: usize) -> Result<()> {
-    match thresholds.iter().position(|&t| t > one) {
-        None => Ok(()),
-        Some(place) => {
-            let (index, value) = (first + place, thresholds[place] as f64);
-            Err(CoreError::OutOfRange { what, index, value, low: 0.0, high: one as f64 }.into())
-        }
-    }
 }

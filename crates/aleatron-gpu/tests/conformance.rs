@@ -7,9 +7,10 @@ use aleatron_core::backend::{CountMethod, PrepareOptions};
 use aleatron_core::conformance::{Case, LayerCase, Operation, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
 use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
+use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    Backend, BackendFault, BitStream, Cancel, Connections, Encoding, Error, LayerIndex, LayerSpec, Length,
-    Polarity, SampleSeed, Topology, Weights, Width,
+    Backend, BackendFault, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error,
+    LayerIndex, LayerSpec, Length, Polarity, SampleSeed, Topology, Weights, Width,
 };
 use aleatron_gpu::{GpuBackend, adapter};
 use common::{both_contexts, choice, context, every_context, length, own_context};
@@ -40,6 +41,13 @@ fn polarity() -> impl Strategy<Value = Polarity> {
     prop::sample::select(Polarity::ALL.to_vec())
 }
 
+/// Thresholds as a layer has them: with signs where its operands have signs.
+fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> impl Strategy<Value = u64> {
+    (threshold, any::<bool>()).prop_map(move |(threshold, is_negative)| {
+        threshold | if is_negative && polarity == Polarity::Signed { NEGATIVE } else { 0 }
+    })
+}
+
 fn topology() -> impl Strategy<Value = Topology> {
     let dense =
         (1..40usize, 1..80usize).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
@@ -48,7 +56,19 @@ fn topology() -> impl Strategy<Value = Topology> {
             Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
         })
     });
-    prop_oneof![2 => dense, 1 => sparse]
+    let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
+    let conv = (axis(), axis(), 1..4usize, 1..4usize, 1..3usize).prop_filter_map(
+        "a kernel larger than its image",
+        |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
+            let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
+                .with_stride([sh, sw])
+                .with_paddings([[top, bottom], [left, right]])
+                .with_dilation([dh, dw])
+                .with_groups(groups);
+            Some(Topology::Conv(ConvShape::new(conv).ok()?))
+        },
+    );
+    prop_oneof![2 => dense, 1 => sparse, 2 => conv]
 }
 
 /// Sequences of which there are as many as any layer here needs.
@@ -76,7 +96,8 @@ fn layer() -> impl Strategy<Value = LayerCase> {
             Some((spec.at(LayerIndex::new(k).unwrap()), method))
         });
     (spec, 1usize..40, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
-        let thresholds = |width: Width, n: usize| vec(0..=width.one(), n);
+        let polarity = spec.polarity();
+        let thresholds = |width: Width, n: usize| vec(with_signs(polarity, 0..=width.one()), n);
         let weights = match spec.encoding() {
             Encoding::Sequences(pairing) => pairing.weights.width(),
             _ => Width::BERNOULLI,

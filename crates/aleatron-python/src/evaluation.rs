@@ -28,7 +28,7 @@ use std::sync::{Mutex, PoisonError};
 /// >>> found.shortest_within("sobol", points=1.0)
 /// 16
 #[pyclass(module = "aleatron", name = "_Evaluation", frozen, subclass)]
-pub(crate) struct Evaluation(eval::Evaluation);
+pub(crate) struct Evaluation(pub(crate) eval::Evaluation);
 
 #[pymethods]
 impl Evaluation {
@@ -90,8 +90,10 @@ impl Evaluation {
         self.0.warnings.clone()
     }
 
+    /// Whether both found the same; the time it took does not matter.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+        let timeless = |evaluation: &eval::Evaluation| evaluation.clone().without_times();
+        other.cast::<Self>().is_ok_and(|other| timeless(&other.get().0) == timeless(&self.0))
     }
 
     fn __str__(&self) -> String {
@@ -142,22 +144,8 @@ pub(crate) fn evaluate(
     checkpoint: Option<&Bound<'_, Evaluation>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
-    let range = if clip { FeatureRange::Clip } else { FeatureRange::Check };
-    let mut plan = Plan { seeds, width, sharing, arithmetic, range, device, ..Plan::default() };
-    if let Some(lengths) = lengths {
-        plan.lengths = lengths;
-    }
-    if let Some(generators) = generators {
-        let parse =
-            |name: &String| name.parse().map_err(|error: aleatron::CoreError| exception(error.into(), &[]));
-        plan.generators = generators.iter().map(parse).collect::<PyResult<_>>()?;
-    }
-    if let Some(margins) = margins {
-        plan.margins = margins;
-    }
-    for (name, settings) in layers {
-        read_settings(&settings, plan.layers.entry(name.extract()?).or_default())?;
-    }
+    let plan =
+        read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
     let network = &*network.get().network;
     plan.check(network).map_err(|error| exception(error, &[]))?;
     let data = dataset(x, y, name)?;
@@ -191,7 +179,39 @@ pub(crate) fn evaluate(
     Ok((text, raised.map(|error| error.into_value(py).into_any())))
 }
 
-fn dataset(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>, name: &str) -> PyResult<Dataset> {
+/// The plan that arguments ask for.
+pub(crate) fn read_plan(
+    lengths: Option<Vec<usize>>,
+    generators: Option<Vec<String>>,
+    seeds: usize,
+    width: WidthChoice,
+    sharing: Sharing,
+    layers: &Bound<'_, PyDict>,
+    arithmetic: Arithmetic,
+    clip: bool,
+    margins: Option<Vec<f64>>,
+    device: Device,
+) -> PyResult<Plan> {
+    let range = if clip { FeatureRange::Clip } else { FeatureRange::Check };
+    let mut plan = Plan { seeds, width, sharing, arithmetic, range, device, ..Plan::default() };
+    if let Some(lengths) = lengths {
+        plan.lengths = lengths;
+    }
+    if let Some(generators) = generators {
+        let parse =
+            |name: &String| name.parse().map_err(|error: aleatron::CoreError| exception(error.into(), &[]));
+        plan.generators = generators.iter().map(parse).collect::<PyResult<_>>()?;
+    }
+    if let Some(margins) = margins {
+        plan.margins = margins;
+    }
+    for (name, settings) in layers {
+        read_settings(&settings, plan.layers.entry(name.extract()?).or_default())?;
+    }
+    Ok(plan)
+}
+
+pub(crate) fn dataset(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>, name: &str) -> PyResult<Dataset> {
     let x = Input::<f64>::read(x, "x")?;
     let &[n, n_features] = x.shape() else {
         let shape = shape_text(x.shape());

@@ -5,14 +5,15 @@ use crate::argument::{
 };
 use crate::array::{Input, output, shape_text};
 use crate::compute::compute_unless;
+use crate::cuda;
 use crate::error::core_exception;
 use crate::warning::warn;
-use aleatron::backend::Batch;
+use aleatron::backend::{Batch, DeviceElement};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::stream::check_words;
 use aleatron::{Connections, Device, LayerBuilder, Polarity, SampleSeed};
 use numpy::Element;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -102,7 +103,7 @@ fn make(
 }
 
 impl StreamLayer {
-    fn layer(&self) -> Arc<aleatron::StreamLayer> {
+    pub(crate) fn layer(&self) -> Arc<aleatron::StreamLayer> {
         Arc::clone(&self.layer.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -119,12 +120,20 @@ impl StreamLayer {
     }
 
     /// `make` of the counts of one sample (n_inputs,) or a batch (N, n_inputs), as an array (n_neurons,) or (N, n_neurons).
+    ///
+    /// Where `x` and the layer are on a CUDA device, the results stay there, in `out` if it is given, and `element` says what they are.
     fn run<'py, T: Element + Send>(
         &self,
         x: &Bound<'py, PyAny>,
         seed: u64,
+        out: Option<Bound<'py, PyAny>>,
+        element: DeviceElement,
         make: impl FnOnce(&aleatron::StreamLayer, Vec<u64>) -> Vec<T> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(place) = cuda::place_of(&self.settings.device, x)? {
+            return cuda::run(self, place, x, seed, out, element);
+        }
+        cuda::check_no_out(out.as_ref())?;
         let (py, layer) = (x.py(), self.layer());
         let x = Input::<f64>::read(x, "x")?;
         let (shape, values) = (x.shape(), x.slice()?);
@@ -154,7 +163,7 @@ impl StreamLayer {
 }
 
 /// The samples of an argument whose samples have the shape `one`; `None` where it is one of them.
-fn samples(name: &str, shape: &[usize], one: &[usize]) -> PyResult<Option<usize>> {
+pub(crate) fn samples(name: &str, shape: &[usize], one: &[usize]) -> PyResult<Option<usize>> {
     match shape {
         shape if shape == one => Ok(None),
         [n, rest @ ..] if rest == one => Ok(Some(*n)),
@@ -169,7 +178,7 @@ fn samples(name: &str, shape: &[usize], one: &[usize]) -> PyResult<Option<usize>
     }
 }
 
-fn result_shape(n_samples: Option<usize>, layer: &aleatron::StreamLayer) -> Vec<usize> {
+pub(crate) fn result_shape(n_samples: Option<usize>, layer: &aleatron::StreamLayer) -> Vec<usize> {
     n_samples.into_iter().chain([layer.spec().n_neurons()]).collect()
 }
 
@@ -179,13 +188,17 @@ impl StreamLayer {
     ///
     /// Sample s of a batch draws its own streams, those of `seed` and s; call with other seeds for independent
     /// repetitions. Streams of shared sequences do not depend on the seed.
-    #[pyo3(signature = (x, seed=44257))]
+    ///
+    /// A layer on a CUDA device takes arrays in the memory of that device (of torch, CuPy, JAX, or anything with `__dlpack__` or
+    /// `__cuda_array_interface__`) without a copy through the host, and returns a `CudaArray` there, or `out`.
+    #[pyo3(signature = (x, seed=44257, *, out=None))]
     fn __call__<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = seed)] seed: u64,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.run(x, seed, |layer, counts| layer.decode(&counts))
+        self.run(x, seed, out, DeviceElement::F64, |layer, counts| layer.decode(&counts))
     }
 
     /// Counts ones: the integers behind the outputs, as uint64 of the shape a call would return.
@@ -196,13 +209,14 @@ impl StreamLayer {
     /// >>> layer = al.DenseLayer(3, 2, length=100)
     /// >>> bool((layer.counts([0.2, 0.4, 0.6]) / 100 == layer([0.2, 0.4, 0.6])).all())
     /// True
-    #[pyo3(signature = (x, seed=44257))]
+    #[pyo3(signature = (x, seed=44257, *, out=None))]
     fn counts<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = seed)] seed: u64,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.run(x, seed, |_, counts| counts)
+        self.run(x, seed, out, DeviceElement::U64, |_, counts| counts)
     }
 
     /// Computes outputs from packed streams, (n_inputs, words) or (N, n_inputs, words), as `encode` makes them.
@@ -322,7 +336,7 @@ impl StreamLayer {
 /// polarity
 ///     "unipolar" for values in [0, 1], "bipolar" for values in [-1, 1].
 /// device
-///     "cpu"; "gpu" or "gpu:1", which raise RuntimeError where there is none; a list of such names, which work as one; or "auto"
+///     "cpu"; "gpu" or "gpu:1", "cuda" or "cuda:1" (NVIDIA cards through CUDA), which raise RuntimeError where there is none; a list of such names, which work as one; or "auto"
 ///     for wherever a batch of the size is faster, which its first call measures. The environment variable ALEATRON_DEVICE
 ///     decides for "auto" where it is set, and ALEATRON_GPU or SC_GPU_ADAPTER names the GPU.
 /// generator, width, sharing
@@ -426,6 +440,41 @@ impl DenseLayer {
         Py::new(py, PyClassInitializer::from(base).add_subclass(Self))
     }
 
+    /// Some neurons of a layer of `n_neurons`, from `first` on: `weights` are theirs, or random ones where `weights` is (n, n_inputs)
+    /// instead. Copies by pickle are not made: they would be layers of their own, with other bits.
+    #[staticmethod]
+    fn _part(
+        py: Python<'_>,
+        n_neurons: usize,
+        first: usize,
+        weights: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = length)] length: usize,
+        #[pyo3(from_py_with = seed)] seed: u64,
+        #[pyo3(from_py_with = polarity)] polarity: Polarity,
+        #[pyo3(from_py_with = device)] device: Device,
+        #[pyo3(from_py_with = generator)] generator: GeneratorName,
+        #[pyo3(from_py_with = width)] width: WidthChoice,
+        #[pyo3(from_py_with = sharing)] sharing: Sharing,
+    ) -> PyResult<Py<Self>> {
+        let settings = Settings { length, seed, polarity, device, generator, width, sharing };
+        let part = |n_inputs: usize, n: usize| {
+            aleatron::StreamLayer::dense(n_inputs, n_neurons).neurons(first..first.saturating_add(n))
+        };
+        let base = if let Ok((n, n_inputs)) = weights.extract::<(usize, usize)>() {
+            settings.build(py, part(n_inputs, n), None, &[])?
+        } else {
+            let weights = Input::<f64>::read(weights, "weights")?;
+            let &[n, n_inputs] = weights.shape() else {
+                let shape = shape_text(weights.shape());
+                return Err(PyValueError::new_err(format!(
+                    "weights have shape {shape}, not (n_neurons, n_inputs)"
+                )));
+            };
+            settings.build(py, part(n_inputs, n), Some(weights.slice()?), weights.shape())?
+        };
+        Py::new(py, PyClassInitializer::from(base).add_subclass(Self))
+    }
+
     /// The weights, a read-only array of shape (n_neurons, n_inputs).
     ///
     /// Assign a whole matrix to replace them; calls under way in other threads finish with the old ones.
@@ -449,6 +498,11 @@ impl DenseLayer {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        if slf.borrow().as_super().layer().spec().first_neuron() != 0 {
+            return Err(PyTypeError::new_err(
+                "a part of a layer cannot be pickled: it would be a layer of its own",
+            ));
+        }
         let arguments = (Self::weights(slf.borrow())?,).into_pyobject(slf.py())?.into_any();
         rebuild(slf.as_any(), slf.borrow().as_super(), arguments)
     }

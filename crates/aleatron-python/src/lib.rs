@@ -1,8 +1,8 @@
 //! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and nothing else.
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
-//! `compute.rs` releases the interpreter around every computation. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `network.rs`, `evaluation.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `compute.rs` releases the interpreter around every computation, `cuda.rs` takes arrays that are on a card. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
+//! `network.rs`, `evaluation.rs`, `job.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -14,13 +14,16 @@
 mod argument;
 mod array;
 mod compute;
+mod cuda;
 mod error;
 mod evaluation;
+mod job;
 mod layer;
 mod lif;
 mod network;
 mod streams;
 mod system;
+mod tensor;
 mod warning;
 
 use pyo3::prelude::*;
@@ -31,7 +34,11 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::cuda::CudaMemory;
+    #[pymodule_export]
     use crate::evaluation::{Evaluation, digits, evaluate};
+    #[pymodule_export]
+    use crate::job::{EvalProgram, Job};
     #[pymodule_export]
     use crate::layer::{DenseLayer, SparseLayer, StreamLayer};
     #[pymodule_export]
@@ -45,6 +52,9 @@ mod _core {
         after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory, set_num_threads,
         simd_tier,
     };
+
+    #[pymodule_export]
+    use crate::tensor::Tensor;
 
     /// Loads NumPy's interface, which cannot be done while a Ctrl-C waits to be raised: the first call of a process could.
     #[pymodule_init]

@@ -75,23 +75,25 @@ impl Network {
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// One of the two embedded networks for 8 x 8 digits: "noise-aware", trained with the noise of counting, or "plain".
+    /// One of the embedded networks for 8 x 8 digits: "noise-aware", trained with the noise of counting, "plain", or "cnn", a convolutional
+    /// network as signed streams.
     #[staticmethod]
     #[pyo3(signature = (kind="noise-aware"))]
     fn digits(kind: &str) -> PyResult<Self> {
         let network = match kind {
             "noise-aware" => aleatron::network::Network::digits_noise_aware(),
             "plain" => aleatron::network::Network::digits_plain(),
+            "cnn" => aleatron::network::Network::digits_cnn(),
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "kind is {kind:?}, not \"noise-aware\" or \"plain\""
+                    "kind is {kind:?}, not \"noise-aware\", \"plain\" or \"cnn\""
                 )));
             }
         };
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// Makes a bipolar network of a torch-style state dict, or of a module that has one.
+    /// Makes a network of signed layers of a torch-style state dict, or of a module that has one.
     ///
     /// Each PREFIX.weight of shape (neurons, inputs), with its PREFIX.bias if there is one, is a layer, in the order given;
     /// `hidden` is applied between layers. Call `calibrated` with features of training to set the scales of inputs.
@@ -176,8 +178,8 @@ impl Network {
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let class = py.import("aleatron._network")?.getattr("Layer")?;
         let make = |l: &Layer| {
-            let weights = read_only(py, l.weights().to_vec(), &[l.n_neurons(), l.n_inputs()])?;
-            let bias = read_only(py, l.bias().to_vec(), &[l.n_neurons()])?;
+            let weights = read_only(py, l.weights().to_vec(), &l.weight_shape())?;
+            let bias = read_only(py, l.bias().to_vec(), &[l.bias().len()])?;
             let activation = match l.activation() {
                 Activation::Relu => "relu".into_pyobject(py)?.into_any(),
                 Activation::Clamp { low, high } => (low, high).into_pyobject(py)?.into_any(),
@@ -380,7 +382,7 @@ impl Network {
     }
 
     fn __repr__(&self) -> String {
-        let layers = self.network.layers().iter().map(Layer::n_neurons);
+        let layers = self.network.layers().iter().map(Layer::n_outputs);
         let sizes: Vec<String> =
             std::iter::once(self.network.n_features()).chain(layers).map(|n| n.to_string()).collect();
         format!("Network({:?}, {})", self.network.name(), sizes.join("-"))
@@ -560,11 +562,11 @@ impl StreamNetwork {
         let (made, n_samples) = self.run(x, first_sample, detail)?;
         let layers = made.layers.into_iter().zip(self.0.network().layers());
         let describe = |(made, layer): (aleatron::network::LayerOutput, &Layer)| {
-            let shape: Vec<usize> = n_samples.into_iter().chain([layer.n_neurons()]).collect();
+            let shape = |n: usize| n_samples.into_iter().chain([n]).collect::<Vec<usize>>();
             let dict = PyDict::new(py);
             dict.set_item("name", layer.name())?;
-            dict.set_item("counts", output(py, made.counts, &shape)?)?;
-            dict.set_item("outputs", output(py, made.outputs, &shape)?)?;
+            dict.set_item("counts", output(py, made.counts, &shape(layer.n_neurons()))?)?;
+            dict.set_item("outputs", output(py, made.outputs, &shape(layer.n_outputs()))?)?;
             Ok(dict)
         };
         layers.map(describe).collect()
@@ -601,7 +603,10 @@ impl StreamNetwork {
             dict.set_item("name", layer.name())?;
             dict.set_item("comparator_width", integer.comparator.bits())?;
             dict.set_item("accumulator_width", integer.accumulator.width())?;
-            dict.set_item("bias", read_only(py, integer.accumulator.bias().to_vec(), &[layer.n_neurons()])?)?;
+            dict.set_item(
+                "bias",
+                read_only(py, integer.accumulator.bias().to_vec(), &[layer.bias().len()])?,
+            )?;
             dict.set_item("multiplier", integer.requantizer.map(|r| r.multiplier()))?;
             dict.set_item("multiplier_width", integer.requantizer.map(|r| r.multiplier_width()))?;
             dict.set_item("shift", integer.requantizer.map(|r| r.shift()))?;

@@ -80,7 +80,7 @@ pub(crate) fn after_fork() {
     aleatron::backend::after_fork();
 }
 
-/// Device, name, kind, interface and driver of each GPU that `device="gpu"` can use, the one it does use first.
+/// Device, name, kind, interface and driver of each GPU that layers can use, the one of `device="gpu"` first.
 #[pyfunction]
 #[pyo3(name = "_gpus")]
 pub(crate) fn gpus(py: Python<'_>) -> PyResult<Vec<[String; 5]>> {

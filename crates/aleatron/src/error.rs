@@ -15,7 +15,7 @@ pub enum Error {
     Core(#[from] aleatron_core::Error),
     /// No device has this name.
     #[error(
-        "there is no device \"{name}\"; devices are auto, cpu, gpu, gpu:0, gpu:1, …, or several of them separated by commas"
+        "there is no device \"{name}\"; devices are auto, cpu, gpu, gpu:0, gpu:1, …, cuda, cuda:1, …, or several of them separated by commas"
     )]
     UnknownDevice {
         /// The name asked for.
@@ -73,17 +73,37 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
-    /// A layer has not as many inputs as the layer before has neurons.
-    #[error("layer {layer} ({name}) has {actual} inputs, but the layer before it has {expected} neurons")]
+    /// A layer has not as many inputs as the layer before has outputs.
+    #[error("layer {layer} ({name}) has {actual} inputs, but the layer before it has {expected} outputs")]
     Chain {
         /// The index of the layer.
         layer: usize,
         /// Its name.
         name: String,
-        /// The neurons of the layer before.
+        /// The outputs of the layer before.
         expected: usize,
         /// The inputs of the layer.
         actual: usize,
+    },
+    /// A convolution takes images of another shape than the layer before it gives.
+    #[error(
+        "layer {layer} ({name}) takes images of shape {actual:?}, but the layer before it gives {expected:?}"
+    )]
+    ImageShape {
+        /// The index of the layer.
+        layer: usize,
+        /// Its name.
+        name: String,
+        /// The shape of what the layer before gives.
+        expected: Vec<usize>,
+        /// The shape of the convolution's images.
+        actual: Vec<usize>,
+    },
+    /// A pool needs an image, and the outputs of a dense layer are none.
+    #[error("layer \"{name}\" is dense: its outputs are no image to be pooled")]
+    NotAnImage {
+        /// The name of the layer.
+        name: String,
     },
     /// Two layers have one name, so they cannot be told apart.
     #[error("layers {first} and {second} are both called \"{name}\"")]

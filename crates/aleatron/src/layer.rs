@@ -3,16 +3,19 @@
 //! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, whether of one sample, a batch, or streams that
 //! are encoded, comes down to one operation: count, for each sample and neuron, the ones (or matches) of input and weight streams.
 
-use crate::backend::{self, Backend, Batch, CountMethod, Device, Inputs, PrepareOptions, PreparedLayer};
+use crate::backend::{
+    self, Backend, Batch, CountMethod, Device, DeviceBatch, Inputs, PrepareOptions, PreparedLayer,
+};
 use crate::{Error, Result, SampleSeed};
 use aleatron_core::generator::{GeneratorName, Pairing, Sharing, Warning, WidthChoice};
 use aleatron_core::threshold::thresholds;
 use aleatron_core::{
-    BackendFault, Cancel, Connections, Encoding, Error as CoreError, LayerIndex, LayerSpec, Length, Polarity,
-    Quantity, StreamAddress, StreamMatrix, Topology, Weights, memory,
+    BackendFault, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError, LayerIndex,
+    LayerSpec, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Topology, Weights, memory,
 };
 use aleatron_cpu::Cpu;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The seed of a layer's weights where none is given.
@@ -77,7 +80,7 @@ impl StreamLayer {
     /// Starts a layer in which every neuron sees every input.
     #[must_use]
     pub fn dense(n_inputs: usize, n_neurons: usize) -> LayerBuilder {
-        LayerBuilder::new(Topology::Dense { n_inputs, n_neurons })
+        Self::of(Topology::Dense { n_inputs, n_neurons })
     }
 
     /// Starts a layer in which a neuron sees the inputs it is connected to, and costs no more than that. A connection has the
@@ -93,7 +96,30 @@ impl StreamLayer {
     /// ```
     #[must_use]
     pub fn sparse(connections: impl Into<Arc<Connections>>) -> LayerBuilder {
-        LayerBuilder::new(Topology::Sparse(connections.into()))
+        Self::of(Topology::Sparse(connections.into()))
+    }
+
+    /// Starts a convolution. An input has one stream in a sample, used at every position and channel; a weight has one in the layer.
+    /// Samples are images by channel, row and column, and so are the counts; weights are those of the kernels, by output channel, channel of
+    /// its group, row and column.
+    ///
+    /// ```
+    /// use aleatron::{Convolution, StreamLayer};
+    /// let edges = Convolution::conv2d([1, 3, 4], 1, [1, 2]);
+    /// let layer = StreamLayer::convolution(edges).signed().length(256).weights(&[-1.0, 1.0]).build()?;
+    /// let image = [0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0];
+    /// assert_eq!(layer.forward(&image, 7)?, [0.0, 1.0, 0.0, 1.0, 0.0, -1.0, 0.0, -1.0, 0.0]);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    #[must_use]
+    pub fn convolution(convolution: Convolution) -> LayerBuilder {
+        LayerBuilder::new(TopologyChoice::Convolution(convolution))
+    }
+
+    /// Starts a layer of any topology.
+    #[must_use]
+    pub fn of(topology: Topology) -> LayerBuilder {
+        LayerBuilder::new(TopologyChoice::Checked(topology))
     }
 
     /// Everything but the weights that decides its counts.
@@ -102,7 +128,7 @@ impl StreamLayer {
         &self.spec
     }
 
-    /// The weights, row-major of neurons by inputs, or one per connection in their order.
+    /// The weights, row-major of neurons by inputs, one per connection in their order, or of output channels by taps.
     #[must_use]
     pub fn weights(&self) -> &[f64] {
         self.weights.values()
@@ -178,6 +204,27 @@ impl StreamLayer {
         self.count(&Batch::streams(streams.words()), Cancel::NEVER)
     }
 
+    /// The counts of streams that are encoded and have signs, one for each stream: `negative` says which of them count down.
+    ///
+    /// ```
+    /// use aleatron::{Length, Polarity, StreamLayer, encode_inputs};
+    /// let x = [0.2, -0.4, 0.6];
+    /// let layer = StreamLayer::dense(3, 5).signed().length(256).build()?;
+    /// let streams = encode_inputs(&x, 3, Length::new(256)?, Polarity::Signed, 7)?;
+    /// assert_eq!(layer.counts_encoded_signed(&streams, &[false, true, false])?, layer.counts(&x, 7)?);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::counts_encoded`], and [`CoreError::Mismatch`] where there is not one sign per stream or the layer has none.
+    pub fn counts_encoded_signed(&self, streams: &StreamMatrix, negative: &[bool]) -> Result<Vec<u64>> {
+        let (expected, actual) = (self.spec.length().bits(), streams.length().bits());
+        if expected != actual {
+            return Err(CoreError::Mismatch { what: Quantity::Length, expected, actual }.into());
+        }
+        self.count(&Batch::signed_streams(streams.words(), negative), Cancel::NEVER)
+    }
+
     /// The counts of any batch, row-major of samples by neurons, unless cancelled on the way.
     ///
     /// # Errors
@@ -191,6 +238,17 @@ impl StreamLayer {
             }
             counts => Ok(counts?),
         }
+    }
+
+    /// Counts arrays in the memory of the layer's device, and leaves the results there, unless cancelled on the way. All is done when
+    /// this returns. Devices of CUDA can do so.
+    ///
+    /// # Errors
+    /// As [`PreparedLayer::counts_on_device`].
+    pub fn count_on_device(&self, batch: &DeviceBatch, cancel: Cancel<'_>) -> Result<()> {
+        backend::check_fork(&self.device)?;
+        let values = Batch::values(&[], batch.seed);
+        Ok(self.prepared_for(&values, cancel)?.counts_on_device(batch, cancel)?)
     }
 
     /// The values of [`Self::counts`].
@@ -249,7 +307,9 @@ impl StreamLayer {
     /// The layer on its backend, prepared again on a device that is opened anew where the last one was lost.
     fn prepared_for(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Arc<dyn PreparedLayer>> {
         let (kept, method) = match (batch.inputs, self.method.resolve(&self.spec)?) {
-            (Inputs::Streams(_), CountMethod::Tables) => (&self.bits, CountMethod::Bits),
+            (Inputs::Streams(_) | Inputs::SignedStreams { .. }, CountMethod::Tables) => {
+                (&self.bits, CountMethod::Bits)
+            }
             _ => (&self.prepared, self.method),
         };
         let options = PrepareOptions { method, max_batch: self.max_batch, cancel };
@@ -269,7 +329,7 @@ impl fmt::Debug for StreamLayer {
 /// A layer to be. Every setting has a default; [`Self::build`] checks them all.
 #[derive(Debug, Clone)]
 pub struct LayerBuilder {
-    topology: Topology,
+    topology: TopologyChoice,
     length: usize,
     polarity: Polarity,
     seed: u64,
@@ -277,10 +337,17 @@ pub struct LayerBuilder {
     width: WidthChoice,
     sharing: Sharing,
     index: LayerIndex,
+    neurons: Option<Range<usize>>,
     weights: Option<Vec<f64>>,
     device: Device,
     method: CountMethod,
     max_batch: usize,
+}
+
+#[derive(Debug, Clone)]
+enum TopologyChoice {
+    Checked(Topology),
+    Convolution(Convolution),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -290,7 +357,7 @@ enum Generator {
 }
 
 impl LayerBuilder {
-    fn new(topology: Topology) -> Self {
+    fn new(topology: TopologyChoice) -> Self {
         let options = PrepareOptions::default();
         Self {
             topology,
@@ -301,6 +368,7 @@ impl LayerBuilder {
             width: WidthChoice::Auto,
             sharing: Sharing::OneForAll,
             index: LayerIndex::ALONE,
+            neurons: None,
             weights: None,
             device: Device::Cpu,
             method: options.method,
@@ -324,6 +392,13 @@ impl LayerBuilder {
     #[must_use]
     pub fn bipolar(self) -> Self {
         self.polarity(Polarity::Bipolar)
+    }
+
+    /// Signed streams, for values in [-1, 1]: a sign and the stream of a magnitude. A product near zero is a stream of few ones, where a
+    /// bipolar one is a fair coin, so signed sums are much less noisy.
+    #[must_use]
+    pub fn signed(self) -> Self {
+        self.polarity(Polarity::Signed)
     }
 
     /// The seed of Bernoulli weight streams and of random weights; [`DEFAULT_WEIGHT_SEED`] if not given.
@@ -369,7 +444,22 @@ impl LayerBuilder {
         Self { index, ..self }
     }
 
-    /// These weights, row-major of neurons by inputs, or one per connection; random ones, uniform over the polarity's interval,
+    /// These neurons alone: each has the weights and bits that it has in the whole layer.
+    ///
+    /// ```
+    /// use aleatron::StreamLayer;
+    /// let whole = StreamLayer::dense(3, 10).length(100).build()?;
+    /// let part = StreamLayer::dense(3, 10).length(100).neurons(4..10).build()?;
+    /// let x = [0.1, 0.5, 0.9];
+    /// assert_eq!(part.counts(&x, 7)?, whole.counts(&x, 7)?[4..]);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    #[must_use]
+    pub fn neurons(self, neurons: Range<usize>) -> Self {
+        Self { neurons: Some(neurons), ..self }
+    }
+
+    /// These weights, row-major of neurons by inputs, one per connection, or of output channels by taps; random ones, uniform over the polarity's interval,
     /// if not given.
     #[must_use]
     pub fn weights(self, weights: &[f64]) -> Self {
@@ -416,7 +506,15 @@ impl LayerBuilder {
             }
             Generator::Given(pairing) => Encoding::Sequences(pairing),
         };
-        let spec = LayerSpec::new(self.topology, length, self.polarity, encoding)?.at(self.index);
+        let topology = match self.topology {
+            TopologyChoice::Checked(topology) => topology,
+            TopologyChoice::Convolution(convolution) => Topology::Conv(ConvShape::new(convolution)?),
+        };
+        let whole = LayerSpec::new(topology, length, self.polarity, encoding)?.at(self.index);
+        let spec = match self.neurons {
+            Some(neurons) => whole.neurons(neurons)?,
+            None => whole,
+        };
         let warnings = warnings(&spec)?;
         if self.max_batch == 0 {
             return Err(CoreError::Zero(Quantity::Samples).into());
@@ -449,12 +547,18 @@ impl LayerBuilder {
 /// What is known to be wrong with the generators of a layer.
 pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
     let Encoding::Sequences(pairing) = spec.encoding() else { return Ok(Vec::new()) };
-    let mut warnings = pairing.warnings(spec.n_inputs(), spec.n_neurons())?;
+    let mut warnings = match spec.topology() {
+        Topology::Conv(shape) => {
+            pairing.conv_warnings(shape.n_inputs(), shape.n_channels(), shape.kernel_weights())?
+        }
+        _ => pairing.warnings(spec.n_inputs(), spec.n_neurons())?,
+    };
     warnings.extend(pairing.cut_off(spec.length()));
     Ok(warnings)
 }
 
-/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as a layer on its own draws them.
+/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as a layer on its own draws them; of signed ones,
+/// the streams of their magnitudes.
 ///
 /// ```
 /// use aleatron::{Length, Polarity, StreamLayer, encode_inputs};

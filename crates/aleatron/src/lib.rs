@@ -37,14 +37,16 @@ pub mod network;
 
 pub use aleatron_core::lif::{FixedPointLif, LifDrive, LifLayer, LifLayerParams, LifParams, LifTrace};
 pub use aleatron_core::{
-    BackendFault, BitStream, Cancel, Connections, DenseShape, Encoding, LayerIndex, LayerSpec, Length,
-    Polarity, SampleSeed, StreamAddress, StreamMatrix, Threshold, Topology,
+    BackendFault, BitStream, Cancel, Connections, ConvShape, Convolution, DenseShape, Encoding, LayerIndex,
+    LayerSpec, Length, Polarity, SampleSeed, StreamAddress, StreamMatrix, Threshold, Topology, Weights,
 };
 pub use aleatron_core::{
     Error as CoreError, Quantity, arithmetic, conformance, correlation, gates, generator, golden, lif,
     memory, reference, stream, threshold,
 };
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
+#[cfg(feature = "cuda")]
+pub use aleatron_cuda as cuda;
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
 pub use backend::Device;

@@ -19,14 +19,6 @@ fn run(plan: &Plan) -> Evaluation {
     evaluate(&network, &Dataset::digits_test(), plan, None, Cancel::NEVER, |_| ()).unwrap()
 }
 
-/// What does not depend on how fast the machine is.
-fn timeless(mut evaluation: Evaluation) -> Evaluation {
-    for cell in &mut evaluation.cells {
-        (cell.seconds, cell.samples_per_second, cell.bit_macs_per_second) = (0.0, 0.0, 0.0);
-    }
-    evaluation
-}
-
 #[test]
 fn the_bars_hold() {
     let evaluation = run(&plan(&["sobol", "bernoulli"], &[16, 32, 64, 256]));
@@ -105,7 +97,7 @@ fn an_evaluation_that_was_stopped_goes_on_where_it_was() {
     assert!(whole.is_complete());
     assert_eq!(seen.first(), Some(&kept));
     assert!(part.cells.iter().all(|cell| whole.cells.contains(cell)));
-    assert_eq!(timeless(whole), timeless(run(&plan)));
+    assert_eq!(whole.without_times(), run(&plan).without_times());
 
     let message = |plan: &Plan, network: &Network| {
         evaluate(network, &data, plan, Some(part.clone()), Cancel::NEVER, |_| ()).unwrap_err().to_string()

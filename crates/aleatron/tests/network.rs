@@ -388,6 +388,7 @@ fn a_state_dict_is_a_network() {
     assert_eq!(names.iter().filter(|name| name.ends_with(".weight")).count(), 2);
     let map = FeatureMap { offset: 8.0, scale: 8.0 };
     let network = Network::from_state_dict("mine", map, &tensors, Activation::Relu).unwrap();
+    assert!(network.layers().iter().all(|layer| layer.polarity() == Polarity::Signed));
     let calibrated = network.calibrated(Dataset::digits_train().features()).unwrap();
     let data = Dataset::digits_test();
     let plain = Network::digits_plain().unwrap();
@@ -427,7 +428,7 @@ fn faults_name_the_layer_and_the_index() {
     );
     assert_eq!(
         build(vec![ok(), Layer::new("b", 3, vec![0.0; 3])]),
-        "layer 1 (b) has 3 inputs, but the layer before it has 1 neurons"
+        "layer 1 (b) has 3 inputs, but the layer before it has 1 outputs"
     );
     assert_eq!(build(vec![ok(), Layer::new("a", 1, vec![0.0])]), "layers 0 and 1 are both called \"a\"");
     assert_eq!(build(vec![Layer::new("a", 0, vec![])]), "layer 0 (a): number of inputs must be at least 1");
@@ -496,8 +497,8 @@ fn faults_of_files_are_named() {
         assert!(description.contains(from), "{description}");
         load(&description.replacen(from, to, 1), &tensors)
     };
-    assert!(changed("\"dense\"", "\"conv2d\"").contains("is of kind \"conv2d\"; dense nodes are read"));
-    assert!(changed("\"unipolar\"", "\"tripolar\"").contains("node \"a\": \"tripolar\" is not a polarity"));
+    assert!(changed("\"dense\"", "\"conv3d\"").contains("unknown variant `conv3d`, expected one of `dense`"));
+    assert!(changed("\"unipolar\"", "\"tripolar\"").contains("node \"a\" has no polarity: \"tripolar\""));
     let inputs = "\"inputs\": [\n        \"a\"\n      ]";
     assert!(
         changed(inputs, "\"inputs\": [\"input\"]")
@@ -510,7 +511,7 @@ fn faults_of_files_are_named() {
     );
     assert!(
         changed("\"shape\": [\n        2", "\"shape\": [\n        3")
-            .contains("the input has shape [3], but the first layer takes 2")
+            .contains("node \"a\" takes 2 inputs, but gets shape [3]")
     );
     assert_eq!(
         load(&description.replace("\"b\"", "\"c\""), &tensors),

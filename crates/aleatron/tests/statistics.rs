@@ -172,7 +172,8 @@ struct Errors {
 /// The errors of dense layers of 16 inputs, 32 neurons and 32 samples with uniformly random weights and inputs.
 ///
 /// The ones (or matches) of a product with probability q are binomial, so a neuron's value, which adds n of them, has the
-/// variance sum q (1 - q) / L, or four times that for a bipolar layer, whose values are twice as far apart. Squared errors over
+/// variance sum q (1 - q) / L, or four times that for a bipolar layer, whose values are twice as far apart; those of a signed layer have the q of
+/// their magnitudes. Squared errors over
 /// these variances have mean 1. Neurons that share input streams and samples that share weight streams have correlated
 /// errors, so each layer, with a seed of its own for weights and inputs alike, yields one independent number: the mean over
 /// its neurons and samples. The spread of these numbers gives the standard errors.
@@ -199,6 +200,7 @@ fn errors(polarity: Polarity, bits: usize, layers: u64) -> Errors {
                 let spread: f64 = products
                     .map(|v| match polarity {
                         Polarity::Unipolar => v * (1.0 - v),
+                        Polarity::Signed => v.abs() * (1.0 - v.abs()),
                         Polarity::Bipolar => 1.0 - v * v, // 4 q (1 - q) with q = (1 + v) / 2
                     })
                     .sum();
@@ -226,7 +228,7 @@ fn mean_and_error(numbers: &[f64]) -> (f64, f64) {
 /// passes, and an imperfect one does not pass by luck.
 #[test]
 fn layers_are_as_exact_as_their_length_allows() {
-    for (polarity, layers) in [(Polarity::Unipolar, 300), (Polarity::Bipolar, 100)] {
+    for (polarity, layers) in [(Polarity::Unipolar, 300), (Polarity::Bipolar, 100), (Polarity::Signed, 300)] {
         let Errors { ratio, deviation, bias } = errors(polarity, 1024, layers);
         assert!(BOUND * deviation < 0.02, "{polarity:?}: a standard error of {deviation} is too large");
         assert!((ratio - 1.0).abs() < 0.02, "{polarity:?}: {ratio} of the ideal error");

@@ -38,7 +38,7 @@ struct Options {
 struct GpuOptions {
     #[command(flatten)]
     common: Options,
-    /// The GPU: gpu for the default one, or gpu:1.
+    /// The GPU: gpu for the default one, gpu:1, or cuda and cuda:1 for NVIDIA cards through CUDA.
     #[arg(long, default_value_t = Device::Gpu(None))]
     device: Device,
     /// Show the time, the bytes and the bandwidth of each kernel.
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn gpu(options: &GpuOptions) -> Outcome {
-    if !matches!(options.device, Device::Gpu(_)) {
+    if !matches!(options.device, Device::Gpu(_) | Device::Cuda(_)) {
         return Err(Failure::Usage(format!("--device: {} is not a GPU", options.device)));
     }
     let mut rows = Vec::new();
@@ -108,7 +108,10 @@ fn gpu(options: &GpuOptions) -> Outcome {
         }
         row.gpu_us = Some(best(|| layer.counts_batch(&x, SEED).map(drop))?);
         if options.profile {
-            row.profile = Some(profile::table(&options.device, &layer, &x)?);
+            row.profile = Some(match options.device {
+                Device::Cuda(place) => cuda_profile::table(place, &layer, &x)?,
+                _ => profile::table(&options.device, &layer, &x)?,
+            });
         }
         let auto = builder.device(Device::Auto).build()?;
         auto.counts_batch(&x, SEED)?;
@@ -117,8 +120,8 @@ fn gpu(options: &GpuOptions) -> Outcome {
     }
     if !options.common.json {
         let chosen = devices().into_iter().find(|info| match options.device {
-            Device::Gpu(Some(_)) => info.device == options.device,
-            _ => info.is_default,
+            Device::Gpu(None) => info.is_default,
+            _ => info.device == options.device,
         });
         output::line(format!("GPU: {}", chosen.map_or_else(String::new, |info| info.name)))?;
     }
@@ -155,6 +158,38 @@ mod profile {
             device.counts_with(Inputs::Thresholds { source, first }, options)?;
         }
         Ok(profiler.table(bandwidth))
+    }
+}
+
+/// Kernel times of a layer on a card of CUDA.
+#[cfg(feature = "cuda")]
+mod cuda_profile {
+    use aleatron::backend::{Batch, PrepareOptions};
+    use aleatron::cuda::{CudaBackend, Profiler};
+    use aleatron::{Cancel, SampleSeed, StreamLayer, Weights};
+
+    pub(super) fn table(place: usize, layer: &StreamLayer, x: &[f64]) -> Result<String, super::Failure> {
+        let (spec, backend) = (layer.spec(), CudaBackend::open(place)?);
+        let options =
+            PrepareOptions { max_batch: (x.len() / spec.n_inputs()).max(1), ..PrepareOptions::default() };
+        let weights = Weights::new(spec, layer.weights().to_vec())?;
+        let layer = backend.layer(spec, &weights, &options)?;
+        let (profiler, batch) = (Profiler::default(), Batch::values(x, SampleSeed::new(super::SEED)));
+        for _ in 0..3 {
+            // The last of these counts: the first ones warm up.
+            profiler.times()?;
+            layer.counts_with(&batch, Cancel::NEVER, Some(&profiler))?;
+        }
+        Ok(profiler.table()?)
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+mod cuda_profile {
+    use aleatron::StreamLayer;
+
+    pub(super) fn table(_: usize, _: &StreamLayer, _: &[f64]) -> Result<String, super::Failure> {
+        Ok(String::new())
     }
 }
 

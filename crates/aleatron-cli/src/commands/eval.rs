@@ -1,27 +1,28 @@
 //! `aleatron eval`: a network as bit streams, accuracy against length and generator.
 
+use super::report::{Earlier, Format, Report};
+use super::shard::{self, Shard};
 use super::{Failure, Outcome, read_length, read_positive};
-use crate::{Verdict, interrupt, output};
+use crate::interrupt;
 use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
-use aleatron::eval::{Evaluation, Plan, Progress, evaluate, plural, report};
+use aleatron::eval::{Evaluation, Job, Plan, Progress, evaluate, plural};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network};
-use aleatron::{Cancel, Device, Error};
+use aleatron::{Cancel, Device, Error, Polarity};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The files of a report.
-const JSON_NAME: &str = "evaluation.json";
-const PAGE_NAME: &str = "index.html";
-const CSV_NAME: &str = "evaluation.csv";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// NAME.json with NAME.safetensors beside it, or one of the embedded networks for digits: noise-aware, plain.
+    /// NAME.json with NAME.safetensors beside it, or one of the embedded networks for digits: noise-aware, plain, cnn.
     #[arg(default_value = "noise-aware")]
     network: PathBuf,
+    /// The same as an option.
+    #[arg(long = "network", value_name = "NETWORK", conflicts_with = "network")]
+    named_network: Option<PathBuf>,
     /// Labelled samples, as .npz with arrays x and y or as .csv; the embedded test digits if not given.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// Settings of one layer: NAME:length=64,generator=sobol,width=6,sharing=input, any of them. May be given several times.
     #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
     layers: Vec<(String, LayerOverride)>,
+    /// How streams hold numbers, in every layer: signed (a sign and a magnitude), bipolar or unipolar; as the network says if not given.
+    #[arg(long, value_name = "KIND")]
+    polarity: Option<Polarity>,
     /// How numbers are kept between layers: float, or integer as a circuit does.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
     arithmetic: Arithmetic,
@@ -67,12 +71,11 @@ pub(crate) struct Arguments {
     /// Keep what the folder of the report holds, and run what is missing.
     #[arg(long, requires = "report")]
     resume: bool,
-    /// Print JSON instead of a table.
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print comma-separated values instead of a table.
-    #[arg(long)]
-    csv: bool,
+    /// Run one of N shares of the work, such as 2/8, and leave it in the folder of the report; `aleatron merge` puts them together.
+    #[arg(long, value_name = "I/N", requires = "report", conflicts_with_all = ["json", "csv"])]
+    shard: Option<Shard>,
+    #[command(flatten)]
+    format: Format,
 }
 
 /// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
@@ -84,18 +87,13 @@ fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let plan = arguments.plan()?;
-    let network = load_network(&arguments.network)?;
-    plan.check(&network).map_err(Failure::usage)?;
-    let data = match &arguments.data {
-        Some(path) => {
-            let options = CsvOptions { header: arguments.header, label: arguments.label.clone() };
-            Dataset::read_with(path, &options)?
-        }
-        None => Dataset::digits_test(),
-    };
-    let report =
-        arguments.report.as_deref().map(|folder| Report::open(folder, arguments.resume)).transpose()?;
+    let (network, data, plan) = arguments.subject()?;
+    let earlier = Earlier::new(arguments.resume);
+    if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
+        let job = Job::new(network.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
+        return shard::run(&job, shard, folder, earlier);
+    }
+    let report = arguments.report.as_deref().map(|folder| Report::open(folder, earlier)).transpose()?;
     let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
     interrupt::watch();
     let bar = progress_bar();
@@ -119,22 +117,65 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(error) = failure {
         return Err(arguments.explain(error));
     }
-    if arguments.json {
-        output::json(&evaluation)?;
-    } else if arguments.csv {
-        output::line(evaluation.to_csv().trim_end())?;
-    } else {
-        output::line(evaluation.text(output::width()).trim_end())?;
-        let cells = plural(evaluation.cells.len(), "cell");
-        output::line(format!("\n{cells} in {:.1} s", elapsed.as_secs_f64()))?;
-        if let Some(folder) = &arguments.report {
-            output::line(format!("Report: {}", folder.join(PAGE_NAME).display()))?;
+    arguments.format.print(&evaluation, report.as_ref(), elapsed)
+}
+
+/// An evaluation whose tasks somebody else runs.
+pub(crate) struct Distributed {
+    pub(crate) arguments: Arguments,
+    pub(crate) job: Job<'static>,
+    pub(crate) report: Option<Report>,
+}
+
+impl Distributed {
+    pub(crate) fn open(arguments: Arguments) -> Result<Self, Failure> {
+        if let Some(shard) = arguments.shard {
+            return Err(Failure::Usage(format!(
+                "--shard {shard}: the processes of this run share the work already"
+            )));
+        }
+        let (network, data, plan) = arguments.subject()?;
+        let job = Job::new(network.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
+        let earlier = Earlier::new(arguments.resume);
+        let report = arguments.report.as_deref().map(|folder| Report::open(folder, earlier)).transpose()?;
+        Ok(Self { arguments, job, report })
+    }
+
+    /// Writes and prints what was found, and says what has failed.
+    pub(crate) fn finish(&self, found: &Evaluation, failure: Option<String>, elapsed: Duration) -> Outcome {
+        if let Some(report) = &self.report {
+            report.write(found)?;
+        }
+        match failure {
+            Some(failure) => {
+                let cells = plural(found.unfinished, "cell");
+                Err(Failure::Work(format!("{failure}\nunfinished: {cells} to go")))
+            }
+            None => self.arguments.format.print(found, self.report.as_ref(), elapsed),
         }
     }
-    Ok(if evaluation.is_complete() { Verdict::Good } else { Verdict::Bad })
 }
 
 impl Arguments {
+    /// The network, the data and the plan, which fit each other.
+    fn subject(&self) -> Result<(Network, Dataset, Plan), Failure> {
+        let plan = self.plan()?;
+        let network = load_network(self.named_network.as_ref().unwrap_or(&self.network))?;
+        let network = match self.polarity {
+            Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
+            None => network,
+        };
+        plan.check(&network).map_err(Failure::usage)?;
+        let data = match &self.data {
+            Some(path) => {
+                let options = CsvOptions { header: self.header, label: self.label.clone() };
+                Dataset::read_with(path, &options)?
+            }
+            None => Dataset::digits_test(),
+        };
+        Ok((network, data, plan))
+    }
+
     fn plan(&self) -> Result<Plan, Failure> {
         let mut plan = Plan {
             lengths: self.lengths.clone(),
@@ -172,52 +213,13 @@ fn load_network(path: &Path) -> aleatron::Result<Network> {
     match path.to_str() {
         Some("noise-aware") => Network::digits_noise_aware(),
         Some("plain") => Network::digits_plain(),
+        Some("cnn") => Network::digits_cnn(),
         _ => Network::load(path),
     }
 }
 
-/// The folder of a report, found to be writable before anything is run.
-struct Report<'a> {
-    folder: &'a Path,
-    checkpoint: Option<Evaluation>,
-}
-
-impl<'a> Report<'a> {
-    fn open(folder: &'a Path, resume: bool) -> Result<Self, Failure> {
-        let fault = |path: &Path, error: &dyn std::fmt::Display| {
-            Failure::Work(format!("{}: {error}", path.display()))
-        };
-        std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
-        let file = folder.join(JSON_NAME);
-        let checkpoint = match resume {
-            true => {
-                let text = std::fs::read_to_string(&file).map_err(|e| fault(&file, &e))?;
-                Some(Evaluation::from_json(&text).map_err(|e| fault(&file, &e))?)
-            }
-            false => None,
-        };
-        let trial = folder.join(".aleatron-trial");
-        std::fs::write(&trial, "")
-            .and_then(|()| std::fs::remove_file(&trial))
-            .map_err(|e| fault(folder, &e))?;
-        Ok(Self { folder, checkpoint })
-    }
-
-    fn write(&self, evaluation: &Evaluation) -> Result<(), Failure> {
-        let files = [
-            (JSON_NAME, evaluation.to_json()?),
-            (CSV_NAME, evaluation.to_csv()),
-            (PAGE_NAME, report::evaluation(evaluation)),
-        ];
-        for (name, text) in files {
-            aleatron::eval::write(self.folder.join(name), &text)?;
-        }
-        Ok(())
-    }
-}
-
 /// A bar on standard error, or nothing where nobody watches.
-fn progress_bar() -> ProgressBar {
+pub(crate) fn progress_bar() -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
     } else {

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use crate::{Host, Verdict, hint, output};
-use aleatron::backend::{DeviceInfo, devices};
+use aleatron::backend::{DeviceInfo, cuda_absence, devices};
 use aleatron::{Tier, VERSION, get_num_threads, simd_tier};
 use serde::Serialize;
 
@@ -21,6 +21,9 @@ struct Info<'a> {
     tiers: Vec<&'static str>,
     threads: usize,
     devices: Vec<Device>,
+    /// Why no card of CUDA is among the devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cuda_absence: Option<String>,
     #[serde(skip_serializing_if = "Host::is_empty")]
     host: &'a Host,
 }
@@ -63,6 +66,7 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
         tiers: Tier::available().into_iter().map(Tier::name).collect(),
         threads: get_num_threads()?,
         devices: found.iter().map(Device::from).collect(),
+        cuda_absence: cuda_absence(),
         host,
     };
     if arguments.json {
@@ -83,6 +87,9 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
     }
     if let Some(hint) = hint::hint(&found) {
         output::line(hint)?;
+    }
+    if let Some(why) = &info.cuda_absence {
+        output::line(format!("CUDA:      none: {why}"))?;
     }
     for (name, version) in host {
         output::line(format!("{:<10} {version}", format!("{name}:")))?;

@@ -3,6 +3,9 @@
 pub(crate) mod bench;
 pub(crate) mod eval;
 pub(crate) mod info;
+pub(crate) mod merge;
+pub(crate) mod report;
+pub(crate) mod shard;
 pub(crate) mod tables;
 pub(crate) mod verify;
 

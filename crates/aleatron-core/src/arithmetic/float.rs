@@ -39,39 +39,38 @@ impl Activation {
 pub struct FloatStage {
     /// What a sum of 1 stands for: the scale of the inputs times that of the weights.
     pub scale: f64,
-    /// One per neuron.
+    /// One per row of weights: per neuron, or per output channel.
     pub bias: Vec<f64>,
     /// The activation.
     pub activation: Activation,
 }
 
 impl FloatStage {
-    /// The layer's output for the sum of products `v` of a neuron.
-    #[inline]
-    #[must_use]
-    pub fn output(&self, neuron: usize, v: f64) -> f64 {
-        let bias = self.bias.get(neuron).copied().unwrap_or(0.0);
-        self.activation.apply(v * self.scale + bias)
-    }
-
     /// The layer's outputs for its counts, row-major of samples by neurons.
     #[must_use]
     pub fn outputs(&self, spec: &LayerSpec, counts: &[u64]) -> Vec<f64> {
         let mut values = spec.decode_all(counts);
         // A loop for each activation: the compiler makes vector code of one without a match inside.
         match self.activation {
-            Activation::Identity => self.each(&mut values, |value| value),
-            Activation::Relu => self.each(&mut values, |value| value.max(0.0)),
-            Activation::Clamp { low, high } => self.each(&mut values, |value| value.max(low).min(high)),
+            Activation::Identity => self.each(spec, &mut values, |value| value),
+            Activation::Relu => self.each(spec, &mut values, |value| value.max(0.0)),
+            Activation::Clamp { low, high } => self.each(spec, &mut values, |value| value.max(low).min(high)),
         }
         values
     }
 
     #[inline]
-    fn each(&self, values: &mut [f64], activation: impl Fn(f64) -> f64) {
-        for sample in values.chunks_mut(self.bias.len().max(1)) {
-            for (value, &bias) in sample.iter_mut().zip(&self.bias) {
-                *value = activation(*value * self.scale + bias);
+    fn each(&self, spec: &LayerSpec, values: &mut [f64], activation: impl Fn(f64) -> f64) {
+        let per_bias = spec.neurons_per_row();
+        for sample in values.chunks_mut((self.bias.len() * per_bias).max(1)) {
+            if per_bias == 1 {
+                for (value, &bias) in sample.iter_mut().zip(&self.bias) {
+                    *value = activation(*value * self.scale + bias);
+                }
+                continue;
+            }
+            for (channel, &bias) in sample.chunks_mut(per_bias).zip(&self.bias) {
+                channel.iter_mut().for_each(|value| *value = activation(*value * self.scale + bias));
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::error::{Error, Quantity, Result};
 use crate::generator::Width;
 use crate::layer::LayerSpec;
 use crate::polarity::Polarity;
+use crate::threshold::{NEGATIVE, magnitude};
 
 /// An activation in units of an accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -80,9 +81,9 @@ impl Accumulator {
     /// The accumulator that does what `stage` does for `spec`, wide enough never to saturate.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one bias per neuron, [`Error::TooLarge`] where more than 63 bits would be needed.
+    /// [`Error::Mismatch`] where there is not one bias per row of weights, [`Error::TooLarge`] where more than 63 bits would be needed.
     pub fn calibrated(spec: &LayerSpec, stage: &FloatStage) -> Result<Self> {
-        let (expected, actual) = (spec.n_neurons(), stage.bias.len());
+        let (expected, actual) = (spec.n_rows(), stage.bias.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
@@ -126,7 +127,7 @@ impl Accumulator {
         self.width
     }
 
-    /// The biases, one per neuron.
+    /// The biases, one per row of weights: per neuron, or per output channel.
     #[must_use]
     pub fn bias(&self) -> &[i64] {
         &self.bias
@@ -148,12 +149,16 @@ impl Accumulator {
     /// What it holds for the counts of a layer, row-major of samples by neurons.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one bias per neuron.
+    /// [`Error::Mismatch`] where there is not one bias per row of weights.
     pub fn values(&self, spec: &LayerSpec, counts: &[u64]) -> Result<Vec<i64>> {
-        let (expected, actual) = (spec.n_neurons(), self.bias.len());
+        let (expected, actual) = (spec.n_rows(), self.bias.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
+        // The bias and the products of each neuron.
+        let fan_ins = spec.topology().fan_ins();
+        let biases = self.bias.iter().flat_map(|bias| std::iter::repeat_n(bias, spec.neurons_per_row()));
+        let neurons = biases.zip(fan_ins.iter().cycle());
         let [low, high] = self.interval();
         // With sums, biases and bounds below 2^62, i64 holds everything that follows.
         let most = 2 * spec.max_fan_in() as u128 * spec.length().bits() as u128;
@@ -162,24 +167,24 @@ impl Accumulator {
             let (factor, offset) = match spec.polarity() {
                 Polarity::Unipolar => (1, 0),
                 Polarity::Bipolar => (2, spec.length().bits() as i64),
+                Polarity::Signed => (1, spec.length().bits() as i64),
             };
-            let offsets: Vec<i64> =
-                self.bias.iter().enumerate().map(|(j, bias)| bias - offset * spec.fan_in(j) as i64).collect();
+            let offsets: Vec<i64> = neurons.map(|(bias, &n)| bias - offset * n as i64).collect();
             let mut values: Vec<i64> = counts.iter().map(|&count| factor * count as i64).collect();
-            for sample in values.chunks_mut(expected) {
+            for sample in values.chunks_mut(offsets.len()) {
                 for (value, &offset) in sample.iter_mut().zip(&offsets) {
                     *value = self.activation.apply((*value + offset).clamp(low, high));
                 }
             }
             return Ok(values);
         }
-        let neurons = (0..expected).cycle().zip(self.bias.iter().cycle());
-        let value = |(&count, (neuron, &bias)): (&u64, (usize, &i64))| {
-            let sum = spec.polarity().sum(count, spec.fan_in(neuron), spec.length());
+        let neurons: Vec<_> = neurons.collect();
+        let value = |(&count, &(&bias, &n)): (&u64, &(&i64, &usize))| {
+            let sum = spec.polarity().sum(count, n, spec.length());
             let held = (sum + i128::from(bias)).clamp(low.into(), high.into());
             self.activation.apply(held as i64)
         };
-        Ok(counts.iter().zip(neurons).map(value).collect())
+        Ok(counts.iter().zip(neurons.iter().cycle()).map(value).collect())
     }
 }
 
@@ -238,7 +243,7 @@ impl Requantizer {
     ) -> Result<Self> {
         bounded(Quantity::MultiplierWidth, multiplier_width, 1, Self::MAX_MULTIPLIER_WIDTH)?;
         let levels = match polarity {
-            Polarity::Unipolar => comparator.one() as f64,
+            Polarity::Unipolar | Polarity::Signed => comparator.one() as f64,
             Polarity::Bipolar => comparator.one() as f64 / 2.0,
         };
         let ratio = scale / spec.length().bits() as f64 / next_scale * levels;
@@ -288,29 +293,36 @@ impl Requantizer {
         self.polarity
     }
 
-    /// The threshold for what an accumulator holds, 0 to 2^V for a comparator of V bits.
+    /// The threshold for what an accumulator holds, 0 to 2^V for a comparator of V bits; of signed streams, that of the magnitude and the
+    /// sign.
     #[inline]
     #[must_use]
     pub fn threshold(&self, value: i64) -> u64 {
-        self.level(value).clamp(0, self.comparator.one().into()) as u64
+        let (level, one) = (self.level(value), i128::from(self.comparator.one()));
+        match self.polarity {
+            Polarity::Signed if level < 0 => (-level).min(one) as u64 | NEGATIVE,
+            _ => level.clamp(0, one) as u64,
+        }
     }
 
     /// Whether what an accumulator holds lies outside what the comparator can express.
     #[must_use]
     pub fn saturates(&self, value: i64) -> bool {
-        !(0..=i128::from(self.comparator.one())).contains(&self.level(value))
+        let one = i128::from(self.comparator.one());
+        let least = if self.polarity == Polarity::Signed { -one } else { 0 };
+        !(least..=one).contains(&self.level(value))
     }
 
     /// The threshold of value 0.
     #[inline]
     fn middle(&self) -> u64 {
         match self.polarity {
-            Polarity::Unipolar => 0,
+            Polarity::Unipolar | Polarity::Signed => 0,
             Polarity::Bipolar => self.comparator.one() / 2,
         }
     }
 
-    /// The threshold before it saturates.
+    /// The threshold before it saturates; below 0 for negative ones of signed streams.
     #[inline]
     fn level(&self, value: i64) -> i128 {
         // At most 63 + 62 bits, and the rounding constant is below 2^125.
@@ -335,16 +347,29 @@ impl Requantizer {
         let thresholds = if largest < narrow {
             let (multiplier, half) = (self.multiplier as i64, (1i64 << self.shift) >> 1);
             let (middle, most) = (self.middle() as i64, self.comparator.one() as i64);
-            let threshold = |&value: &i64| {
-                let level = ((value * multiplier + half) >> self.shift) + middle;
+            let level = |value: i64| ((value * multiplier + half) >> self.shift) + middle;
+            let unsigned = |&value: &i64| {
+                let level = level(value);
                 saturated += u64::from((level < 0) | (level > most));
                 (level.clamp(0, most) as u64) << unused
             };
-            values.iter().map(threshold).collect()
+            match self.polarity {
+                Polarity::Unipolar | Polarity::Bipolar => values.iter().map(unsigned).collect(),
+                Polarity::Signed => {
+                    let signed = |&value: &i64| {
+                        // The sign of an integer is that of a threshold.
+                        let (level, most) = (level(value), most as u64);
+                        saturated += u64::from(level.unsigned_abs() > most);
+                        level.unsigned_abs().min(most) << unused | level as u64 & NEGATIVE
+                    };
+                    values.iter().map(signed).collect()
+                }
+            }
         } else {
             let threshold = |&value: &i64| {
                 saturated += u64::from(self.saturates(value));
-                self.threshold(value) << unused
+                let threshold = self.threshold(value);
+                magnitude(threshold) << unused | threshold & NEGATIVE
             };
             values.iter().map(threshold).collect()
         };
@@ -355,7 +380,7 @@ impl Requantizer {
 /// The inputs of a layer in integer arithmetic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requantized {
-    /// Thresholds of its comparators.
+    /// Thresholds of its comparators, negative ones of signed streams with the bit [`NEGATIVE`].
     pub thresholds: Vec<u64>,
     /// How many lay outside what a comparator can express.
     pub saturated: u64,

@@ -2,14 +2,16 @@
 //!
 //! [`FloatStage`] does it in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] do it as a circuit does, in integers
 //! of stated widths: count, integer bias, activation, multiplier and right shift, saturation, threshold of the next comparator.
-//! `docs/streams.md` defines both.
+//! [`PoolShape`] reduces images in either, after the activation. `docs/streams.md` defines all of it.
 
 mod float;
 mod integer;
+mod pool;
 
 pub(crate) use float::divide;
 pub use float::{Activation, FloatStage, saturate};
 pub use integer::{Accumulator, IntegerActivation, Requantized, Requantizer};
+pub use pool::{Border, Pool, PoolKind, PoolShape};
 
 use crate::error::{Error, Quantity, Result};
 use std::fmt;

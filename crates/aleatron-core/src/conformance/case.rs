@@ -11,7 +11,7 @@ use crate::lif::{LifDrive, LifParams};
 use crate::polarity::Polarity;
 use crate::reference;
 use crate::stream::{BitStream, Length, StreamMatrix};
-use crate::threshold::Threshold;
+use crate::threshold::{Threshold, is_negative};
 
 /// The kind of a case, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,11 +38,15 @@ pub enum Operation {
     Table,
     /// Networks in floating point and in integers between layers.
     Network,
+    /// Dense and sparse layers with signed streams, and networks of them.
+    Signed,
+    /// Convolutions, and networks with pools between them.
+    Conv,
 }
 
 impl Operation {
     /// Every kind, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Encode,
         Self::Pack,
         Self::Unpack,
@@ -54,6 +58,8 @@ impl Operation {
         Self::Sequence,
         Self::Table,
         Self::Network,
+        Self::Signed,
+        Self::Conv,
     ];
 
     /// Its name in reports.
@@ -71,12 +77,15 @@ impl Operation {
             Self::Sequence => "sequence",
             Self::Table => "table",
             Self::Network => "network",
+            Self::Signed => "signed",
+            Self::Conv => "conv",
         }
     }
 }
 
 /// An operation with its inputs.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there are few cases, and each is looked at once")]
 pub enum Case {
     /// Streams of `thresholds` at units `address.unit`, `address.unit + 1`, …; their words.
     Encode {
@@ -184,7 +193,7 @@ impl Case {
             Self::Popcount { .. } | Self::AndPopcount { .. } | Self::Hamming { .. } => Operation::Count,
             Self::EncodeSequence { .. } => Operation::Sequence,
             Self::Layer(layer) => layer.operation(),
-            Self::Network(_) => Operation::Network,
+            Self::Network(network) => network.operation(),
             Self::LifRun { .. } | Self::LifMulti { .. } => Operation::Lif,
         }
     }
@@ -195,9 +204,10 @@ impl Case {
 pub struct LayerCase {
     /// The layer.
     pub spec: LayerSpec,
-    /// A threshold per weight, as wide as the generator of the weights.
+    /// A threshold per weight, as wide as the generator of the weights, with the bit [`NEGATIVE`](crate::threshold::NEGATIVE) where a
+    /// signed one is negative.
     pub weights: Vec<u64>,
-    /// A threshold per sample and input, as wide as the generator of the inputs.
+    /// A threshold per sample and input, as wide as the generator of the inputs, with signs as above.
     pub inputs: Vec<u64>,
     /// The seed of the input streams, and the first sample.
     pub seed: SampleSeed,
@@ -210,6 +220,8 @@ impl LayerCase {
     #[must_use]
     pub fn operation(&self) -> Operation {
         match (self.spec.encoding(), self.spec.topology(), self.method) {
+            (_, Topology::Conv(_), _) => Operation::Conv,
+            _ if self.spec.polarity() == Polarity::Signed => Operation::Signed,
             (Encoding::Sequences(_), _, CountMethod::Bits) => Operation::Sequence,
             (Encoding::Sequences(_), ..) => Operation::Table,
             (_, Topology::Dense { .. }, _) => Operation::Dense,
@@ -228,10 +240,7 @@ impl LayerCase {
     /// # Errors
     /// None for a valid case.
     pub fn weight_values(&self) -> Result<Weights> {
-        let width = match self.spec.encoding() {
-            Encoding::Bernoulli { .. } => Width::BERNOULLI,
-            Encoding::Sequences(pairing) => pairing.weights.width(),
-        };
+        let width = self.spec.encoding().weight_width();
         Weights::new(&self.spec, values(&self.weights, width, self.spec.polarity()))
     }
 
@@ -239,6 +248,18 @@ impl LayerCase {
     #[must_use]
     pub fn input_values(&self) -> Vec<f64> {
         values(&self.inputs, self.spec.encoding().input_width(), self.spec.polarity())
+    }
+
+    /// Which inputs of a signed layer are negative; none of another.
+    #[must_use]
+    pub fn negative_inputs(&self) -> Vec<bool> {
+        signs(&self.inputs, self.spec.polarity())
+    }
+
+    /// Which weights of a signed layer are negative; none of another.
+    #[must_use]
+    pub fn negative_weights(&self) -> Vec<bool> {
+        signs(&self.weights, self.spec.polarity())
     }
 
     /// The weight streams by the reference, one per weight in their order.
@@ -257,8 +278,14 @@ impl LayerCase {
 /// Values that have just the given thresholds: dividing by a power of two is exact, and so is what a polarity does to the
 /// result.
 fn values(thresholds: &[u64], width: Width, polarity: Polarity) -> Vec<f64> {
-    let one = width.one() as f64;
-    thresholds.iter().map(|&threshold| polarity.value_of(threshold as f64 / one)).collect()
+    thresholds.iter().map(|&threshold| width.value(threshold, polarity)).collect()
+}
+
+fn signs(thresholds: &[u64], polarity: Polarity) -> Vec<bool> {
+    match polarity {
+        Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
+        Polarity::Signed => thresholds.iter().map(|&threshold| is_negative(threshold)).collect(),
+    }
 }
 
 /// The words of bits, one bit at a time.

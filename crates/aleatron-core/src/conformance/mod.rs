@@ -15,6 +15,7 @@ use crate::backend::{Backend, Batch, PrepareOptions};
 use crate::cancel::Cancel;
 use crate::error::{BackendFault, Result};
 use crate::lif::LifTrace;
+use crate::polarity::Polarity;
 use crate::{gates::Gate, philox, reference};
 
 /// Something that can run cases.
@@ -40,11 +41,12 @@ pub fn run_layers(backend: &dyn Backend, case: &Case) -> Option<Result<Vec<u64>>
     }
 }
 
-/// The counts of a layer by each way of giving its inputs, several times over; where one differs, the answer is the wrong one.
+/// The counts of a layer by each way of giving its inputs, several times over. Where two differ, the answer is both of them, one after
+/// the other: only one can be right, and it is not known which, but such an answer equals no right one.
 fn run_layer(backend: &dyn Backend, case: &LayerCase) -> Result<Vec<u64>> {
     let options = PrepareOptions { method: case.method, max_batch: 64, ..PrepareOptions::default() };
     let layer = backend.prepare(&case.spec, &case.weight_values()?, &options)?;
-    let (values, streams) = (case.input_values(), case.input_streams());
+    let (values, streams, negative) = (case.input_values(), case.input_streams(), case.negative_inputs());
     let counts = |batch: Batch<'_>| match layer.counts(&batch, Cancel::NEVER) {
         // Tables count thresholds alone.
         Err(error) if error.backend_fault() == Some(BackendFault::Unsupported) => Ok(None),
@@ -53,9 +55,13 @@ fn run_layer(backend: &dyn Backend, case: &LayerCase) -> Result<Vec<u64>> {
     let thresholds = Batch::thresholds(&case.inputs, case.seed);
     let expected = layer.counts(&thresholds, Cancel::NEVER)?;
     let values = Batch::values(&values, case.seed);
-    for batch in [values, thresholds, values, Batch::streams(streams.words())] {
+    let streams = match case.spec.polarity() {
+        Polarity::Unipolar | Polarity::Bipolar => Batch::streams(streams.words()),
+        Polarity::Signed => Batch::signed_streams(streams.words(), &negative),
+    };
+    for batch in [values, thresholds, values, streams] {
         if let Some(other) = counts(batch)?.filter(|counts| *counts != expected) {
-            return Ok(other);
+            return Ok([expected, other].concat());
         }
     }
     Ok(expected)
@@ -93,7 +99,9 @@ impl Reference {
                 thresholds.iter().flat_map(|&t| sequence.encode(t, *length).into_words()).collect()
             }
             Case::Layer(layer) => {
-                reference::counts(&layer.spec, &layer.weight_streams(), &layer.input_streams())
+                let streams = [&layer.weight_streams(), &layer.input_streams()];
+                let negative = [&layer.negative_weights()[..], &layer.negative_inputs()];
+                reference::signed_counts(&layer.spec, streams, negative)
             }
             Case::Network(network) => network.answer(),
             Case::LifRun { params, drives } => {

@@ -1,12 +1,16 @@
 //! Cases of whole networks: layers on a backend, and the binary side between them in either arithmetic.
 
-use crate::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantizer, saturate};
-use crate::backend::{Backend, Batch, PrepareOptions};
+use super::Reference;
+use super::case::{Case, LayerCase, Operation};
+use crate::arithmetic::{Accumulator, Arithmetic, FloatStage, PoolShape, Requantizer, saturate};
+use crate::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::generator::Width;
-use crate::layer::{LayerSpec, SampleSeed, Weights};
+use crate::layer::{LayerSpec, SampleSeed, Topology, Weights};
+use crate::polarity::Polarity;
 use crate::reference;
+use crate::threshold::{NEGATIVE, magnitude};
 
 /// A layer of a network case, with the binary side behind it in both arithmetics.
 #[derive(Debug, Clone)]
@@ -21,7 +25,9 @@ pub struct NetworkLayer {
     pub stage: FloatStage,
     /// The accumulator of the integer side.
     pub accumulator: Accumulator,
-    /// From the accumulator to the next layer; not used for the last one.
+    /// The pool behind the activation, if there is one.
+    pub pool: Option<PoolShape>,
+    /// From the accumulator or the pool to the next layer; not used for the last one.
     pub requantizer: Requantizer,
 }
 
@@ -45,29 +51,63 @@ enum Carried {
     Thresholds(Vec<u64>),
 }
 
-/// The integer side of a network, which is written twice: for use, and plainly.
-struct IntegerSide {
+/// The binary side of a network, which is written twice: for use, and plainly.
+struct BinarySide {
+    pool_floats: fn(&PoolShape, &[f64]) -> Result<Vec<f64>>,
+    pool_integers: fn(&PoolShape, &[i64]) -> Result<Vec<i64>>,
     accumulate: fn(&NetworkLayer, &[u64]) -> Result<Vec<i64>>,
     requantize: fn(&NetworkLayer, &[i64], Width) -> Result<Vec<u64>>,
 }
 
-const IN_USE: IntegerSide = IntegerSide {
+const IN_USE: BinarySide = BinarySide {
+    pool_floats: PoolShape::floats,
+    pool_integers: PoolShape::integers,
     accumulate: |layer, counts| layer.accumulator.values(&layer.spec, counts),
     requantize: |layer, held, width| Ok(layer.requantizer.thresholds(held, width)?.thresholds),
 };
 
-const PLAIN: IntegerSide = IntegerSide {
+const PLAIN: BinarySide = BinarySide {
+    pool_floats: |pool, values| Ok(reference::pool_floats(pool, values)),
+    pool_integers: |pool, values| Ok(reference::pool_integers(pool, values)),
     accumulate: |layer, counts| {
         let neurons = counts.iter().zip((0..layer.spec.n_neurons()).cycle());
         Ok(neurons.map(|(&c, j)| reference::accumulate(&layer.accumulator, &layer.spec, j, c)).collect())
     },
     requantize: |layer, held, width| {
         let unused = width.bits() - layer.requantizer.comparator().bits();
-        Ok(held.iter().map(|&value| reference::requantize(&layer.requantizer, value) << unused).collect())
+        let thresholds = held.iter().map(|&value| reference::requantize(&layer.requantizer, value));
+        Ok(thresholds.map(|t| magnitude(t) << unused | t & NEGATIVE).collect())
     },
 };
 
+impl BinarySide {
+    /// A layer's outputs in f64.
+    fn floats(&self, layer: &NetworkLayer, counts: &[u64]) -> Result<Vec<f64>> {
+        let outputs = layer.stage.outputs(&layer.spec, counts);
+        layer.pool.as_ref().map_or(Ok(outputs.clone()), |pool| (self.pool_floats)(pool, &outputs))
+    }
+
+    /// A layer's outputs in integers.
+    fn integers(&self, layer: &NetworkLayer, counts: &[u64]) -> Result<Vec<i64>> {
+        let outputs = (self.accumulate)(layer, counts)?;
+        layer.pool.as_ref().map_or(Ok(outputs.clone()), |pool| (self.pool_integers)(pool, &outputs))
+    }
+}
+
 impl NetworkCase {
+    /// What kind of case this is.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        let has = |f: fn(&LayerSpec) -> bool| self.layers.iter().any(|layer| f(&layer.spec));
+        if has(|spec| matches!(spec.topology(), Topology::Conv(_))) {
+            Operation::Conv
+        } else if has(|spec| spec.polarity() == Polarity::Signed) {
+            Operation::Signed
+        } else {
+            Operation::Network
+        }
+    }
+
     /// The answer of a backend.
     pub(super) fn run(&self, backend: &dyn Backend) -> Result<Vec<u64>> {
         let mut prepared = Vec::new();
@@ -92,9 +132,9 @@ impl NetworkCase {
                 Carried::Values(values) => spec.input_thresholds(values)?,
                 Carried::Thresholds(thresholds) => thresholds.clone(),
             };
-            let weights = reference::weight_streams(spec, &spec.weight_thresholds(weights)?);
-            let inputs = reference::input_streams(spec, &thresholds, self.seed);
-            Ok(reference::counts(spec, &weights, &inputs))
+            let (weights, inputs, seed) = (spec.weight_thresholds(weights)?, thresholds, self.seed);
+            let (spec, method) = (spec.clone(), CountMethod::Best);
+            Ok(Reference.answer(&Case::Layer(LayerCase { spec, weights, inputs, seed, method })))
         };
         // A valid case has no errors; an empty answer equals no other.
         self.walk(counts, &PLAIN).unwrap_or_default()
@@ -103,7 +143,7 @@ impl NetworkCase {
     fn walk(
         &self,
         mut counts_of: impl FnMut(usize, &Carried) -> Result<Vec<u64>>,
-        side: &IntegerSide,
+        side: &BinarySide,
     ) -> Result<Vec<u64>> {
         let mut answer = Vec::new();
         let mut carried = Carried::Values(self.inputs.clone());
@@ -113,22 +153,20 @@ impl NetworkCase {
             let next = self.layers.get(k + 1);
             match (self.arithmetic, next) {
                 (Arithmetic::Float, Some(next)) => {
-                    let mut values = layer.stage.outputs(&layer.spec, &counts);
+                    let mut values = side.floats(layer, &counts)?;
                     saturate(&mut values, next.input_scale, next.spec.polarity());
                     carried = Carried::Values(values);
                 }
                 (Arithmetic::Float, None) => {
-                    answer.extend(
-                        layer.stage.outputs(&layer.spec, &counts).iter().map(|value| value.to_bits()),
-                    );
+                    answer.extend(side.floats(layer, &counts)?.iter().map(|value| value.to_bits()));
                 }
                 (Arithmetic::Integer, Some(next)) => {
-                    let held = (side.accumulate)(layer, &counts)?;
+                    let held = side.integers(layer, &counts)?;
                     let width = next.spec.encoding().input_width();
                     carried = Carried::Thresholds((side.requantize)(layer, &held, width)?);
                 }
                 (Arithmetic::Integer, None) => {
-                    answer.extend((side.accumulate)(layer, &counts)?.iter().map(|&value| value as u64));
+                    answer.extend(side.integers(layer, &counts)?.iter().map(|&value| value as u64));
                 }
             }
         }

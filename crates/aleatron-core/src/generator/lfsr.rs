@@ -163,6 +163,18 @@ impl Lfsr {
         Self { seed: state, ..*self }
     }
 
+    /// The same register, started at each of the states up to `within` steps before and after its seed.
+    pub(super) fn around(&self, within: usize) -> impl Iterator<Item = Self> + '_ {
+        // The highest bit goes into the parity, since the highest tap is the width: what the other tapped bits leave of it.
+        let before = |state: u32| {
+            let rest = state >> 1;
+            rest | (state ^ (rest & self.mask).count_ones()) << 31 >> (32 - self.width.bits())
+        };
+        let earlier = std::iter::successors(Some(self.seed), move |&state| Some(before(state)));
+        let states = earlier.take(within + 1).chain(self.values().take(within + 1));
+        states.map(|state| Self { seed: state, ..*self })
+    }
+
     /// A step is linear over GF(2): column b is where the state with only bit b set goes.
     fn matrix(&self) -> Matrix {
         std::array::from_fn(|b| self.step(1 << b))

@@ -32,6 +32,7 @@ use lfsr::LfsrPowers;
 use crate::error::{Error, Quantity, Result};
 use crate::polarity::Polarity;
 use crate::stream::{BitStream, Length, WORD_BITS};
+use crate::threshold::{NEGATIVE, is_negative, magnitude};
 
 /// The width W of a sequence in bits, 1 to 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,12 +72,15 @@ impl Width {
         1 << self.0
     }
 
-    /// The thresholds of `values`, each of which must lie in the interval of `polarity`.
+    /// The thresholds of `values`, each of which must lie in the interval of `polarity`; negative ones of a signed operand have
+    /// the bit [`NEGATIVE`](crate::threshold::NEGATIVE).
     ///
     /// ```
     /// use aleatron_core::{Polarity, Quantity, Width};
     /// let thresholds = Width::EIGHT.thresholds(&[-1.0, 0.0, 0.51, 1.0], Polarity::Bipolar, Quantity::Value)?;
     /// assert_eq!(thresholds, [0, 128, 193, 256]);
+    /// let signed = Width::EIGHT.thresholds(&[-0.5, -0.0, 0.5], Polarity::Signed, Quantity::Value)?;
+    /// assert_eq!(signed, [1 << 63 | 128, 0, 128]);
     /// # Ok::<(), aleatron_core::Error>(())
     /// ```
     ///
@@ -84,19 +88,35 @@ impl Width {
     /// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
     pub fn thresholds(self, values: &[f64], polarity: Polarity, what: Quantity) -> Result<Vec<u64>> {
         let mut out = Vec::new();
-        crate::threshold::convert(values, polarity, self.one(), what, &mut out, |threshold| threshold)?;
+        let sign = |value| if polarity.is_negative(value) { NEGATIVE } else { 0 };
+        let signed = |threshold: u64, value| threshold | sign(value);
+        crate::threshold::convert(values, polarity, self.one(), what, &mut out, signed)?;
         Ok(out)
     }
 
-    /// Checks that no threshold, called `what`, is past that of the stream of ones.
+    /// The value that a threshold stands for: [`Self::thresholds`] of it gives the threshold back, but for the sign of a zero.
+    #[inline]
+    #[must_use]
+    pub fn value(self, threshold: u64, polarity: Polarity) -> f64 {
+        let share = magnitude(threshold) as f64 / self.one() as f64;
+        match polarity {
+            Polarity::Unipolar | Polarity::Bipolar => polarity.value_of(share),
+            Polarity::Signed if is_negative(threshold) => -share,
+            Polarity::Signed => share,
+        }
+    }
+
+    /// Checks that no threshold of an operand of `polarity`, called `what`, is past that of the stream of ones. Only signed
+    /// operands may have a sign.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] with the index of the first one that is.
-    pub fn check_thresholds(self, thresholds: &[u64], what: Quantity) -> Result<()> {
-        match thresholds.iter().position(|&threshold| threshold > self.one()) {
+    pub fn check_thresholds(self, thresholds: &[u64], polarity: Polarity, what: Quantity) -> Result<()> {
+        let sign = if polarity == Polarity::Signed { NEGATIVE } else { 0 };
+        match thresholds.iter().position(|&threshold| threshold & !sign > self.one()) {
             None => Ok(()),
             Some(index) => {
-                let (value, high) = (thresholds[index] as f64, self.one() as f64);
+                let (value, high) = ((thresholds[index] & !sign) as f64, self.one() as f64);
                 Err(Error::OutOfRange { what, index, value, low: 0.0, high })
             }
         }

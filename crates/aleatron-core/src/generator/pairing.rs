@@ -1,5 +1,6 @@
 //! Which sequences the streams of a layer share.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -50,7 +51,8 @@ impl FromStr for Sharing {
 }
 
 /// The generators of a layer: stream number q of the inputs has the sequence `inputs.nth(q)`, and likewise for the
-/// weights. q is 0 for all, the input, or the index of the stream (of weights, row-major by neuron), as `sharing` says.
+/// weights. q is 0 for all, the input, or the index of the stream (of weights, row-major by neuron), as `sharing` says. In a
+/// convolution, the weights have taps for inputs and output channels for neurons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pairing {
     /// The first sequence of the inputs.
@@ -73,7 +75,8 @@ impl Pairing {
         }
     }
 
-    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`.
+    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of a tap at an output channel, with kernels of
+    /// `n_inputs` taps.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the generator has no sequence left.
@@ -126,6 +129,36 @@ impl Pairing {
         }
         Ok(Vec::new())
     }
+
+    /// As [`Self::warnings`], in a convolution of `n_inputs` inputs and `n_channels` kernels of `n_taps` taps, where any input may meet
+    /// any weight.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where the generator has no sequence left.
+    pub fn conv_warnings(&self, n_inputs: usize, n_channels: usize, n_taps: usize) -> Result<Vec<Warning>> {
+        let numbers = match self.sharing {
+            Sharing::OneForAll => [1, 1],
+            Sharing::OnePerInput => [n_inputs, n_taps],
+            Sharing::OnePerStream => [n_inputs, n_channels.saturating_mul(n_taps)],
+        };
+        let all = |first: &Sequence, n: usize| {
+            let siblings = first.siblings();
+            // The registers of a cycle come again from the start.
+            let n = if let Sequence::Lfsr(_) = first { n.min(first.period() as usize) } else { n };
+            (0..n).map(|q| siblings.nth(q)).collect::<Result<HashSet<_>>>()
+        };
+        let (inputs, weights) = (all(&self.inputs, numbers[0])?, all(&self.weights, numbers[1])?);
+        // Each sequence of the fewer, and what lies near it, is looked for among the others.
+        let near = |sequence: &Sequence| match sequence {
+            Sequence::Lfsr(lfsr) => lfsr.around(Warning::neighbourhood(lfsr)).map(Sequence::Lfsr).collect(),
+            _ => vec![*sequence],
+        };
+        let found = match inputs.len() < weights.len() {
+            true => inputs.iter().find_map(|x| near(x).iter().find_map(|w| Warning::of(x, weights.get(w)?))),
+            false => weights.iter().find_map(|w| near(w).iter().find_map(|x| Warning::of(inputs.get(x)?, w))),
+        };
+        Ok(found.into_iter().collect())
+    }
 }
 
 /// Something that makes the products of a [`Pairing`] wrong on average.
@@ -161,12 +194,15 @@ impl Warning {
             return Some(Self::SameSequence { sequence: *x });
         }
         let (Sequence::Lfsr(x), Sequence::Lfsr(w)) = (x, w) else { return None };
-        let width = x.width().bits();
-        // Within twice its width a register's states still share most of their bits; a narrow one has no more than a quarter of its
-        // cycle to keep them apart.
-        let quarter = (x.width().one() as usize - 1) / 4;
-        let steps = Lfsr::distance(x, w, quarter.min(2 * width as usize))?;
-        Some(Self::NeighbouringStates { steps, width })
+        let steps = Lfsr::distance(x, w, Self::neighbourhood(x))?;
+        Some(Self::NeighbouringStates { steps, width: x.width().bits() })
+    }
+
+    /// The steps within which a register's states are too much alike: within twice its width they still share most of their bits; a
+    /// narrow one has no more than a quarter of its cycle to keep them apart.
+    fn neighbourhood(lfsr: &Lfsr) -> usize {
+        let quarter = (lfsr.width().one() as usize - 1) / 4;
+        quarter.min(2 * lfsr.width().bits() as usize)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! When two sequences are shared, the product of two streams depends on nothing but their thresholds, so its count is
 //! a number in a table. [`PrefixCounts`] makes one row of that table, for one input threshold, in `L + 2^W` steps;
-//! [`CountTable`] holds all rows. Every entry equals the count of the streams made bit by bit.
+//! [`CountTable`] holds all rows. Every entry equals the count of the streams made bit by bit; for signed operands, those of their
+//! magnitudes.
 
 use super::{Sequence, Width};
 use crate::error::{Error, Quantity, Result};
@@ -105,7 +106,7 @@ impl PrefixCounts {
         }
         let mut both = 0;
         match self.polarity {
-            Polarity::Unipolar => {
+            Polarity::Unipolar | Polarity::Signed => {
                 for entry in row {
                     both += *entry;
                     *entry = both;
@@ -154,6 +155,16 @@ impl CountTable {
         let mut counts = memory::with_capacity(row_len as u128 * n_rows as u128, Quantity::CountTable)?;
         (0..n_rows as u64).for_each(|input| prefixes.append_row(input, &mut counts));
         Ok(Self { row_len, counts })
+    }
+
+    /// The table of the negatives of all counts, as signed integers: what signed operands of which one is negative count.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where it does not fit.
+    pub fn negative(&self) -> Result<Self> {
+        let mut counts = memory::with_capacity(self.counts.len() as u128, Quantity::CountTable)?;
+        counts.extend(self.counts.iter().map(|count| count.wrapping_neg()));
+        Ok(Self { row_len: self.row_len, counts })
     }
 
     /// The counts of an input threshold with every weight threshold. A threshold past `2^W` makes the stream of ones.

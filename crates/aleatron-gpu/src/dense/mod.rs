@@ -298,7 +298,7 @@ impl GpuDense {
     fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
         let whole = buffers::widen(words, self.is_wide());
         match self.shape.polarity() {
-            Polarity::Unipolar => counts.extend(whole),
+            Polarity::Unipolar | Polarity::Signed => counts.extend(whole),
             Polarity::Bipolar => {
                 let all = self.shape.n_inputs() as u64 * self.shape.length().bits() as u64;
                 counts.extend(whole.map(|differing| all - differing));

@@ -9,12 +9,13 @@ pub const DEVICE_VARIABLE: &str = "ALEATRON_DEVICE";
 
 /// Where a layer should run. It changes times and nothing else.
 ///
-/// As text: `auto`, `cpu`, `gpu` for the default GPU, `gpu:1` for the adapter at that place of `aleatron info`, or several separated
-/// by commas, which work as one.
+/// As text: `auto`, `cpu`, `gpu` for the default GPU, `gpu:1` for the adapter at that place of `aleatron info`, `cuda` and `cuda:1`
+/// for NVIDIA cards through their own driver, or several separated by commas, which work as one.
 ///
 /// ```
 /// use aleatron::Device;
 /// assert_eq!("gpu:1".parse::<Device>()?, Device::Gpu(Some(1)));
+/// assert_eq!("cuda".parse::<Device>()?, Device::Cuda(0));
 /// let pool: Device = "gpu:0,gpu:1".parse()?;
 /// assert_eq!(pool, Device::Pool(vec![Device::Gpu(Some(0)), Device::Gpu(Some(1))]));
 /// assert_eq!(pool.to_string(), "gpu:0,gpu:1");
@@ -32,6 +33,8 @@ pub enum Device {
     /// On the GPU at a place among the adapters, or else the one that `ALEATRON_GPU` or `SC_GPU_ADAPTER` names, or else the most
     /// powerful one.
     Gpu(Option<usize>),
+    /// On the NVIDIA card at a place among those that its driver shows, with its one-bit tensor cores.
+    Cuda(usize),
     /// On several devices, each of which gets a part of the work.
     Pool(Vec<Device>),
 }
@@ -53,7 +56,7 @@ impl Device {
     pub fn may_use_accelerators(&self) -> bool {
         match self {
             Self::Cpu => false,
-            Self::Auto | Self::Gpu(_) => true,
+            Self::Auto | Self::Gpu(_) | Self::Cuda(_) => true,
             Self::Pool(devices) => devices.iter().any(Self::may_use_accelerators),
         }
     }
@@ -67,6 +70,7 @@ impl Device {
             ("auto", None) => Some(Self::Auto),
             ("cpu", None) => Some(Self::Cpu),
             ("gpu", place) => Some(Self::Gpu(place)),
+            ("cuda", place) => Some(Self::Cuda(place.unwrap_or(0))),
             _ => None,
         }
     }
@@ -79,6 +83,7 @@ impl fmt::Display for Device {
             Self::Cpu => f.write_str("cpu"),
             Self::Gpu(None) => f.write_str("gpu"),
             Self::Gpu(Some(place)) => write!(f, "gpu:{place}"),
+            Self::Cuda(place) => write!(f, "cuda:{place}"),
             Self::Pool(devices) => {
                 let names: Vec<String> = devices.iter().map(ToString::to_string).collect();
                 f.write_str(&names.join(","))

@@ -5,11 +5,16 @@
 //! one. Nothing above this module asks which processor it is.
 
 mod auto;
+mod cuda;
 mod device;
+mod gpu;
 pub mod placement;
 mod pool;
 
-pub use aleatron_core::backend::{Backend, Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
+pub use aleatron_core::backend::{
+    Backend, Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, Inputs, PrepareOptions,
+    PreparedLayer,
+};
 pub use auto::AutoBackend;
 pub use device::{DEVICE_VARIABLE, Device};
 pub use pool::{PoolBackend, Split};
@@ -64,6 +69,7 @@ pub fn open(device: &Device) -> Result<Arc<dyn Backend>> {
         Device::Auto => Arc::new(AutoBackend::new()),
         Device::Cpu => Arc::new(CpuBackend::CURRENT),
         Device::Gpu(place) => gpu::open(place)?,
+        Device::Cuda(place) => cuda::open(place)?,
         Device::Pool(devices) => {
             let backends = devices.iter().map(open).collect::<Result<_>>()?;
             Arc::new(PoolBackend::new(backends, Split::Best)?)
@@ -98,16 +104,30 @@ pub struct DeviceInfo {
 /// Every device of this machine other than the CPU, software ones too.
 #[must_use]
 pub fn devices() -> Vec<DeviceInfo> {
-    if is_forked() { Vec::new() } else { gpu::devices() }
+    if is_forked() {
+        return Vec::new();
+    }
+    let mut devices = gpu::devices();
+    devices.extend(cuda::devices().unwrap_or_default());
+    devices
 }
 
-/// The device that [`Device::Auto`] measures beside the CPU: the default one, if it is no driver that computes on the CPU.
-pub(crate) fn accelerator() -> Option<DeviceInfo> {
+/// Why [`Device::Cuda`] cannot be used here; `None` where it can.
+#[must_use]
+pub fn cuda_absence() -> Option<String> {
+    cuda::devices().err()
+}
+
+/// The devices that [`Device::Auto`] measures beside the CPU: the default GPU, if it is no driver that computes on the CPU, and the
+/// first card of CUDA, though both may be the same.
+pub(crate) fn accelerators() -> Vec<DeviceInfo> {
     // Loading drivers takes tens of milliseconds.
-    if !gpu::may_have_hardware() {
-        return None;
+    if is_forked() || !(gpu::may_have_hardware() || cuda::may_have_hardware()) {
+        return Vec::new();
     }
-    devices().into_iter().find(|info| info.is_default && !info.is_software)
+    let is_candidate =
+        |info: &DeviceInfo| (info.is_default && !info.is_software) || info.device == Device::Cuda(0);
+    devices().into_iter().filter(is_candidate).collect()
 }
 
 /// A device for the conformance suite of [`aleatron_core::conformance`].
@@ -117,6 +137,7 @@ pub(crate) fn accelerator() -> Option<DeviceInfo> {
 pub fn subject(device: &Device) -> Result<Box<dyn Subject>> {
     match device.resolved()? {
         Device::Gpu(place) => gpu::subject(place),
+        Device::Cuda(place) => cuda::subject(place),
         device => {
             let backend = open(&device)?;
             Ok(Box::new(LayersOf(backend)))
@@ -130,79 +151,5 @@ struct LayersOf(Arc<dyn Backend>);
 impl Subject for LayersOf {
     fn run(&self, case: &aleatron_core::conformance::Case) -> Option<aleatron_core::Result<Vec<u64>>> {
         aleatron_core::conformance::run_layers(&*self.0, case)
-    }
-}
-
-/// GPUs through wgpu.
-#[cfg(feature = "gpu")]
-mod gpu {
-    use super::{Backend, Device, DeviceInfo};
-    use crate::Result;
-    use aleatron_core::conformance::Subject;
-    use aleatron_gpu::{AdapterChoice, AdapterKind, GpuBackend, adapter, adapters};
-    use std::sync::Arc;
-
-    fn choice(place: Option<usize>) -> AdapterChoice {
-        place.map_or_else(AdapterChoice::from_env, AdapterChoice::Index)
-    }
-
-    pub(super) fn open(place: Option<usize>) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
-    }
-
-    pub(super) fn subject(place: Option<usize>) -> Result<Box<dyn Subject>> {
-        Ok(Box::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
-    }
-
-    pub(super) fn may_have_hardware() -> bool {
-        adapter::may_have_hardware()
-    }
-
-    pub(super) fn devices() -> Vec<DeviceInfo> {
-        let chosen = adapter::find(&AdapterChoice::from_env()).ok().map(|info| info.index);
-        let describe = |info: aleatron_gpu::AdapterInfo| DeviceInfo {
-            device: Device::Gpu(Some(info.index)),
-            is_default: chosen == Some(info.index),
-            is_software: info.kind == AdapterKind::Software,
-            name: info.name,
-            kind: info.kind.to_string(),
-            interface: info.backend,
-            driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
-            max_buffer_bytes: info.max_buffer_bytes,
-            max_binding_bytes: info.max_binding_bytes,
-        };
-        adapters().into_iter().map(describe).collect()
-    }
-}
-
-/// What stands for GPUs in a build without them.
-#[cfg(not(feature = "gpu"))]
-mod gpu {
-    use super::{Backend, DeviceInfo};
-    use crate::Result;
-    use aleatron_core::conformance::Subject;
-    use aleatron_core::{BackendFault, Error};
-    use std::sync::Arc;
-
-    fn not_built() -> crate::Error {
-        let message =
-            "this build of aleatron has no GPU support: build it with the cargo feature `gpu`".to_owned();
-        Error::Backend { backend: "gpu".to_owned(), fault: BackendFault::Unavailable, message }.into()
-    }
-
-    pub(super) fn open(_: Option<usize>) -> Result<Arc<dyn Backend>> {
-        Err(not_built())
-    }
-
-    pub(super) fn subject(_: Option<usize>) -> Result<Box<dyn Subject>> {
-        Err(not_built())
-    }
-
-    pub(super) fn may_have_hardware() -> bool {
-        false
-    }
-
-    pub(super) fn devices() -> Vec<DeviceInfo> {
-        Vec::new()
     }
 }

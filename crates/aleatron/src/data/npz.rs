@@ -15,6 +15,9 @@ use zip::result::ZipError;
 /// Elements converted at a time.
 const PIECE: usize = 1 << 16;
 
+/// The most bytes that one byte of a deflated stream can stand for: 258 are copied by a length and a distance of a bit each.
+const MAX_DEFLATION: u128 = 1032;
+
 /// The longest header of an array.
 const MAX_HEADER: usize = 1 << 16;
 
@@ -129,6 +132,12 @@ fn values<S: Read + Seek>(
     };
     let mut member = archive.by_name(&format!("{array}.npy")).map_err(|error| fault(error.to_string()))?;
     let len = header.shape.iter().fold(1u128, |n, &size| n.saturating_mul(size as u128));
+    // What an archive says of itself is compared with what it can hold before memory is taken for it.
+    let needed = len.saturating_mul(header.element.size as u128).saturating_add(header.len as u128);
+    let most = u128::from(member.size()).min(u128::from(member.compressed_size()) * MAX_DEFLATION + 64);
+    if needed > most {
+        return Err(fault(format!("the array is cut off: it takes {needed} bytes, the archive has {most}")));
+    }
     let mut values = memory::with_capacity(len, Quantity::Samples)?;
     let mut skipped = vec![0; header.len];
     member.read_exact(&mut skipped).map_err(|error| fault(error.to_string()))?;

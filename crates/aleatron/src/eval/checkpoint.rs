@@ -16,7 +16,6 @@ pub(super) fn go_on_from(evaluation: &mut Evaluation, checkpoint: Evaluation) ->
         ("the data", checkpoint.data.fingerprint == evaluation.data.fingerprint),
         ("its settings", settings(&checkpoint.plan) == settings(&evaluation.plan)),
         ("the version that made it", checkpoint.version == evaluation.version),
-        ("the accuracy in floating point", checkpoint.float_accuracy == evaluation.float_accuracy),
     ] {
         if !same {
             return Err(Error::Checkpoint(what));
@@ -58,6 +57,13 @@ impl Evaluation {
             false => Err(fault(format!("{what} is {value}, not in [0, 1]"))),
         };
         share("the accuracy in floating point", self.float_accuracy)?;
+        if !self.plan.lengths.is_sorted_by(|a, b| a < b) {
+            return Err(fault("the lengths of its plan do not ascend".to_owned()));
+        }
+        let generators = &self.plan.generators;
+        if let Some(twice) = (1..generators.len()).find(|&k| generators[..k].contains(&generators[k])) {
+            return Err(fault(format!("generator {} of its plan is there twice", generators[twice])));
+        }
         let mut seen = std::collections::BTreeSet::new();
         for cell in &self.cells {
             self.validate_cell(cell).map_err(|reason| {
@@ -74,6 +80,10 @@ impl Evaluation {
     fn validate_cell(&self, cell: &Cell) -> Result<(), String> {
         cell.generator.parse::<GeneratorName>().map_err(|error| error.to_string())?;
         Length::new(cell.length).map_err(|error| error.to_string())?;
+        // What is not of the plan would be in no row.
+        if !self.plan.generators.contains(&cell.generator) || !self.plan.lengths.contains(&cell.length) {
+            return Err("it is not of the plan".to_owned());
+        }
         let mut shares = vec![("accuracy", cell.accuracy), ("agreement", cell.agreement)];
         for early in &cell.early {
             shares.extend([("accuracy", early.accuracy), ("share that stopped", early.stopped)]);
@@ -88,6 +98,25 @@ impl Evaluation {
                 cell.layers.len(),
                 self.network.layers.len()
             ));
+        }
+        // Rows add these up over their cells.
+        let most = u64::MAX / self.cells.len().max(1) as u64;
+        for layer in &cell.layers {
+            let errors = [layer.mean_count, layer.worst_count, layer.mean_value, layer.worst_value];
+            if let Some(value) = errors.into_iter().find(|value| !(0.0..f64::INFINITY).contains(value)) {
+                return Err(format!("an error of a layer is {value}"));
+            }
+            if let Some(count) = [layer.counts, layer.saturated].into_iter().find(|&count| count > most) {
+                return Err(format!("a layer has {count} counts"));
+            }
+        }
+        if !cell.early.iter().map(|stop| stop.margin).eq(self.plan.margins.iter().copied()) {
+            return Err("its margins are not those of the plan".to_owned());
+        }
+        let cycles = cell.early.iter().map(|stop| stop.mean_cycles);
+        let mut cycles = cycles.chain(cell.certain.map(|certain| certain.mean_cycles));
+        if let Some(value) = cycles.find(|value| !(0.0..f64::INFINITY).contains(value)) {
+            return Err(format!("its mean cycles are {value}"));
         }
         let rates = [cell.seconds, cell.samples_per_second, cell.bit_macs_per_second];
         if let Some(value) = rates.into_iter().find(|value| !(0.0..f64::INFINITY).contains(value)) {

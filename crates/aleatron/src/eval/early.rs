@@ -8,7 +8,8 @@
 //! By **certainty**: all layers but the last run to the end, and the last one stops as soon as no remaining cycle can change which score
 //! is best. This never loses any.
 
-use crate::network::{Activation, Network};
+use crate::network::products::each_product;
+use crate::network::{Activation, Layer, Network};
 use aleatron_core::{LayerSpec, Polarity};
 
 /// What stopping by a margin saves, and what it costs.
@@ -41,11 +42,11 @@ const FIRST_LOOK: usize = 8;
 /// Parts of a run after which a circuit asks whether the outcome is certain.
 const PARTS: usize = 16;
 
-/// One look at one sample: the class in the lead, and by how many standard deviations.
-#[derive(Debug, Clone, Copy)]
+/// One look at one sample: the class in the lead, and how many margins its lead reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) class: usize,
-    pub(super) lead: f64,
+    pub(super) reached: usize,
 }
 
 /// The cycles at which a run of `length` looks: powers of two from 8 on, and the end.
@@ -63,20 +64,23 @@ pub(super) fn parts(length: usize) -> Vec<usize> {
 }
 
 /// The standard deviation of the difference of two scores after one cycle, at most: n products of independent streams
-/// have a variance of at most 1 each (1/4 if unipolar). A single score is compared with 0, which has none.
+/// have a variance of at most 1 each (1/4 if unipolar or signed). A pool's output is at most as noisy as what it sees. A single score is compared with 0, which has none.
 pub(super) fn noise_of_one_cycle(network: &Network) -> f64 {
     network.layers().last().map_or(0.0, |layer| {
         let variance = match layer.polarity() {
-            Polarity::Unipolar => 0.25,
+            // A signed product is 0, or the same of 1 and -1 in every cycle.
+            Polarity::Unipolar | Polarity::Signed => 0.25,
             Polarity::Bipolar => 1.0,
         };
-        let scores = layer.n_neurons().min(2) as f64;
-        (scores * layer.n_inputs() as f64 * variance).sqrt() * layer.input_scale() * layer.weight_scale()
+        let scores = layer.n_outputs().min(2) as f64;
+        (scores * layer.topology().max_fan_in() as f64 * variance).sqrt()
+            * layer.input_scale()
+            * layer.weight_scale()
     })
 }
 
-/// The class in the lead and its lead over the second, or over 0, in units of `noise`.
-pub(super) fn look(scores: &[f64], noise: f64) -> Look {
+/// The class in the lead, and how many of the ascending `margins` its lead over the second, or over 0, reaches in units of `noise`.
+pub(super) fn look(scores: &[f64], noise: f64, margins: &[f64]) -> Look {
     let class = crate::network::top_class(scores);
     let gap = match scores {
         [score] => score.abs(),
@@ -86,24 +90,26 @@ pub(super) fn look(scores: &[f64], noise: f64) -> Look {
             scores.get(class).map_or(0.0, |best| best - second)
         }
     };
-    Look { class, lead: if noise > 0.0 { gap / noise } else { f64::INFINITY } }
+    let lead = if noise > 0.0 { gap / noise } else { f64::INFINITY };
+    Look { class, reached: margins.partition_point(|&margin| lead >= margin) }
 }
 
 /// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`.
 ///
-/// A remaining cycle adds 0 or 1 to each product of a unipolar neuron, -1 or 1 to each of a bipolar one. In units of a product bit, a
-/// score ends in `sum + [-n, n] * remaining + bias`, and one is certain to be best when the least it can be is above the most that any
-/// other can be.
-pub(super) fn is_certain(part: &LayerSpec, full: &LayerSpec, counts: &[u64], bias_units: &[f64]) -> bool {
+/// In units of a product bit, a remaining cycle moves a score by what `moves` says of its neuron: a score ends in
+/// `sum + moves * remaining + bias`, and one is certain to be best when the least it can be is above the most that any other can be.
+pub(super) fn is_certain(
+    part: &LayerSpec,
+    full: &LayerSpec,
+    counts: &[u64],
+    bias_units: &[f64],
+    moves: &[[f64; 2]],
+) -> bool {
     let remaining = (full.length().bits() - part.length().bits()) as f64;
     let ends = |neuron: usize, count: u64| {
         let n = part.fan_in(neuron);
         let now = part.polarity().sum(count, n, part.length()) as f64 + bias_units[neuron];
-        let least = match part.polarity() {
-            Polarity::Unipolar => 0.0,
-            Polarity::Bipolar => -(n as f64) * remaining,
-        };
-        [now + least, now + n as f64 * remaining]
+        moves[neuron].map(|step| now + step * remaining)
     };
     let ends: Vec<[f64; 2]> = counts.iter().enumerate().map(|(j, &count)| ends(j, count)).collect();
     match ends.as_slice() {
@@ -115,38 +121,64 @@ pub(super) fn is_certain(part: &LayerSpec, full: &LayerSpec, counts: &[u64], bia
     }
 }
 
-/// Whether the rule of certainty holds for a network: an activation behind the last sums could make unequal ones equal.
-pub(super) fn can_be_certain(network: &Network) -> bool {
-    network.layers().last().is_some_and(|layer| layer.activation() == Activation::Identity)
+/// The least and the most by which one cycle moves each score of a sample, given the last layer's inputs and weights as values: each product
+/// of a unipolar neuron adds 0 or 1, of a bipolar one -1 or 1. A product of a signed one has its sign from the start, and is always 0 where an
+/// operand is.
+pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f64; 2]> {
+    let all =
+        |low: f64| (0..spec.n_neurons()).map(move |j| [low, 1.0].map(|step| step * spec.fan_in(j) as f64));
+    match spec.polarity() {
+        Polarity::Unipolar => all(0.0).collect(),
+        Polarity::Bipolar => all(-1.0).collect(),
+        Polarity::Signed => {
+            let mut moves = vec![[0.0; 2]; spec.n_neurons()];
+            each_product(spec.topology(), |neuron, weight, input| {
+                let (w, x) = (weights[weight], inputs[input]);
+                if w != 0.0 && x != 0.0 {
+                    match (w < 0.0) == (x < 0.0) {
+                        true => moves[neuron][1] += 1.0,
+                        false => moves[neuron][0] -= 1.0,
+                    }
+                }
+            });
+            moves
+        }
+    }
 }
 
-/// Sums up a run from its looks, each with its cycles and one entry per sample.
+/// Whether the rule of certainty holds for a network: an activation or a pool behind the last sums could make unequal ones equal.
+pub(super) fn can_be_certain(network: &Network) -> bool {
+    let is_plain = |layer: &Layer| layer.activation() == Activation::Identity && layer.pools().is_empty();
+    network.layers().last().is_some_and(is_plain)
+}
+
+/// Sums up a run from its looks, each with its cycles and one entry per sample; `rank` is the place of the margin among all.
 pub(super) fn early_stop(
-    looks: &[(usize, &[Look])],
+    looks: &[(usize, Vec<Look>)],
     labels: &[usize],
     n_layers: usize,
     margin: f64,
+    rank: usize,
 ) -> EarlyStop {
-    let (mut cycles, mut right, mut stopped, mut right_at_end) = (0.0, 0_usize, 0_usize, 0_usize);
+    let (mut cycles, mut right, mut stopped, mut right_at_end) = (0_u128, 0_usize, 0_usize, 0_usize);
     for (sample, &label) in labels.iter().enumerate() {
-        let (mut spent, mut class) = (0.0, 0);
+        let mut class = 0;
         for (k, (at, look)) in looks.iter().enumerate() {
             let before = k.checked_sub(1).map_or(0, |before| looks[before].0);
-            spent += (at - before) as f64 + (n_layers.saturating_sub(1) * at) as f64;
+            cycles += (at - before) as u128 + n_layers.saturating_sub(1) as u128 * *at as u128;
             class = look[sample].class;
-            if look[sample].lead >= margin && k + 1 < looks.len() {
+            if look[sample].reached > rank && k + 1 < looks.len() {
                 stopped += 1;
                 break;
             }
         }
-        cycles += spent / n_layers as f64;
         right += usize::from(class == label);
         right_at_end += usize::from(looks.last().is_some_and(|(_, look)| look[sample].class == label));
     }
     let n = labels.len().max(1) as f64;
     EarlyStop {
         margin,
-        mean_cycles: cycles / n,
+        mean_cycles: cycles as f64 / n_layers as f64 / n,
         accuracy: right as f64 / n,
         accuracy_lost: (right_at_end as f64 - right as f64) / n,
         stopped: stopped as f64 / n,
@@ -171,23 +203,23 @@ mod tests {
 
     #[test]
     fn cycles_count_restarts() {
-        let look = |class, lead| Look { class, lead };
+        let look = |class, reached| Look { class, reached };
         // The first sample stops at once, rightly; the second runs to the end and ends up right.
-        let (at_8, at_16) = ([look(1, 3.0), look(0, 0.1)], [look(1, 5.0), look(2, 0.2)]);
-        let stop = early_stop(&[(8, &at_8), (16, &at_16)], &[1, 2], 2, 1.0);
+        let looks = [(8, vec![look(1, 2), look(0, 1)]), (16, vec![look(1, 2), look(2, 1)])];
+        let stop = early_stop(&looks, &[1, 2], 2, 1.0, 1);
         // First sample: 8 cycles in both layers. Second: 16 in the first, 8 + 16 in the second.
         assert_eq!(stop.mean_cycles, (8.0 + 20.0) / 2.0);
         assert_eq!((stop.accuracy, stop.accuracy_lost, stop.stopped), (1.0, 0.0, 0.5));
-        let hasty = early_stop(&[(8, &at_8), (16, &at_16)], &[1, 2], 2, 0.0);
+        let hasty = early_stop(&looks, &[1, 2], 2, 0.0, 0);
         assert_eq!((hasty.mean_cycles, hasty.accuracy, hasty.accuracy_lost), (8.0, 0.5, 0.5));
     }
 
     #[test]
     fn leads_are_over_the_second_or_over_nothing() {
-        let Look { class, lead } = look(&[1.0, 4.0, 3.0], 0.5);
-        assert_eq!((class, lead), (1, 2.0));
-        let Look { class, lead } = look(&[-3.0], 1.5);
-        assert_eq!((class, lead), (0, 2.0));
+        let margins = [1.0, 2.0, 2.0, 2.5];
+        assert_eq!(look(&[1.0, 4.0, 3.0], 0.5, &margins), Look { class: 1, reached: 3 });
+        assert_eq!(look(&[-3.0], 1.5, &margins), Look { class: 0, reached: 3 });
+        assert_eq!(look(&[-3.0], 0.0, &margins), Look { class: 0, reached: 4 });
     }
 
     #[test]
@@ -196,14 +228,21 @@ mod tests {
             let length = Length::new(bits).unwrap();
             LayerSpec::dense(3, 2, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap()
         };
+        let all = |spec: &LayerSpec| moves(spec, &[0.5; 6], &[0.5; 3]);
         // After 12 of 16 cycles, 3 products can add 12 to the second of two unipolar scores.
         let (part, full) = (spec(12, Polarity::Unipolar), spec(16, Polarity::Unipolar));
-        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0]));
-        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0]));
-        assert!(!is_certain(&part, &full, &[30, 17], &[0.0, 1.0]));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 17], &[0.0, 1.0], &all(&part)));
         // Bipolar ones can move against each other: 24.
         let (part, full) = (spec(12, Polarity::Bipolar), spec(16, Polarity::Bipolar));
-        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0]));
-        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0]));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0], &all(&part)));
+        // Products of signed operands cannot change their sign, and one of them is always 0: the second score can gain 2 in each of 4 cycles.
+        let (part, full) = (spec(12, Polarity::Signed), spec(16, Polarity::Signed));
+        let moves = moves(&part, &[0.5, -0.5, 0.3, 0.1, -0.1, 0.2], &[0.5, -0.5, -0.0]);
+        assert_eq!(moves, [[0.0, 2.0], [0.0, 2.0]]);
+        assert!(is_certain(&part, &full, &[36 + 9, 36], &[0.0, 0.0], &moves));
+        assert!(!is_certain(&part, &full, &[36 + 8, 36], &[0.0, 0.0], &moves));
     }
 }

@@ -5,6 +5,9 @@
 //! seeds, and which can be saved as JSON, gone on from, printed and turned into a [report](mod@report). [`multiplier`] judges a
 //! pair of generators by all products of 8-bit values instead.
 //!
+//! What an evaluation does can be spread over processes and machines: a [`Job`] runs [tasks](Task), some pieces of the samples through
+//! the network once, and an [`Assembly`] puts together what they found. [`evaluate`] does the same in one process.
+//!
 //! ```
 //! use aleatron::Cancel;
 //! use aleatron::data::Dataset;
@@ -18,10 +21,15 @@
 //! # Ok::<(), aleatron::Error>(())
 //! ```
 
+mod assembly;
 mod checkpoint;
 mod early;
+mod job;
 pub mod multiplier;
+mod outline;
+mod part;
 mod pass;
+mod payload;
 mod plan;
 pub mod report;
 mod result;
@@ -29,7 +37,11 @@ mod run;
 mod statistics;
 mod text;
 
+pub use assembly::Assembly;
 pub use early::{CertainStop, EarlyStop};
+pub use job::Job;
+pub use outline::{Outline, Task};
+pub use part::{Part, read_lines};
 pub use plan::Plan;
 pub use result::{Cell, DataSummary, Evaluation, NetworkSummary, PlanSummary, Row};
 pub use run::{Progress, evaluate};

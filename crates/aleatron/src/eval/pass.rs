@@ -1,103 +1,90 @@
-//! All samples through the network once, with streams of one set of lengths.
+//! Samples through the network with streams of one set of lengths, a piece at a time.
 
-use super::early::{self, CertainStop, Look};
+use super::early;
+use super::outline::{Purpose, sorted_margins};
+use super::part::Piece;
 use super::plan::Plan;
-use crate::data::Dataset;
-use crate::network::{Detail, LayerStats, Network, StreamConfig, StreamNetwork, StreamOutput};
+use crate::network::{Detail, Network, StreamConfig, StreamNetwork, StreamOutput};
 use crate::{Result, StreamLayer};
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::{Cancel, LayerSpec};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// Samples run at a time.
-const PIECE: usize = 256;
-
-/// What a pass found.
+/// A pass with its weights encoded.
 pub(super) struct Pass {
-    pub(super) looks: Vec<Look>,
-    pub(super) layers: Vec<LayerStats>,
-    pub(super) certain: Option<CertainStop>,
-    pub(super) clipped: u64,
-    pub(super) elapsed: Duration,
-    /// How the layers ran, where not as asked.
-    pub(super) notes: Vec<String>,
-}
-
-/// What a pass is wanted for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// A look on the way to a longer one: classes and leads alone.
-    Look,
-    /// A cell: everything.
-    Cell,
-}
-
-/// Runs a pass; `tick` is called before each piece.
-pub(super) fn run(
-    network: &Arc<Network>,
-    data: &Dataset,
-    plan: &Plan,
-    config: &StreamConfig,
+    streams: StreamNetwork,
     purpose: Purpose,
-    cancel: Cancel<'_>,
-    tick: &mut dyn FnMut(),
-) -> Result<Pass> {
-    let streams = Arc::clone(network).into_streams(config, cancel)?;
-    let cycles = streams.lengths().into_iter().max().unwrap_or(1) as f64;
-    let noise = early::noise_of_one_cycle(network) / cycles.sqrt();
-    let mut certainty = match purpose {
-        Purpose::Cell if early::can_be_certain(network) => Some(Certainty::new(&streams, plan.arithmetic)?),
-        _ => None,
-    };
-    let detail = Detail {
-        statistics: purpose == Purpose::Cell,
-        last_inputs: certainty.is_some(),
-        ..Detail::default()
-    };
-    let mut pass = Pass {
-        looks: Vec::with_capacity(data.len()),
-        layers: vec![LayerStats::default(); network.layers().len()],
-        certain: None,
-        clipped: 0,
-        elapsed: Duration::ZERO,
-        notes: Vec::new(),
-    };
-    let pieces = data.features().chunks(PIECE * network.n_features());
-    for (piece, first) in pieces.zip((0..=u32::MAX).step_by(PIECE)) {
-        tick();
-        cancel.check()?;
-        let n_samples = piece.len() / network.n_features();
+    certainty: Option<Certainty>,
+    noise: f64,
+    /// In ascending order.
+    margins: Vec<f64>,
+}
+
+impl Pass {
+    pub(super) fn new(
+        network: &Arc<Network>,
+        plan: &Plan,
+        config: &StreamConfig,
+        purpose: Purpose,
+        cancel: Cancel<'_>,
+    ) -> Result<Self> {
+        let streams = Arc::clone(network).into_streams(config, cancel)?;
+        let cycles = streams.lengths().into_iter().max().unwrap_or(1) as f64;
+        let noise = early::noise_of_one_cycle(network) / cycles.sqrt();
+        let certainty = match purpose {
+            Purpose::Cell if early::can_be_certain(network) => {
+                Some(Certainty::new(&streams, plan.arithmetic)?)
+            }
+            _ => None,
+        };
+        Ok(Self { streams, purpose, certainty, noise, margins: sorted_margins(&plan.margins) })
+    }
+
+    /// Runs the samples of a piece, the first of which is number `first` of all.
+    pub(super) fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
+        let (streams, network) = (&self.streams, self.streams.network());
+        let n_samples = features.len() / network.n_features();
         if streams.layers().any(|layer| layer.backend_for(n_samples).is_none()) {
             // The first call of its kind is made several times over, to be measured: that is not the time of the streams.
-            streams.run(piece, first, Detail::default(), cancel)?;
+            streams.run(features, first, Detail::default(), cancel)?;
         }
-        let output = streams.run(piece, first, detail, cancel)?;
-        pass.looks
-            .extend(output.scores.chunks_exact(network.n_outputs()).map(|scores| early::look(scores, noise)));
-        pass.elapsed += output.elapsed;
-        pass.clipped += output.clipped;
-        for (sum, stats) in pass.layers.iter_mut().zip(&output.statistics) {
-            merge(sum, stats);
-        }
-        if let Some(certainty) = &mut certainty {
-            certainty.add(&streams, &output, first, n_samples, cancel)?;
-        }
+        let detail = Detail {
+            statistics: self.purpose == Purpose::Cell,
+            last_inputs: self.certainty.is_some(),
+            ..Detail::default()
+        };
+        let output = streams.run(features, first, detail, cancel)?;
+        let scores = output.scores.chunks_exact(network.n_outputs());
+        let looks = scores.map(|scores| early::look(scores, self.noise, &self.margins));
+        let (classes, reached) = looks.map(|look| (look.class, look.reached)).unzip();
+        let certain = self
+            .certainty
+            .as_ref()
+            .map(|certainty| certainty.cycles_and_stopped(streams, &output, first, n_samples, cancel));
+        Ok(Piece {
+            classes,
+            reached,
+            certain: certain.transpose()?,
+            clipped: output.clipped,
+            seconds: output.elapsed.as_secs_f64(),
+            layers: output.statistics,
+        })
     }
-    pass.certain = certainty.map(|certainty| certainty.finish(data.len()));
-    pass.notes.extend(streams.layers().flat_map(StreamLayer::notes));
-    Ok(pass)
+
+    /// How the layers ran, where not as asked.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.streams.layers().flat_map(StreamLayer::notes).collect()
+    }
 }
 
 /// Finds out when the last layer's outcome is certain.
 struct Certainty {
     full: LayerSpec,
+    weights: Vec<f64>,
     /// The last layer with streams of a part of the length.
     parts: Vec<StreamLayer>,
-    /// The biases in units of a product bit.
+    /// The bias of each neuron in units of a product bit.
     bias_units: Vec<f64>,
-    cycles: u64,
-    stopped: usize,
 }
 
 impl Certainty {
@@ -112,49 +99,39 @@ impl Certainty {
         let unit = full.length().bits() as f64 / stage.scale;
         let bias_units = match (arithmetic, streams.integer_layers().last()) {
             (Arithmetic::Integer, Some(last)) => last.accumulator.bias().iter().map(|&b| b as f64).collect(),
-            _ => stage.bias.iter().map(|bias| bias * unit).collect(),
+            _ => stage.bias.iter().map(|bias| bias * unit).collect::<Vec<f64>>(),
         };
-        Ok(Self { full, parts, bias_units, cycles: 0, stopped: 0 })
+        let bias_units =
+            bias_units.iter().flat_map(|&bias| std::iter::repeat_n(bias, full.neurons_per_row()));
+        let bias_units = bias_units.collect();
+        Ok(Self { full, weights: last.weights().to_vec(), parts, bias_units })
     }
 
-    fn add(
-        &mut self,
+    /// The cycles until the outcome was certain, over all samples, and the samples that stopped before the end.
+    fn cycles_and_stopped(
+        &self,
         streams: &StreamNetwork,
         output: &StreamOutput,
         first_sample: u32,
         n_samples: usize,
         cancel: Cancel<'_>,
-    ) -> Result<()> {
-        let Some(inputs) = &output.last_inputs else { return Ok(()) };
+    ) -> Result<[u64; 2]> {
         let (full, m) = (self.full.length().bits(), self.full.n_neurons());
         let mut ends = vec![full; n_samples];
+        let Some(inputs) = &output.last_inputs else { return Err(crate::Error::NoLayers) };
+        let values = inputs.values(&self.full);
+        let samples = values.chunks_exact(self.full.n_inputs());
+        let moves: Vec<_> = samples.map(|inputs| early::moves(&self.full, &self.weights, inputs)).collect();
         for part in &self.parts {
             let counts = part.count(&inputs.batch(streams.seed_at(first_sample)), cancel)?;
-            for (end, counts) in ends.iter_mut().zip(counts.chunks_exact(m)) {
-                if *end == full && early::is_certain(part.spec(), &self.full, counts, &self.bias_units) {
+            for ((end, counts), moves) in ends.iter_mut().zip(counts.chunks_exact(m)).zip(&moves) {
+                if *end == full && early::is_certain(part.spec(), &self.full, counts, &self.bias_units, moves)
+                {
                     *end = part.spec().length().bits();
                 }
             }
         }
-        self.cycles += ends.iter().map(|&end| end as u64).sum::<u64>();
-        self.stopped += ends.iter().filter(|&&end| end < full).count();
-        Ok(())
+        let stopped = ends.iter().filter(|&&end| end < full).count();
+        Ok([ends.iter().map(|&end| end as u64).sum(), stopped as u64])
     }
-
-    fn finish(self, n_samples: usize) -> CertainStop {
-        let n = n_samples.max(1) as f64;
-        CertainStop { mean_cycles: self.cycles as f64 / n, stopped: self.stopped as f64 / n }
-    }
-}
-
-/// Adds the errors of some samples to those of others.
-fn merge(sum: &mut LayerStats, more: &LayerStats) {
-    let counts = sum.counts + more.counts;
-    let weight = if counts == 0 { 0.0 } else { more.counts as f64 / counts as f64 };
-    sum.mean_count += (more.mean_count - sum.mean_count) * weight;
-    sum.mean_value += (more.mean_value - sum.mean_value) * weight;
-    sum.worst_count = sum.worst_count.max(more.worst_count);
-    sum.worst_value = sum.worst_value.max(more.worst_value);
-    sum.saturated += more.saturated;
-    sum.counts = counts;
 }

@@ -4,7 +4,7 @@ use crate::network::{FeatureRange, LayerOverride, Network, StreamConfig};
 use crate::{Device, Error, Result};
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
-use aleatron_core::{Encoding, Length, Quantity, memory};
+use aleatron_core::{Encoding, LayerSpec, Length, Quantity, memory};
 use std::collections::BTreeMap;
 
 /// Lengths, generators and seeds to evaluate a network with.
@@ -90,17 +90,11 @@ impl Plan {
                 let length = Length::new(settings.length)?;
                 let width = settings.width.resolve(&settings.generator, length);
                 let encoding = settings.generator.encoding(0, width, settings.sharing)?;
-                let (n, m) = (layer.n_inputs(), layer.n_neurons());
-                match encoding {
-                    Encoding::Sequences(pairing) => {
-                        pairing.input(n - 1)?;
-                        pairing.weight(m - 1, n - 1, n)?;
-                    }
-                    _ if matches!(self.device, Device::Auto | Device::Cpu) => {
-                        let words = (n * m) as u128 * length.words() as u128;
-                        memory::check(8 * words, Quantity::Streams)?;
-                    }
-                    _ => {}
+                // The sequences it needs are there, or it is an error.
+                let spec = LayerSpec::new(layer.topology(), length, layer.polarity(), encoding)?;
+                let on_host = matches!(self.device, Device::Auto | Device::Cpu);
+                if on_host && matches!(encoding, Encoding::Bernoulli { .. }) {
+                    memory::check(8 * spec.weight_words() as u128, Quantity::Streams)?;
                 }
                 Ok(())
             };

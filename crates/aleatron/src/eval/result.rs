@@ -35,7 +35,7 @@ pub struct Evaluation {
 pub struct NetworkSummary {
     /// Its name.
     pub name: String,
-    /// The features, then the neurons of each layer.
+    /// The features, then the outputs of each layer.
     pub sizes: Vec<usize>,
     /// The names of the layers.
     pub layers: Vec<String>,
@@ -140,7 +140,7 @@ pub struct Row {
     /// Products of bits per second.
     pub bit_macs_per_second: f64,
     /// Samples by label, then by class, of all seeds.
-    pub confusion: Vec<Vec<u32>>,
+    pub confusion: Vec<Vec<u64>>,
 }
 
 impl Evaluation {
@@ -148,6 +148,15 @@ impl Evaluation {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unfinished == 0
+    }
+
+    /// The evaluation without times and rates, which no two runs have in common: all else is the same wherever it was run.
+    #[must_use]
+    pub fn without_times(mut self) -> Self {
+        for cell in &mut self.cells {
+            (cell.seconds, cell.samples_per_second, cell.bit_macs_per_second) = (0.0, 0.0, 0.0);
+        }
+        self
     }
 
     /// Puts the cells into the order of the plan: by generator, then by seed, then by length.
@@ -292,10 +301,11 @@ impl Row {
             mean_cycles: mean(&certain.iter().map(|stop| stop.mean_cycles).collect::<Vec<_>>()),
             stopped: mean(&certain.iter().map(|stop| stop.stopped).collect::<Vec<_>>()),
         });
-        let mut confusion = first.confusion.clone();
-        for cell in &cells[1..] {
+        let mut confusion: Vec<Vec<u64>> =
+            first.confusion.iter().map(|counts| vec![0; counts.len()]).collect();
+        for cell in cells {
             let entries = confusion.iter_mut().flatten().zip(cell.confusion.iter().flatten());
-            entries.for_each(|(sum, n)| *sum += n);
+            entries.for_each(|(sum, &n)| *sum += u64::from(n));
         }
         Some(Self {
             generator: first.generator.clone(),

@@ -10,21 +10,34 @@
 //! | `inputs` | what comes in, each an object: `name`, `shape` of one sample, and `offset` and `scale`: inputs are `(feature - offset) / scale` |
 //! | `nodes` | in the order they run, each an object of the following |
 //! | `name` | the node's name; its tensors are `NAME.weight` and `NAME.bias`, which may be missing |
-//! | `kind` | `"dense"`, with weights of shape (neurons, inputs) and biases of shape (neurons) |
+//! | `kind` | `"dense"`, `"conv1d"`, `"conv2d"`, `"pool"` or `"flatten"` |
 //! | `inputs` | the names of what it takes: of an input or of nodes before it |
-//! | `shape` | the shape of its output for one sample |
-//! | `polarity` | `"unipolar"` or `"bipolar"` |
+//! | `shape` | the shape of its output for one sample: numbers; channels and places; or channels, rows and columns |
+//! | `outputs` | the names of what comes out |
+//!
+//! Dense layers and convolutions have streams, and these fields more:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `polarity` | `"unipolar"`, `"bipolar"` or `"signed"` |
 //! | `input_scale` | what inputs are divided by before they are encoded |
 //! | `weight_scale` | what weights are divided by before they are encoded |
 //! | `activation` | `"identity"`, `"relu"` or `{"clamp": {"low": l, "high": h}}` |
-//! | `outputs` | the names of what comes out |
 //!
-//! Networks are chains of dense layers so far: one input, each node takes the one before it, and the last comes out. Version 1 is
-//! read, too: it has one `input` of an offset and a scale, and `layers` with the fields of a node, but no kinds, inputs and shapes.
+//! A dense layer takes a shape of one number. Its weights are of shape (neurons, inputs), its biases of shape (neurons). The weights of a
+//! convolution are of shape (output channels, channels of a group, places) or (output channels, channels of a group, rows, columns), its biases
+//! of shape (output channels). For each axis it has a number in `stride` and in `dilation`, and in `padding` the pair of what is added before
+//! and after; and `groups`. A `pool` follows a convolution or a pool, and has `reduce`, `"max"` or `"average"`; `window` and `stride`, a number for each
+//! axis; `padding` as above; and `border`, `"left_out"`, or `"zeros"` where an average counts the padding as zeros. `flatten` makes one axis of
+//! all, in their order.
+//!
+//! Networks are chains: one input, each node takes the one before it, and the last comes out. Version 1 is
+//! read, too: it has one `input` of an offset and a scale, and `layers` with the fields of a dense node, but no kinds, inputs and shapes.
 //!
 //! Tensors are F16, BF16, F32 or F64 when read, and F64 when written, so that a network survives saving unchanged.
 
 use super::layer::Layer;
+use super::node::{ActivationDescription, DenseNode, Node, Reader, dense_layer, is_sequence, nodes_of};
 use super::{Activation, FeatureMap, Network};
 use crate::{Error, Result};
 use aleatron_core::Polarity;
@@ -48,7 +61,7 @@ struct Description {
     version: u32,
     name: String,
     inputs: Vec<InputDescription>,
-    nodes: Vec<NodeDescription>,
+    nodes: Vec<Node>,
     outputs: Vec<String>,
 }
 
@@ -59,19 +72,6 @@ struct InputDescription {
     shape: Vec<usize>,
     offset: f64,
     scale: f64,
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NodeDescription {
-    name: String,
-    kind: String,
-    inputs: Vec<String>,
-    shape: Vec<usize>,
-    polarity: String,
-    input_scale: f64,
-    weight_scale: f64,
-    activation: ActivationDescription,
 }
 
 #[derive(serde::Deserialize)]
@@ -111,29 +111,8 @@ struct FirstLayer {
     activation: ActivationDescription,
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum ActivationDescription {
-    Identity,
-    Relu,
-    Clamp { low: f64, high: f64 },
-}
-
-impl From<ActivationDescription> for Activation {
-    fn from(activation: ActivationDescription) -> Self {
-        match activation {
-            ActivationDescription::Identity => Self::Identity,
-            ActivationDescription::Relu => Self::Relu,
-            ActivationDescription::Clamp { low, high } => Self::Clamp { low, high },
-        }
-    }
-}
-
 /// The name of the one input.
 const INPUT: &str = "input";
-
-/// The kind of all nodes there are so far.
-const DENSE: &str = "dense";
 
 /// A tensor by name, in double precision: what a state dict holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +145,26 @@ impl Network {
         Self::from_parts(
             include_str!("../../assets/digits/plain.json"),
             include_bytes!("../../assets/digits/plain.safetensors"),
+        )
+    }
+
+    /// The convolutional network for the embedded digits, as signed streams: 8 and 16 channels of 3 x 3 kernels with pools, and a dense
+    /// layer.
+    ///
+    /// ```
+    /// use aleatron::network::Network;
+    /// let network = Network::digits_cnn()?;
+    /// assert_eq!(network.input_shape(), [1, 8, 8]);
+    /// assert_eq!(network.layers()[1].output_shape(), [16, 2, 2]);
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None for the files as they are.
+    pub fn digits_cnn() -> Result<Self> {
+        Self::from_parts(
+            include_str!("../../assets/digits/cnn.json"),
+            include_bytes!("../../assets/digits/cnn.safetensors"),
         )
     }
 
@@ -209,28 +208,27 @@ impl Network {
         let fault = |reason: String| Error::Format { file: names[0].to_owned(), reason };
         let json = |e: serde_json::Error| fault(e.to_string());
         let head: Head = serde_json::from_str(description).map_err(json)?;
-        let mut features = None;
-        let (name, input, nodes) = match (head.format.as_str(), head.version) {
+        let (name, input, shape, nodes) = match (head.format.as_str(), head.version) {
             (FORMAT, 1) => {
                 let first: FirstDescription = serde_json::from_str(description).map_err(json)?;
                 let FirstInput { offset, scale } = first.input;
-                let nodes = first.layers.into_iter().map(|layer| NodeDescription {
-                    name: layer.name,
-                    kind: DENSE.to_owned(),
-                    inputs: Vec::new(),
-                    shape: Vec::new(),
-                    polarity: layer.polarity,
-                    input_scale: layer.input_scale,
-                    weight_scale: layer.weight_scale,
-                    activation: layer.activation,
+                let nodes = first.layers.into_iter().map(|layer| {
+                    Node::Dense(DenseNode {
+                        name: layer.name,
+                        inputs: Vec::new(),
+                        shape: Vec::new(),
+                        polarity: layer.polarity,
+                        input_scale: layer.input_scale,
+                        weight_scale: layer.weight_scale,
+                        activation: layer.activation,
+                    })
                 });
-                (first.name, FeatureMap { offset, scale }, nodes.collect::<Vec<_>>())
+                (first.name, FeatureMap { offset, scale }, Vec::new(), nodes.collect::<Vec<_>>())
             }
             (FORMAT, VERSION) => {
                 let graph: Description = serde_json::from_str(description).map_err(json)?;
-                let input = check_chain(&graph).map_err(fault)?;
-                features = graph.inputs.first().map(|input| input.shape.clone());
-                (graph.name, input, graph.nodes)
+                let (input, shape) = check_chain(&graph).map_err(fault)?;
+                (graph.name, input, shape, graph.nodes)
             }
             (format, version) => {
                 return Err(fault(format!(
@@ -239,42 +237,11 @@ impl Network {
             }
         };
         let tensors = read_named_tensors(tensors, names[1])?;
-        let mut layers = Vec::new();
-        for (k, node) in nodes.into_iter().enumerate() {
-            if node.kind != DENSE {
-                return Err(fault(format!(
-                    "node \"{}\" is of kind \"{}\"; {DENSE} nodes are read",
-                    node.name, node.kind
-                )));
-            }
-            let polarity: Polarity = node
-                .polarity
-                .parse()
-                .map_err(|e: aleatron_core::Error| fault(format!("node \"{}\": {e}", node.name)))?;
-            let layer = layer_from(k, &node.name, &tensors)?;
-            if let Some(shape) = features.take().filter(|shape| *shape != [layer.n_inputs()]) {
-                return Err(fault(format!(
-                    "the input has shape {shape:?}, but the first layer takes {}",
-                    layer.n_inputs()
-                )));
-            }
-            if !node.shape.is_empty() && node.shape != [layer.n_neurons()] {
-                return Err(fault(format!(
-                    "node \"{}\" has shape {:?}, but its weights are of {} neurons",
-                    node.name,
-                    node.shape,
-                    layer.n_neurons()
-                )));
-            }
-            layers.push(
-                layer
-                    .with_polarity(polarity)
-                    .with_input_scale(node.input_scale)
-                    .with_weight_scale(node.weight_scale)
-                    .with_activation(node.activation.into()),
-            );
+        let mut reader = Reader::new(&tensors, shape);
+        for node in &nodes {
+            reader.read(node, &fault)?;
         }
-        Self::new(name, input, layers)
+        Self::new(name, input, reader.finish())
     }
 
     /// The contents of the two files: the description and the tensors.
@@ -282,34 +249,26 @@ impl Network {
     /// # Errors
     /// [`Error::Format`] where the tensors cannot be written.
     pub fn to_parts(&self) -> Result<(String, Vec<u8>)> {
-        let before = std::iter::once(INPUT).chain(self.layers().iter().map(Layer::name));
-        let nodes = self.layers().iter().zip(before).map(|(layer, before)| NodeDescription {
-            name: layer.name().to_owned(),
-            kind: DENSE.to_owned(),
-            inputs: vec![before.to_owned()],
-            shape: vec![layer.n_neurons()],
-            polarity: layer.polarity().to_string(),
-            input_scale: layer.input_scale(),
-            weight_scale: layer.weight_scale(),
-            activation: match layer.activation() {
-                Activation::Relu => ActivationDescription::Relu,
-                Activation::Clamp { low, high } => ActivationDescription::Clamp { low, high },
-                _ => ActivationDescription::Identity,
-            },
-        });
+        let mut shape = match self.layers().first().and_then(Layer::conv_shape) {
+            Some(conv) if is_sequence(conv) => vec![conv.convolution().input[0], conv.convolution().input[2]],
+            _ => self.input_shape(),
+        };
+        let input_shape = shape.clone();
+        let mut nodes: Vec<Node> = Vec::new();
+        for layer in self.layers() {
+            let before = nodes.last().map_or(INPUT, Node::name).to_owned();
+            nodes.append(&mut nodes_of(layer, &before, &shape));
+            shape = layer.output_shape();
+        }
+        let outputs = nodes.last().map(|node| node.name().to_owned()).into_iter().collect();
         let FeatureMap { offset, scale } = self.input();
         let description = Description {
             format: FORMAT.into(),
             version: VERSION,
             name: self.name().to_owned(),
-            inputs: vec![InputDescription {
-                name: INPUT.into(),
-                shape: vec![self.n_features()],
-                offset,
-                scale,
-            }],
-            nodes: nodes.collect(),
-            outputs: self.layers().last().map(|layer| layer.name().to_owned()).into_iter().collect(),
+            inputs: vec![InputDescription { name: INPUT.into(), shape: input_shape, offset, scale }],
+            nodes,
+            outputs,
         };
         let failed = |file: &str, reason: String| Error::Format { file: file.into(), reason };
         let mut json = serde_json::to_string_pretty(&description)
@@ -319,9 +278,9 @@ impl Network {
         let mut data = Vec::new();
         for layer in self.layers() {
             let bytes = |values: &[f64]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-            let (n, m) = (layer.n_inputs(), layer.n_neurons());
-            data.push((format!("{}.weight", layer.name()), vec![m, n], bytes(layer.weights())));
-            data.push((format!("{}.bias", layer.name()), vec![m], bytes(layer.bias())));
+            let shape = layer.weight_shape();
+            data.push((format!("{}.weight", layer.name()), shape, bytes(layer.weights())));
+            data.push((format!("{}.bias", layer.name()), vec![layer.bias().len()], bytes(layer.bias())));
         }
         let views = data.iter().map(|(name, shape, bytes)| {
             let view = TensorView::new(Dtype::F64, shape.clone(), bytes);
@@ -332,7 +291,7 @@ impl Network {
         Ok((json, bytes))
     }
 
-    /// A bipolar network from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its
+    /// A network of signed layers from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its
     /// `PREFIX.bias` if there is one, is a layer, in the order given; `hidden` is applied between layers and nothing after
     /// the last. Scales of inputs are 1 until [`Self::calibrated`] sets them.
     ///
@@ -357,36 +316,10 @@ impl Network {
         }
         let layers = prefixes.iter().enumerate().map(|(k, prefix)| {
             let activation = if k + 1 == prefixes.len() { Activation::Identity } else { hidden };
-            Ok(layer_from(k, prefix, tensors)?.with_activation(activation))
+            let layer = dense_layer(k, prefix, tensors)?.with_polarity(Polarity::Signed);
+            Ok(layer.with_activation(activation))
         });
         Self::new(name, input, layers.collect::<Result<_>>()?)
-    }
-}
-
-fn layer_from(k: usize, name: &str, tensors: &[Tensor]) -> Result<Layer> {
-    let find = |suffix: &str| {
-        let name = format!("{name}.{suffix}");
-        tensors
-            .iter()
-            .find(|tensor| tensor.name == name)
-            .ok_or(Error::MissingTensor { layer: k, tensor: name })
-    };
-    let wrong = |tensor: &Tensor, expected: &str| Error::TensorShape {
-        layer: k,
-        tensor: tensor.name.clone(),
-        expected: expected.to_owned(),
-        actual: tensor.shape.clone(),
-    };
-    let weight = find("weight")?;
-    let &[m, n] = weight.shape.as_slice() else { return Err(wrong(weight, "(neurons, inputs)")) };
-    if m.checked_mul(n) != Some(weight.values.len()) {
-        return Err(wrong(weight, &format!("{} values", weight.values.len())));
-    }
-    let layer = Layer::new(name, n, weight.values.clone());
-    match find("bias") {
-        Ok(bias) if bias.shape == [m] && bias.values.len() == m => Ok(layer.with_bias(bias.values.clone())),
-        Ok(bias) => Err(wrong(bias, &format!("[{m}]"))),
-        Err(_) => Ok(layer),
     }
 }
 
@@ -437,24 +370,27 @@ fn files(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Checks that a graph is a chain from its one input to its one output; how features become inputs.
-fn check_chain(graph: &Description) -> Result<FeatureMap, String> {
+/// Checks that a graph is a chain from its one input to its one output; how features become inputs, and their shape.
+fn check_chain(graph: &Description) -> Result<(FeatureMap, Vec<usize>), String> {
     let [input] = graph.inputs.as_slice() else {
         return Err(format!("{} inputs; networks of one input are read", graph.inputs.len()));
     };
-    let mut before = &input.name;
+    if input.shape.is_empty() {
+        return Err(format!("input \"{}\" has no shape", input.name));
+    }
+    let mut before = input.name.as_str();
     for node in &graph.nodes {
-        if node.inputs != [before.clone()] {
-            let (name, inputs) = (&node.name, node.inputs.join("\", \""));
+        if node.inputs() != [before] {
+            let (name, inputs) = (node.name(), node.inputs().join("\", \""));
             return Err(format!("node \"{name}\" takes \"{inputs}\", not the node before it, \"{before}\""));
         }
-        before = &node.name;
+        before = node.name();
     }
-    if graph.outputs != [before.clone()] {
+    if graph.outputs != [before] {
         return Err(format!(
             "the outputs are \"{}\", not the last node, \"{before}\"",
             graph.outputs.join("\", \"")
         ));
     }
-    Ok(FeatureMap { offset: input.offset, scale: input.scale })
+    Ok((FeatureMap { offset: input.offset, scale: input.scale }, input.shape.clone()))
 }

@@ -1,13 +1,15 @@
-//! One dense layer of a network, as numbers: what is encoded, and the scales that keep the books.
+//! One layer of a network, as numbers: what is encoded, and the scales that keep the books.
 
+use super::node::is_sequence;
+use super::products::sums;
 use crate::Result;
 use crate::error::{Error, Parameter};
-use aleatron_core::arithmetic::{Activation, FloatStage};
-use aleatron_core::{Error as CoreError, Polarity, Quantity};
+use aleatron_core::arithmetic::{Activation, FloatStage, Pool, PoolShape};
+use aleatron_core::{ConvShape, Error as CoreError, Polarity, Quantity, Topology};
 
-/// A dense layer. With weights W, biases b and inputs x in the network's own units, a circuit holds `W / weight_scale`
+/// A dense layer or a convolution, and the pools behind it. With weights W, biases b and inputs x in the network's own units, a circuit holds `W / weight_scale`
 /// and encodes `x / input_scale`, both in the interval of the polarity; a sum v of products then stands for
-/// `z = v * input_scale * weight_scale + b`, and the layer's output is the activation of z.
+/// `z = v * input_scale * weight_scale + b`, and the layer's output is the activation of z, or what the pools make of it.
 ///
 /// ```
 /// use aleatron::network::{Activation, Layer};
@@ -17,16 +19,37 @@ use aleatron_core::{Error as CoreError, Polarity, Quantity};
 /// assert_eq!(layer.n_neurons(), 3);
 /// assert_eq!(layer.weight_scale(), 2.0);
 /// ```
+///
+/// ```
+/// use aleatron::arithmetic::{Pool, PoolKind};
+/// use aleatron::network::Layer;
+/// use aleatron::{ConvShape, Convolution};
+/// let shape = ConvShape::new(Convolution::conv2d([1, 8, 8], 4, [3, 3]))?;
+/// let layer = Layer::convolution("edges", shape, vec![0.1; 36]).with_pool(Pool::new(PoolKind::Max, [2, 2]))?;
+/// assert_eq!(layer.output_shape(), [4, 3, 3]);
+/// # Ok::<(), aleatron::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     name: String,
-    n_inputs: usize,
+    kind: Kind,
     weights: Vec<f64>,
     bias: Vec<f64>,
     polarity: Polarity,
     input_scale: f64,
     weight_scale: f64,
     activation: Activation,
+    pools: Vec<PoolShape>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a layer has one, and a shape is numbers alone")]
+enum Kind {
+    /// As many neurons as there are biases.
+    Dense {
+        n_inputs: usize,
+    },
+    Conv(ConvShape),
 }
 
 impl Layer {
@@ -34,21 +57,33 @@ impl Layer {
     /// largest of them, no activation. Values are checked when the layer becomes part of a [`Network`](super::Network).
     #[must_use]
     pub fn new(name: impl Into<String>, n_inputs: usize, weights: Vec<f64>) -> Self {
-        let largest = weights.iter().fold(0.0_f64, |largest, w| largest.max(w.abs()));
         let n_neurons = weights.len().checked_div(n_inputs).unwrap_or(0);
+        Self::of_kind(name.into(), Kind::Dense { n_inputs }, weights, n_neurons)
+    }
+
+    /// A bipolar convolution with the given weights, by output channel, channel of its group, row and column, and otherwise as
+    /// [`Self::new`]. Biases are those of output channels.
+    #[must_use]
+    pub fn convolution(name: impl Into<String>, shape: ConvShape, weights: Vec<f64>) -> Self {
+        Self::of_kind(name.into(), Kind::Conv(shape), weights, shape.n_channels())
+    }
+
+    fn of_kind(name: String, kind: Kind, weights: Vec<f64>, n_rows: usize) -> Self {
+        let largest = weights.iter().fold(0.0_f64, |largest, w| largest.max(w.abs()));
         Self {
-            name: name.into(),
-            n_inputs,
+            name,
+            kind,
             weights,
-            bias: vec![0.0; n_neurons],
+            bias: vec![0.0; n_rows],
             polarity: Polarity::Bipolar,
             input_scale: 1.0,
             weight_scale: if largest > 0.0 { largest } else { 1.0 },
             activation: Activation::Identity,
+            pools: Vec::new(),
         }
     }
 
-    /// With these biases, one per neuron, added in binary.
+    /// With these biases, one per neuron or output channel, added in binary.
     #[must_use]
     pub fn with_bias(self, bias: Vec<f64>) -> Self {
         Self { bias, ..self }
@@ -78,31 +113,117 @@ impl Layer {
         Self { activation, ..self }
     }
 
+    /// With its outputs, images of the output channels, pooled in binary, after the activation and the pools that are there.
+    ///
+    /// # Errors
+    /// [`Error::NotAnImage`] for a dense layer, and as [`PoolShape::new`].
+    pub fn with_pool(mut self, pool: Pool) -> Result<Self> {
+        let image = self.output_image().ok_or_else(|| Error::NotAnImage { name: self.name.clone() })?;
+        self.pools.push(PoolShape::new(pool, image)?);
+        Ok(self)
+    }
+
     /// The name, which is also that of its tensors.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Which inputs each neuron sees.
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        match self.kind {
+            Kind::Dense { n_inputs } => Topology::Dense { n_inputs, n_neurons: self.bias.len() },
+            Kind::Conv(shape) => Topology::Conv(shape),
+        }
+    }
+
+    /// The convolution; `None` for a dense layer.
+    #[must_use]
+    pub fn conv_shape(&self) -> Option<&ConvShape> {
+        match &self.kind {
+            Kind::Dense { .. } => None,
+            Kind::Conv(shape) => Some(shape),
+        }
+    }
+
+    /// The pools behind the activation, in their order.
+    #[must_use]
+    pub fn pools(&self) -> &[PoolShape] {
+        &self.pools
+    }
+
     /// The number of inputs.
     #[must_use]
     pub fn n_inputs(&self) -> usize {
-        self.n_inputs
+        match &self.kind {
+            Kind::Dense { n_inputs } => *n_inputs,
+            Kind::Conv(shape) => shape.n_inputs(),
+        }
     }
 
-    /// The number of neurons.
+    /// The number of neurons: sums of products, one for each count.
     #[must_use]
     pub fn n_neurons(&self) -> usize {
-        self.bias.len()
+        match &self.kind {
+            Kind::Dense { .. } => self.bias.len(),
+            Kind::Conv(shape) => shape.n_outputs(),
+        }
     }
 
-    /// The weights, row-major by neuron.
+    /// The number of outputs: the neurons, or what the pools leave of them.
+    #[must_use]
+    pub fn n_outputs(&self) -> usize {
+        self.pools.last().map_or_else(|| self.n_neurons(), PoolShape::n_outputs)
+    }
+
+    /// The shape of a sample: inputs, or channels, rows and columns.
+    #[must_use]
+    pub fn input_shape(&self) -> Vec<usize> {
+        match &self.kind {
+            Kind::Dense { n_inputs } => vec![*n_inputs],
+            Kind::Conv(shape) => shape.convolution().input.to_vec(),
+        }
+    }
+
+    /// The shape of the outputs of a sample: neurons, or channels, rows and columns.
+    #[must_use]
+    pub fn output_shape(&self) -> Vec<usize> {
+        self.output_image().map_or_else(|| vec![self.n_neurons()], |image| image.to_vec())
+    }
+
+    fn output_image(&self) -> Option<[usize; 3]> {
+        match (self.pools.last(), &self.kind) {
+            (Some(pool), _) => Some(pool.output()),
+            (None, Kind::Conv(shape)) => Some(shape.output()),
+            (None, Kind::Dense { .. }) => None,
+        }
+    }
+
+    /// The weights, row-major by neuron, or by output channel and tap.
     #[must_use]
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
 
-    /// The biases.
+    /// The shape of the weights: neurons and inputs, or output channels, channels of a group, rows and columns, without rows where the
+    /// convolution is along one axis.
+    #[must_use]
+    pub fn weight_shape(&self) -> Vec<usize> {
+        match &self.kind {
+            Kind::Dense { n_inputs } => vec![self.bias.len(), *n_inputs],
+            Kind::Conv(shape) => {
+                let [height, width] = shape.convolution().kernel;
+                let kernels = [shape.n_channels(), shape.group_inputs()];
+                match is_sequence(shape) {
+                    true => [&kernels[..], &[width]].concat(),
+                    false => [&kernels[..], &[height, width]].concat(),
+                }
+            }
+        }
+    }
+
+    /// The biases, one per neuron or output channel.
     #[must_use]
     pub fn bias(&self) -> &[f64] {
         &self.bias
@@ -146,13 +267,23 @@ impl Layer {
     }
 
     /// The outputs for inputs in the network's units, one sample, in floating point.
-    pub(super) fn forward(&self, inputs: &[f64]) -> Vec<f64> {
-        let sums = self.weights.chunks_exact(self.n_inputs).zip(&self.bias);
-        sums.map(|(row, bias)| {
-            let sum: f64 = row.iter().zip(inputs).map(|(w, x)| w * x).sum();
-            self.activation.apply(sum + bias)
-        })
-        .collect()
+    pub(super) fn forward(&self, inputs: &[f64]) -> Result<Vec<f64>> {
+        let mut values = sums(&self.topology(), &self.weights, inputs);
+        let per_bias = (values.len() / self.bias.len().max(1)).max(1);
+        for (values, bias) in values.chunks_mut(per_bias).zip(&self.bias) {
+            values.iter_mut().for_each(|value| *value = self.activation.apply(*value + bias));
+        }
+        self.pooled(values)
+    }
+
+    /// What the pools make of activations, of whole samples.
+    pub(super) fn pooled(&self, values: Vec<f64>) -> Result<Vec<f64>> {
+        Ok(self.pools.iter().try_fold(values, |values, pool| pool.floats(&values))?)
+    }
+
+    /// The same in integers.
+    pub(super) fn pooled_integers(&self, values: Vec<i64>) -> Result<Vec<i64>> {
+        Ok(self.pools.iter().try_fold(values, |values, pool| pool.integers(&values))?)
     }
 
     /// Everything about the layer alone that could be wrong.
@@ -160,13 +291,30 @@ impl Layer {
         let name = || self.name.clone();
         let fault = |source: CoreError| Error::Layer { layer, name: name(), source: Box::new(source.into()) };
         let parameter = |what, value| Err(Error::Parameter { layer, name: name(), what, value });
-        if self.n_inputs == 0 {
+        if self.n_inputs() == 0 {
             return Err(fault(CoreError::Zero(Quantity::Inputs)));
         }
         if self.bias.is_empty() {
             return Err(fault(CoreError::Zero(Quantity::Neurons)));
         }
-        let (expected, actual) = (self.n_inputs.saturating_mul(self.bias.len()), self.weights.len());
+        let (expected, actual) = match &self.kind {
+            Kind::Dense { .. } => (self.bias.len(), self.bias.len()),
+            Kind::Conv(shape) => (shape.n_channels(), self.bias.len()),
+        };
+        if expected != actual {
+            return Err(fault(CoreError::Mismatch { what: Quantity::Bias, expected, actual }));
+        }
+        if let Kind::Conv(shape) = &self.kind {
+            let (expected, actual) = (shape.convolution().out_channels, shape.n_channels());
+            if expected != actual {
+                return Err(fault(CoreError::Mismatch { what: Quantity::Channels, expected, actual }));
+            }
+        }
+        let expected = match &self.kind {
+            Kind::Dense { n_inputs } => n_inputs.saturating_mul(self.bias.len()),
+            Kind::Conv(shape) => shape.n_weights(),
+        };
+        let actual = self.weights.len();
         if expected != actual {
             return Err(fault(CoreError::Mismatch { what: Quantity::Weights, expected, actual }));
         }

@@ -1,4 +1,4 @@
-//! Networks of dense layers, in floating point and as streams.
+//! Networks of dense layers, convolutions and pools, in floating point and as streams.
 //!
 //! A [`Network`] is what was trained: features are shifted and scaled, and each [`Layer`] multiplies, adds its bias and
 //! applies its activation. [`Network::forward`] does that in floating point. [`Network::to_streams`] prepares the same
@@ -20,6 +20,8 @@
 mod config;
 pub mod file;
 mod layer;
+mod node;
+pub(crate) mod products;
 mod stream;
 
 pub use aleatron_core::arithmetic::{Activation, Arithmetic};
@@ -29,7 +31,7 @@ pub use stream::{Detail, IntegerLayer, LayerInputs, LayerOutput, LayerStats, Str
 
 use crate::Result;
 use crate::error::{Error, Parameter};
-use aleatron_core::Cancel;
+use aleatron_core::{Cancel, Polarity};
 
 /// How far outside its interval a value may lie and still be taken for rounding, as a share of the interval: numbers that were
 /// written with six digits come back off by that much.
@@ -67,7 +69,7 @@ impl FeatureMap {
     }
 }
 
-/// A network of dense layers. With one output it is a network of two classes: 1 where the score is positive, else 0.
+/// A network of layers, one after the other. With one output it is a network of two classes: 1 where the score is positive, else 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     name: String,
@@ -93,11 +95,17 @@ impl Network {
         }
         for (k, layer) in layers.iter().enumerate() {
             layer.check(k)?;
-            let before = k.checked_sub(1).map_or(layer.n_inputs(), |before| layers[before].n_neurons());
             let name = layer.name().to_owned();
-            if before != layer.n_inputs() {
-                let (expected, actual) = (before, layer.n_inputs());
-                return Err(Error::Chain { layer: k, name, expected, actual });
+            if let Some(before) = k.checked_sub(1).map(|before| &layers[before]) {
+                let (expected, actual) = (before.n_outputs(), layer.n_inputs());
+                if expected != actual {
+                    return Err(Error::Chain { layer: k, name, expected, actual });
+                }
+                // A dense layer takes the numbers of an image in their order.
+                let (expected, actual) = (before.output_shape(), layer.input_shape());
+                if layer.conv_shape().is_some() && expected != actual {
+                    return Err(Error::ImageShape { layer: k, name, expected, actual });
+                }
             }
             if let Some(first) = layers[..k].iter().position(|earlier| earlier.name() == layer.name()) {
                 return Err(Error::RepeatedName { first, second: k, name });
@@ -130,10 +138,25 @@ impl Network {
         self.layers.first().map_or(0, Layer::n_inputs)
     }
 
+    /// The shape of a sample: features, or channels, rows and columns.
+    #[must_use]
+    pub fn input_shape(&self) -> Vec<usize> {
+        self.layers.first().map_or_else(Vec::new, Layer::input_shape)
+    }
+
+    /// The same network with streams of another polarity in every layer.
+    ///
+    /// # Errors
+    /// As [`Self::new`]: a unipolar layer has no negative weights.
+    pub fn with_polarity(&self, polarity: Polarity) -> Result<Self> {
+        let layers = self.layers.iter().map(|layer| layer.clone().with_polarity(polarity));
+        Self::new(self.name.clone(), self.input, layers.collect())
+    }
+
     /// The scores of a sample.
     #[must_use]
     pub fn n_outputs(&self) -> usize {
-        self.layers.last().map_or(0, Layer::n_neurons)
+        self.layers.last().map_or(0, Layer::n_outputs)
     }
 
     /// The classes it tells apart: one per score, or two where there is but one score.
@@ -145,7 +168,7 @@ impl Network {
     /// The products of one sample, over all layers.
     #[must_use]
     pub fn products(&self) -> usize {
-        self.layers.iter().map(|layer| layer.weights().len()).sum()
+        self.layers.iter().map(|layer| layer.topology().n_products()).sum()
     }
 
     /// The least and greatest feature that the first layer can encode.
@@ -162,11 +185,12 @@ impl Network {
     /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Feature`] for one that is not finite.
     pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
         self.check_samples(features, FeatureRange::Clip)?;
-        let score = |sample: &[f64]| {
-            let inputs = sample.iter().map(|&feature| self.input.apply(feature)).collect();
-            self.layers.iter().fold(inputs, |inputs: Vec<f64>, layer| layer.forward(&inputs))
-        };
-        Ok(features.chunks_exact(self.n_features()).flat_map(score).collect())
+        let mut scores = Vec::new();
+        for sample in features.chunks_exact(self.n_features()) {
+            let inputs: Vec<f64> = sample.iter().map(|&feature| self.input.apply(feature)).collect();
+            scores.extend(self.layers.iter().try_fold(inputs, |inputs, layer| layer.forward(&inputs))?);
+        }
+        Ok(scores)
     }
 
     /// The class of each sample in floating point.
@@ -200,7 +224,7 @@ impl Network {
             let mut inputs: Vec<f64> = sample.iter().map(|&feature| self.input.apply(feature)).collect();
             for (layer, largest) in self.layers.iter().zip(&mut largest) {
                 *largest = inputs.iter().fold(*largest, |largest, x| largest.max(x.abs()));
-                inputs = layer.forward(&inputs);
+                inputs = layer.forward(&inputs)?;
             }
         }
         let scaled = self.layers.iter().zip(largest).map(|(layer, largest)| match largest {

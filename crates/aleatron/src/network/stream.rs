@@ -1,12 +1,15 @@
 //! A network as streams: what a circuit with these generators and lengths computes.
 
 use super::config::{FeatureRange, StreamConfig};
+use super::products::sums;
 use super::{Layer, Network};
 use crate::backend::{Batch, CountMethod};
 use crate::{Error, Result, SampleSeed, StreamLayer};
 use aleatron_core::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantized, Requantizer, saturate};
 use aleatron_core::generator::{Warning, Width};
+use aleatron_core::threshold::{NEGATIVE, is_negative, magnitude};
 use aleatron_core::{Cancel, Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,7 +80,7 @@ pub struct Detail {
 pub struct LayerOutput {
     /// Its counts, row-major of samples by neurons.
     pub counts: Vec<u64>,
-    /// Its outputs in the network's units.
+    /// Its outputs in the network's units, after activation and pools.
     pub outputs: Vec<f64>,
 }
 
@@ -136,7 +139,7 @@ fn prepare(
     cancel: Cancel<'_>,
 ) -> Result<Prepared> {
     let settings = config.settings_of(layer.name());
-    let builder = StreamLayer::dense(layer.n_inputs(), layer.n_neurons())
+    let builder = StreamLayer::of(layer.topology())
         .length(settings.length)
         .polarity(layer.polarity())
         .seed(config.seed)
@@ -173,8 +176,7 @@ impl StreamConfig {
             let length = Length::new(settings.length)?;
             let width = settings.width.resolve(&settings.generator, length);
             let encoding = settings.generator.encoding(self.seed, width, settings.sharing)?;
-            let (n, m, polarity) = (layer.n_inputs(), layer.n_neurons(), layer.polarity());
-            let spec = LayerSpec::dense(n, m, length, polarity, encoding)?;
+            let spec = LayerSpec::new(layer.topology(), length, layer.polarity(), encoding)?;
             all.extend(crate::layer::warnings(&spec)?);
         }
         all.dedup();
@@ -218,6 +220,21 @@ pub enum LayerInputs {
 }
 
 impl LayerInputs {
+    /// The inputs of a layer as the values that its streams stand for.
+    #[must_use]
+    pub fn values(&self, spec: &LayerSpec) -> Cow<'_, [f64]> {
+        let (one, polarity) = (spec.encoding().input_width().one() as f64, spec.polarity());
+        let value = |&t: &u64| match polarity {
+            Polarity::Unipolar | Polarity::Bipolar => polarity.value_of(t as f64 / one),
+            Polarity::Signed if is_negative(t) => -(magnitude(t) as f64 / one),
+            Polarity::Signed => t as f64 / one,
+        };
+        match self {
+            Self::Values(values) => Cow::Borrowed(values),
+            Self::Thresholds(thresholds) => Cow::Owned(thresholds.iter().map(value).collect()),
+        }
+    }
+
     /// The inputs as a batch of samples from `seed` on.
     #[must_use]
     pub fn batch(&self, seed: SampleSeed) -> Batch<'_> {
@@ -271,7 +288,7 @@ impl StreamNetwork {
     pub fn last_layer_at(&self, length: usize) -> Result<StreamLayer> {
         let Some(Prepared { layer, .. }) = self.layers.last() else { return Err(Error::NoLayers) };
         let spec = layer.spec();
-        let builder = StreamLayer::dense(spec.n_inputs(), spec.n_neurons()).polarity(spec.polarity());
+        let builder = StreamLayer::of(spec.topology().clone()).polarity(spec.polarity());
         // A table takes longer to make than the few bits of a last layer.
         let builder =
             builder.length(length).at(spec.index()).weights(layer.weights()).method(CountMethod::Bits);
@@ -320,13 +337,13 @@ impl StreamNetwork {
         };
         let mut saturated = clipped;
         for (k, prepared) in self.layers.iter().enumerate() {
-            let start = Instant::now();
+            let (start, layer) = (Instant::now(), &self.network.layers[k]);
             let counts = prepared.layer.count(&carried.batch(seed), cancel);
-            let counts = counts.map_err(|error| in_layer(k, &self.network.layers[k], error))?;
+            let counts = counts.map_err(|error| in_layer(k, layer, error))?;
             let next = self.network.layers.get(k + 1).zip(self.layers.get(k + 1));
             let made = match self.arithmetic {
-                Arithmetic::Float => prepared.float_outputs(&counts, next, detail),
-                Arithmetic::Integer => prepared.integer_outputs(&counts, next, detail)?,
+                Arithmetic::Float => prepared.float_outputs(layer, &counts, next, detail)?,
+                Arithmetic::Integer => prepared.integer_outputs(layer, &counts, next, detail)?,
             };
             output.elapsed += start.elapsed();
             if detail.statistics {
@@ -366,7 +383,9 @@ impl StreamNetwork {
                 let (spec, comparator) = (prepared.layer.spec(), prepared.integer.comparator);
                 let unused = spec.encoding().input_width().bits() - comparator.bits();
                 let mut thresholds = comparator.thresholds(&values, spec.polarity(), Quantity::Value)?;
-                thresholds.iter_mut().for_each(|threshold| *threshold <<= unused);
+                for threshold in &mut thresholds {
+                    *threshold = magnitude(*threshold) << unused | *threshold & NEGATIVE;
+                }
                 LayerInputs::Thresholds(thresholds)
             }
         };
@@ -385,19 +404,31 @@ struct Made {
 }
 
 impl Prepared {
-    fn float_outputs(&self, counts: &[u64], next: Option<(&Layer, &Self)>, detail: Detail) -> Made {
-        let mut values = self.stage.outputs(self.layer.spec(), counts);
+    fn float_outputs(
+        &self,
+        layer: &Layer,
+        counts: &[u64],
+        next: Option<(&Layer, &Self)>,
+        detail: Detail,
+    ) -> Result<Made> {
+        let mut values = layer.pooled(self.stage.outputs(self.layer.spec(), counts))?;
         let Some((next, _)) = next else {
-            return Made { carried: LayerInputs::Values(Vec::new()), outputs: values, saturated: 0 };
+            return Ok(Made { carried: LayerInputs::Values(Vec::new()), outputs: values, saturated: 0 });
         };
         let outputs = if detail.layers { values.clone() } else { Vec::new() };
         let saturated = saturate(&mut values, next.input_scale(), next.polarity());
-        Made { carried: LayerInputs::Values(values), outputs, saturated }
+        Ok(Made { carried: LayerInputs::Values(values), outputs, saturated })
     }
 
-    fn integer_outputs(&self, counts: &[u64], next: Option<(&Layer, &Self)>, detail: Detail) -> Result<Made> {
+    fn integer_outputs(
+        &self,
+        layer: &Layer,
+        counts: &[u64],
+        next: Option<(&Layer, &Self)>,
+        detail: Detail,
+    ) -> Result<Made> {
         let spec = self.layer.spec();
-        let held = self.integer.accumulator.values(spec, counts)?;
+        let held = layer.pooled_integers(self.integer.accumulator.values(spec, counts)?)?;
         let outputs = || {
             let unit = self.stage.scale / spec.length().bits() as f64;
             held.iter().map(|&value| value as f64 * unit).collect()
@@ -416,20 +447,12 @@ impl Prepared {
     fn statistics(&self, carried: &LayerInputs, counts: &[u64]) -> LayerStats {
         let spec = self.layer.spec();
         let (n, m, polarity) = (spec.n_inputs(), spec.n_neurons(), spec.polarity());
-        let decoded;
-        let values = match carried {
-            LayerInputs::Values(values) => values,
-            LayerInputs::Thresholds(thresholds) => {
-                let one = spec.encoding().input_width().one() as f64;
-                decoded = thresholds.iter().map(|&t| polarity.value_of(t as f64 / one)).collect::<Vec<_>>();
-                &decoded
-            }
-        };
+        let values = carried.values(spec);
         let mut tally = Tally::default();
         for (inputs, counts) in values.chunks_exact(n).zip(counts.chunks_exact(m)) {
-            for (neuron, (weights, &count)) in self.layer.weights().chunks_exact(n).zip(counts).enumerate() {
-                let exact: f64 = weights.iter().zip(inputs).map(|(w, x)| w * x).sum();
-                tally.add(spec.decode(neuron, count) - exact);
+            let exact = sums(spec.topology(), self.layer.weights(), inputs);
+            for (value, exact) in spec.decode_all(counts).iter().zip(exact) {
+                tally.add(value - exact);
             }
         }
         tally.finish(polarity, spec.length())
@@ -454,7 +477,7 @@ impl Tally {
     fn finish(self, polarity: Polarity, length: Length) -> LayerStats {
         // Counts per unit of value.
         let scale = match polarity {
-            Polarity::Unipolar => length.bits() as f64,
+            Polarity::Unipolar | Polarity::Signed => length.bits() as f64,
             Polarity::Bipolar => length.bits() as f64 / 2.0,
         };
         let mean = if self.counts == 0 { 0.0 } else { self.sum / self.counts as f64 };

@@ -6,6 +6,19 @@ pub(crate) fn ones(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
+/// The ones of each stream of `per_stream` words.
+#[inline(always)]
+pub(crate) fn stream_ones(words: &[u64], per_stream: usize, out: &mut [u64]) {
+    if per_stream == 1 {
+        // A loop without another inside, which the compiler vectorises.
+        out.iter_mut().zip(words).for_each(|(out, word)| *out = u64::from(word.count_ones()));
+        return;
+    }
+    for (out, words) in out.iter_mut().zip(words.chunks_exact(per_stream)) {
+        *out = ones(words);
+    }
+}
+
 /// The ones `a` and `b`, of one length, share.
 #[inline]
 pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {

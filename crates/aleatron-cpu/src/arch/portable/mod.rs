@@ -7,5 +7,6 @@ pub(crate) mod encode;
 pub(crate) mod gates;
 pub(crate) mod lif;
 pub(crate) mod sequence;
+pub(crate) mod signed;
 pub(crate) mod table;
 pub(crate) mod transpose;

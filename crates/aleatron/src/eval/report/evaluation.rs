@@ -308,11 +308,11 @@ fn confusion(evaluation: &Evaluation) -> String {
             .confusion
             .iter()
             .map(|counts| {
-                let all = counts.iter().sum::<u32>().max(1);
+                let all = counts.iter().sum::<u64>().max(1);
                 // The root makes single mistakes visible beside hundreds of hits.
-                let cell = |&n: &u32| {
+                let cell = |&n: &u64| {
                     let text = if n == 0 || !has_numbers { String::new() } else { n.to_string() };
-                    (text, (f64::from(n) / f64::from(all)).sqrt())
+                    (text, (n as f64 / all as f64).sqrt())
                 };
                 counts.iter().map(cell).collect()
             })

@@ -7,4 +7,5 @@ pub(crate) mod encode;
 pub(crate) mod gates;
 pub(crate) mod lif;
 pub(crate) mod sequence;
+pub(crate) mod signed;
 mod simd;

@@ -3,5 +3,6 @@
 pub(crate) mod bits;
 pub(crate) mod ceiling;
 pub(crate) mod count;
+pub(crate) mod signed;
 mod simd;
 pub(crate) mod table;

@@ -7,8 +7,8 @@ use crate::arch::portable::table as portable;
 use crate::arch::x86_64::memory::{load512, store512};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi16, _mm512_castsi256_si512, _mm512_cvtepi32_epi16, _mm512_inserti64x4,
-    _mm512_mask_blend_epi16, _mm512_permutex2var_epi16, _mm512_set1_epi16, _mm512_setzero_si512,
-    _mm512_test_epi16_mask,
+    _mm512_mask_add_epi16, _mm512_mask_blend_epi16, _mm512_mask_sub_epi16, _mm512_movepi16_mask,
+    _mm512_permutex2var_epi16, _mm512_set1_epi16, _mm512_setzero_si512, _mm512_test_epi16_mask,
 };
 
 /// The entries of a row: one for each 8-bit threshold, and one for 2^8.
@@ -20,16 +20,12 @@ const LANES: usize = 32;
 /// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
-    let [Some(a), Some(b), Some(c), Some(d)] = rows.map(|row| row.first_chunk::<ENTRIES>()) else {
-        // Narrower sequences have shorter rows.
+    let Some(registers) = narrow(rows) else {
         return portable::look_up(rows, thresholds, sums);
     };
-    if rows.iter().any(|row| row.len() > ENTRIES) {
-        return portable::look_up(rows, thresholds, sums);
-    }
     let (blocks, _) = sums.as_chunks_mut::<LANES>();
     let whole = blocks.len() * LANES;
-    for (row, thresholds) in [a, b, c, d].into_iter().zip(thresholds) {
+    for (row, thresholds) in registers.into_iter().zip(thresholds) {
         let row = Row::new(row);
         for (sums, thresholds) in blocks.iter_mut().zip(thresholds.as_chunks::<LANES>().0) {
             let sum = _mm512_add_epi16(load512(sums), row.look_up(load512(thresholds)));
@@ -37,6 +33,32 @@ pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u1
         }
     }
     portable::look_up(rows, thresholds.map(|thresholds| &thresholds[whole..]), &mut sums[whole..]);
+}
+
+/// As [`look_up`], with entries taken away where a threshold has its highest bit set.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) fn look_up_signed(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
+    let Some(registers) = narrow(rows) else {
+        return portable::look_up_signed(rows, thresholds, sums);
+    };
+    let (blocks, _) = sums.as_chunks_mut::<LANES>();
+    let whole = blocks.len() * LANES;
+    for (row, thresholds) in registers.into_iter().zip(thresholds) {
+        let row = Row::new(row);
+        for (sums, thresholds) in blocks.iter_mut().zip(thresholds.as_chunks::<LANES>().0) {
+            let (sum, thresholds) = (load512(sums), load512(thresholds));
+            let (entry, negative) = (row.look_up(thresholds), _mm512_movepi16_mask(thresholds));
+            let sum = _mm512_mask_add_epi16(sum, !negative, sum, entry);
+            store512(sums, _mm512_mask_sub_epi16(sum, negative, sum, entry));
+        }
+    }
+    portable::look_up_signed(rows, thresholds.map(|thresholds| &thresholds[whole..]), &mut sums[whole..]);
+}
+
+/// The rows as registers hold them; `None` for those of wider or narrower sequences.
+fn narrow(rows: [&[u32]; 4]) -> Option<[&[u32; ENTRIES]; 4]> {
+    let [a, b, c, d] = rows.map(|row| <&[u32; ENTRIES]>::try_from(row).ok());
+    Some([a?, b?, c?, d?])
 }
 
 /// A row in registers.

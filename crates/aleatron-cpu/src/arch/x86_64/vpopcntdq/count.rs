@@ -1,5 +1,6 @@
 //! Counting ones in registers of 512 bits.
 
+use crate::arch::portable::count as portable;
 use crate::arch::x86_64::memory::{load512, load512_partial};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_popcnt_epi64, _mm512_reduce_add_epi64,
@@ -23,6 +24,12 @@ pub(crate) fn ones(words: &[u64]) -> u64 {
     }
     sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(load512_partial(rest)));
     _mm512_reduce_add_epi64(sum) as u64
+}
+
+/// The ones of each stream of `per_stream` words: the portable loop, compiled for these registers.
+#[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+pub(crate) fn stream_ones(words: &[u64], per_stream: usize, out: &mut [u64]) {
+    portable::stream_ones(words, per_stream, out);
 }
 
 /// The ones `a` and `b`, of one length, share.

@@ -1,0 +1,127 @@
+//! `eval --shard` and `merge` as a user runs them.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
+
+use aleatron::eval::Evaluation;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn aleatron(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).env_remove("ALEATRON_TIER").output().unwrap()
+}
+
+fn fault(output: &Output) -> String {
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A folder of its own for a test, gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("aleatron-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn join(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const PLAN: [&str; 8] =
+    ["eval", "plain", "--lengths", "8,24", "--generators", "bernoulli,sobol,lfsr", "--seeds", "2"];
+
+fn eval(more: &[&str]) -> Output {
+    aleatron(&[&PLAN, more].concat())
+}
+
+fn evaluation(output: &Output) -> Evaluation {
+    Evaluation::from_json(std::str::from_utf8(&output.stdout).unwrap()).unwrap().without_times()
+}
+
+fn good(output: Output) -> Output {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[test]
+fn shards_make_the_whole() {
+    let whole = evaluation(&good(eval(&["--json"])));
+    for n in [1, 3, 40] {
+        let folder = Folder::new(&format!("shards-{n}"));
+        let shards = folder.join("shards");
+        for shard in (1..=n).rev() {
+            let said = good(eval(&["--shard", &format!("{shard}/{n}"), "--report", &shards]));
+            let said = String::from_utf8(said.stdout).unwrap();
+            assert!(said.contains(&format!("Shard {shard}/{n}: ")), "{said}");
+        }
+        let report = folder.join("report");
+        let merged = good(aleatron(&["merge", &shards, "--json", "--report", &report]));
+        assert_eq!(evaluation(&merged), whole, "{n}");
+        let written = std::fs::read_to_string(Path::new(&report).join("evaluation.json")).unwrap();
+        assert_eq!(Evaluation::from_json(&written).unwrap().without_times(), whole);
+        assert!(Path::new(&report).join("index.html").exists());
+    }
+}
+
+#[test]
+fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
+    let folder = Folder::new("shard-killed");
+    let shards = folder.join("shards");
+    let shard = |shard: &str, more: &[&str]| eval(&[&["--shard", shard, "--report", &shards], more].concat());
+    good(shard("1/2", &[]));
+    good(shard("2/2", &[]));
+    let path = Path::new(&shards).join("shard-2-of-2.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // Killed in the middle of its third line.
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() > 4);
+    std::fs::write(&path, [lines[0], "\n", lines[1], "\n", &lines[2][..lines[2].len() / 2]].concat())
+        .unwrap();
+    let partial = aleatron(&["merge", &shards, "--json"]);
+    assert_eq!(partial.status.code(), Some(1));
+    let partial = evaluation(&partial);
+    assert!(!partial.is_complete() && partial.cells.len() + partial.unfinished == 10);
+    let said = String::from_utf8(aleatron(&["merge", &shards]).stdout).unwrap();
+    assert!(said.contains("unfinished: "), "{said}");
+    let again = String::from_utf8(good(shard("2/2", &["--resume"])).stdout).unwrap();
+    assert!(again.contains(&format!("Shard 2/2: {} tasks", lines.len() - 2)), "{again}");
+    let whole = evaluation(&good(eval(&["--json"])));
+    assert_eq!(evaluation(&good(aleatron(&["merge", &shards, "--json"]))), whole);
+}
+
+#[test]
+fn what_does_not_belong_together_is_not_merged() {
+    let folder = Folder::new("shard-faults");
+    let (a, b) = (folder.join("a"), folder.join("b"));
+    good(eval(&["--shard", "1/2", "--report", &a]));
+    good(eval(&["--shard", "2/2", "--report", &b, "--width", "6"]));
+    let refused = fault(&aleatron(&["merge", &a, &b]));
+    assert!(
+        refused.contains("shard-2-of-2.jsonl: its network, data, plan or version is not that of"),
+        "{refused}"
+    );
+    let resumed = fault(&eval(&["--shard", "1/2", "--report", &a, "--resume", "--width", "6"]));
+    assert!(resumed.contains("of another network, data set, plan or version"), "{resumed}");
+    assert!(fault(&aleatron(&["merge", &folder.join("none")])).contains("none: "));
+    std::fs::create_dir_all(folder.join("empty")).unwrap();
+    assert!(fault(&aleatron(&["merge", &folder.join("empty")])).contains("no shard"));
+    std::fs::write(folder.join("shard-x.jsonl"), "{}\n").unwrap();
+    assert!(fault(&aleatron(&["merge", &folder.join("shard-x.jsonl")])).contains("line 1"));
+    // The second of two shards alone lacks the classes in floating point, which the first one has.
+    assert!(fault(&aleatron(&["merge", &b])).contains("floating point"));
+    for wrong in ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"] {
+        let output = eval(&[&format!("--shard={wrong}"), "--report", &a]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(fault(&output).contains("use I/N"), "{wrong}");
+    }
+    assert!(fault(&eval(&["--shard", "1/2"])).contains("--report"));
+    assert!(fault(&eval(&["--shard", "1/2", "--report", &a, "--json"])).contains("--json"));
+}

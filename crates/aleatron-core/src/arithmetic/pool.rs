@@ -1,0 +1,213 @@
+//! Pools: windows of an image reduced to one number each, on the binary side.
+
+use crate::error::{Error, Quantity, Result};
+use crate::windows::{Axis, Windows};
+
+/// What a window becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PoolKind {
+    /// The mean.
+    Average,
+    /// The greatest.
+    Max,
+}
+
+/// What the padding is to an average; a maximum never sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Border {
+    /// Nothing: the mean is that of the places inside the image.
+    #[default]
+    LeftOut,
+    /// Zeros: the mean is that of the whole window.
+    Zeros,
+}
+
+/// A pool as it is asked for. [`PoolShape::new`] checks it.
+///
+/// ```
+/// use aleatron_core::arithmetic::{Pool, PoolKind, PoolShape};
+/// let halves = PoolShape::new(Pool::new(PoolKind::Max, [2, 2]), [1, 2, 4])?;
+/// assert_eq!(halves.floats(&[1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0])?, [4.0, 8.0]);
+/// let global = PoolShape::new(Pool::global(PoolKind::Average, [2, 2]), [1, 2, 2])?;
+/// assert_eq!(global.integers(&[1, 2, 3, 4])?, [3]); // 2.5, rounded half up
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pool {
+    /// What a window becomes.
+    pub kind: PoolKind,
+    /// The rows and columns of a window.
+    pub window: [usize; 2],
+    /// The rows and columns from one window to the next.
+    pub stride: [usize; 2],
+    /// The rows before the first one and after the last one that are not there, and the columns.
+    pub padding: [[usize; 2]; 2],
+    /// What these are to an average.
+    pub border: Border,
+}
+
+impl Pool {
+    /// Windows of rows and columns beside each other.
+    #[must_use]
+    pub const fn new(kind: PoolKind, window: [usize; 2]) -> Self {
+        Self { kind, window, stride: window, padding: [[0, 0]; 2], border: Border::LeftOut }
+    }
+
+    /// One window over a whole image of rows and columns.
+    #[must_use]
+    pub const fn global(kind: PoolKind, size: [usize; 2]) -> Self {
+        Self::new(kind, size)
+    }
+
+    /// With this many rows and columns from one window to the next.
+    #[must_use]
+    pub const fn with_stride(self, stride: [usize; 2]) -> Self {
+        Self { stride, ..self }
+    }
+
+    /// With padding before and after the rows, and the columns.
+    #[must_use]
+    pub const fn with_paddings(self, padding: [[usize; 2]; 2], border: Border) -> Self {
+        Self { padding, border, ..self }
+    }
+}
+
+/// A pool of images of one shape, with every size checked: each window has a place inside the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PoolShape {
+    pool: Pool,
+    channels: usize,
+    windows: [Windows; 2],
+}
+
+impl PoolShape {
+    /// A pool of images of the given channels, rows and columns.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] for a size or stride of 0, [`Error::TooLarge`] for a window larger than the padded image, for padding that fills a whole
+    /// window, and past 2^32 places.
+    pub fn new(pool: Pool, [channels, rows, columns]: [usize; 3]) -> Result<Self> {
+        if channels == 0 {
+            return Err(Error::Zero(Quantity::Channels));
+        }
+        let places = channels as u128 * rows as u128 * columns as u128;
+        if places > 1 << 32 {
+            return Err(Error::TooLarge { what: Quantity::Inputs, actual: places, limit: 1 << 32 });
+        }
+        let windows = |k: usize, size: usize| {
+            let Pool { window, stride, padding, .. } = pool;
+            let axis = Axis { stride: stride[k], padding: padding[k], ..Axis::new(size, window[k]) };
+            let windows = Windows::new(axis)?;
+            if windows.runs().any(|run| windows.taps(run.start).is_empty()) {
+                let (actual, limit) = (padding[k][0].max(padding[k][1]) as u128, window[k] as u128 - 1);
+                return Err(Error::TooLarge { what: Quantity::Padding, actual, limit });
+            }
+            Ok(windows)
+        };
+        Ok(Self { pool, channels, windows: [windows(0, rows)?, windows(1, columns)?] })
+    }
+
+    /// The pool as it was asked for.
+    #[must_use]
+    pub const fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The windows along the rows and along the columns.
+    #[must_use]
+    pub const fn windows(&self) -> &[Windows; 2] {
+        &self.windows
+    }
+
+    /// The places of an image.
+    #[must_use]
+    pub const fn n_inputs(&self) -> usize {
+        self.channels * self.windows[0].axis().size * self.windows[1].axis().size
+    }
+
+    /// The windows of an image.
+    #[must_use]
+    pub const fn n_outputs(&self) -> usize {
+        let [channels, rows, columns] = self.output();
+        channels * rows * columns
+    }
+
+    /// The channels, rows and columns of the result.
+    #[must_use]
+    pub const fn output(&self) -> [usize; 3] {
+        [self.channels, self.windows[0].len(), self.windows[1].len()]
+    }
+
+    /// The images pooled in f64: sums go through a window row by row, and are divided once. Of several equal greatest values it is the
+    /// first.
+    ///
+    /// # Errors
+    /// [`Error::Ragged`] where the values are not whole images.
+    pub fn floats(&self, values: &[f64]) -> Result<Vec<f64>> {
+        match self.pool.kind {
+            PoolKind::Average => self.reduce(values, 0.0, |sum, value| sum + value, |sum, n| sum / n as f64),
+            PoolKind::Max => {
+                let greater = |best: f64, value: f64| if value > best { value } else { best };
+                self.reduce(values, f64::NEG_INFINITY, greater, |best, _| best)
+            }
+        }
+    }
+
+    /// The images pooled in integers: a mean of k values that sum to s is `floor((2 s + k) / (2 k))`, that is, halves are rounded up.
+    ///
+    /// # Errors
+    /// [`Error::Ragged`] where the values are not whole images.
+    pub fn integers(&self, values: &[i64]) -> Result<Vec<i64>> {
+        match self.pool.kind {
+            PoolKind::Average => {
+                // Between the least and the greatest value, or 0, so that it fits again.
+                let mean = |sum: i128, n: usize| (2 * sum + n as i128).div_euclid(2 * n as i128) as i64;
+                self.reduce(values, 0, |sum, value| sum + i128::from(value), mean)
+            }
+            PoolKind::Max => self.reduce(values, i64::MIN, i64::max, |best, _| best),
+        }
+    }
+
+    /// Goes through the values of each window from `start` with `step`, and ends with the number of values they stand for.
+    fn reduce<T: Copy, S: Copy>(
+        &self,
+        values: &[T],
+        start: S,
+        step: impl Fn(S, T) -> S,
+        end: impl Fn(S, usize) -> T,
+    ) -> Result<Vec<T>> {
+        let [over_rows, over_columns] = &self.windows;
+        let columns = over_columns.axis().size;
+        let image = over_rows.axis().size * columns;
+        let divisor = self.n_inputs();
+        if !values.len().is_multiple_of(divisor) {
+            return Err(Error::Ragged { what: Quantity::Inputs, actual: values.len(), divisor });
+        }
+        // Places inside the image are one after the other: a pool has no dilation.
+        let places = |windows: &Windows, window: usize| {
+            let taps = windows.taps(window);
+            let first = windows.at(window, taps.start).unwrap_or(0);
+            first..first + taps.len()
+        };
+        let mut pooled = Vec::with_capacity(values.len() / divisor * self.n_outputs());
+        for channel in values.chunks_exact(image) {
+            for row in 0..over_rows.len() {
+                let rows = places(over_rows, row);
+                for column in 0..over_columns.len() {
+                    let inside = places(over_columns, column);
+                    let n = match self.pool.border {
+                        Border::LeftOut => rows.len() * inside.len(),
+                        Border::Zeros => self.pool.window[0] * self.pool.window[1],
+                    };
+                    let mut reduced = start;
+                    for row in rows.clone() {
+                        let values = &channel[row * columns..][inside.clone()];
+                        reduced = values.iter().fold(reduced, |reduced, &value| step(reduced, value));
+                    }
+                    pooled.push(end(reduced, n));
+                }
+            }
+        }
+        Ok(pooled)
+    }
+}

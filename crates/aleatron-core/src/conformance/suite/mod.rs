@@ -1,0 +1,267 @@
+//! The fixed suite: the same random cases on every machine, drawn with Philox from one seed.
+
+mod random;
+
+use super::case::{Case, LayerCase};
+use super::network::{NetworkCase, NetworkLayer};
+use crate::arithmetic::{Arithmetic, Border, Pool, PoolKind, PoolShape};
+use crate::backend::CountMethod;
+use crate::convolution::{ConvShape, Convolution};
+use crate::error::Result;
+use crate::gates::Gate;
+use crate::generator::{SequenceKind, Sharing};
+use crate::layer::{SampleSeed, Topology};
+use crate::lif::LifDrive;
+use crate::polarity::Polarity;
+use crate::stream::Length;
+use random::Random;
+use std::sync::Arc;
+
+/// Lengths around every boundary a kernel has: words, 256- and 512-bit registers, and none.
+const LENGTHS: [usize; 18] =
+    [1, 2, 31, 32, 33, 63, 64, 65, 100, 128, 255, 256, 511, 512, 513, 1000, 1024, 2113];
+
+/// Layers (inputs, neurons, samples) around every tile boundary.
+const LAYERS: [(usize, usize, usize); 10] = [
+    (1, 1, 1),
+    (3, 2, 2),
+    (5, 4, 1),
+    (7, 5, 3),
+    (8, 9, 4),
+    (17, 3, 5),
+    (16, 8, 9),
+    (33, 7, 2),
+    (64, 13, 1),
+    (40, 6, 6),
+];
+
+/// Lengths of convolutions: the reference makes every bit of every product.
+const CONV_LENGTHS: [usize; 8] = [1, 33, 64, 65, 100, 128, 200, 256];
+
+/// The polarities that the first cases have.
+const WITHOUT_SIGNS: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
+
+/// The cases that version 0.1 verified: the first of [`fixed`]. The hash of their answers is known, see `golden/verify.kat`.
+pub const FIRST_CASES: usize = 304;
+
+/// The cases of `aleatron verify`.
+///
+/// # Errors
+/// None: the cases are valid by construction, and a test says so.
+pub fn fixed() -> Result<Vec<Case>> {
+    let mut random = Random { next: 0 };
+    let mut cases = streams(&mut random)?;
+    cases.extend(sequences(&mut random)?);
+    cases.extend(networks(&mut random)?);
+    cases.extend(signed(&mut random)?);
+    cases.extend(convolutions(&mut random)?);
+    cases.extend(convolutional_networks(&mut random)?);
+    Ok(cases)
+}
+
+/// Streams, gates, counts, Bernoulli layers and neurons.
+fn streams(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (n, &bits) in LENGTHS.iter().enumerate() {
+        let length = Length::new(bits)?;
+        cases.push(Case::Encode {
+            thresholds: draw.thresholds(1 + 3 * (n % 7)),
+            length,
+            address: draw.address(),
+        });
+        let bits = (0..bits).map(|_| (draw.word() as u8) & 3).collect();
+        cases.push(Case::Pack { bits });
+        cases.push(Case::Unpack { stream: draw.stream(length)? });
+        for gate in Gate::ALL {
+            cases.push(Case::Gate { gate, a: draw.stream(length)?, b: draw.stream(length)? });
+        }
+        cases.push(Case::Not { a: draw.stream(length)? });
+        cases.push(Case::Mux {
+            select: draw.stream(length)?,
+            a: draw.stream(length)?,
+            b: draw.stream(length)?,
+        });
+        cases.push(Case::Popcount { a: draw.stream(length)? });
+        cases.push(Case::AndPopcount { a: draw.stream(length)?, b: draw.stream(length)? });
+        cases.push(Case::Hamming { a: draw.stream(length)?, b: draw.stream(length)? });
+    }
+    for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
+        for polarity in WITHOUT_SIGNS {
+            let length = Length::new(LENGTHS[(5 * n + polarity as usize) % LENGTHS.len()])?;
+            cases.push(Case::Layer(draw.dense(n_inputs, n_neurons, n_samples, length, polarity)?));
+            cases.push(Case::Layer(draw.sparse(n_inputs, n_neurons, n_samples, length, polarity)?));
+        }
+    }
+    for n in 0..24 {
+        let params = draw.lif_params()?;
+        let drive = draw.drive();
+        let vary = |draw: &mut Random| LifDrive { current: draw.small(), noise: draw.small(), ..drive };
+        let drives = (0..50 + 13 * n).map(|_| vary(draw)).collect();
+        cases.push(Case::LifRun { params, drives });
+        let currents = (0..1 + 3 * n).map(|_| draw.small()).collect();
+        cases.push(Case::LifMulti { params, drive, currents, n_steps: 10 + 7 * n });
+    }
+    Ok(cases)
+}
+
+/// Shared sequences: streams, layers bit by bit, and layers from tables.
+fn sequences(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (n, &bits) in LENGTHS.iter().enumerate() {
+        let length = Length::new(bits)?;
+        for &kind in SequenceKind::ALL {
+            let sequence = draw.sequence(kind, 3 + (5 * n as u32 + kind as u32) % 30)?;
+            let thresholds = (0..1 + n % 5).map(|_| draw.below(sequence.width().one() + 1)).collect();
+            cases.push(Case::EncodeSequence { sequence, thresholds, length });
+        }
+    }
+    for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
+        for (p, polarity) in WITHOUT_SIGNS.into_iter().enumerate() {
+            let length = Length::new(LENGTHS[(7 * n + p) % LENGTHS.len()])?;
+            cases.extend(sequence_layers(draw, [n_inputs, n_neurons, n_samples], length, polarity, n + p)?);
+        }
+    }
+    Ok(cases)
+}
+
+/// Layers of one size with every sharing: dense bit by bit and from tables, and sparse.
+fn sequence_layers(
+    draw: &mut Random,
+    [n_inputs, n_neurons, n_samples]: [usize; 3],
+    length: Length,
+    polarity: Polarity,
+    n: usize,
+) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for sharing in Sharing::ALL {
+        let pairing = draw.pairing(sharing, n)?;
+        let dense = Topology::Dense { n_inputs, n_neurons };
+        for method in [CountMethod::Bits, CountMethod::Tables] {
+            if method == CountMethod::Bits || sharing != Sharing::OnePerStream {
+                let case = draw.sequence_layer(dense.clone(), n_samples, length, polarity, pairing)?;
+                cases.push(Case::Layer(LayerCase { method, ..case }));
+            }
+        }
+        let sparse = Topology::Sparse(Arc::new(draw.connections(n_inputs, n_neurons)?));
+        let case = draw.sequence_layer(sparse, n_samples, length, polarity, pairing)?;
+        cases.push(Case::Layer(LayerCase { method: CountMethod::Bits, ..case }));
+    }
+    Ok(cases)
+}
+
+/// Networks of two and three layers in both arithmetics.
+fn networks(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for n in 0..6 {
+        cases.extend(dense_network(draw, n, WITHOUT_SIGNS[n % 2])?);
+    }
+    Ok(cases)
+}
+
+/// Network `n` of dense layers of one polarity.
+fn dense_network(draw: &mut Random, n: usize, polarity: Polarity) -> Result<Vec<Case>> {
+    let sizes = [&[5, 4, 3][..], &[16, 9, 4], &[7, 8, 6, 5]][n % 3];
+    let layer = |k: usize| {
+        let dense = Topology::Dense { n_inputs: sizes[k - 1], n_neurons: sizes[k] };
+        draw.network_layer(n, k, dense, [polarity; 2])
+    };
+    let layers = (1..sizes.len()).map(layer).collect::<Result<Vec<_>>>()?;
+    in_both_arithmetics(draw, layers, 3)
+}
+
+/// A network and a batch of `n_samples`.
+fn in_both_arithmetics(draw: &mut Random, layers: Vec<NetworkLayer>, n_samples: usize) -> Result<Vec<Case>> {
+    let (n_inputs, polarity) = (layers[0].spec.n_inputs(), layers[0].spec.polarity());
+    let inputs: Vec<f64> = (0..n_samples * n_inputs).map(|_| draw.value(polarity)).collect();
+    let seed = SampleSeed::new(draw.word().into()).starting_at(draw.word() % 50);
+    let network = |arithmetic| {
+        let (layers, inputs) = (layers.clone(), inputs.clone());
+        Case::Network(NetworkCase { layers, inputs, seed, arithmetic })
+    };
+    Ok(Arithmetic::ALL.map(network).into())
+}
+
+/// Signed streams in dense and sparse layers of every encoding, and in networks.
+fn signed(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
+        let (length, polarity) = (Length::new(LENGTHS[(5 * n + 2) % LENGTHS.len()])?, Polarity::Signed);
+        cases.push(Case::Layer(draw.dense(n_inputs, n_neurons, n_samples, length, polarity)?));
+        cases.push(Case::Layer(draw.sparse(n_inputs, n_neurons, n_samples, length, polarity)?));
+        let length = Length::new(LENGTHS[(7 * n + 3) % LENGTHS.len()])?;
+        cases.extend(sequence_layers(draw, [n_inputs, n_neurons, n_samples], length, polarity, n)?);
+    }
+    for n in 0..6 {
+        cases.extend(dense_network(draw, n, Polarity::Signed)?);
+    }
+    Ok(cases)
+}
+
+/// Convolutions and batches with everything that moves a kernel: strides, padding (of whole positions, too), dilation, groups.
+fn geometries() -> [(Convolution, usize); 12] {
+    let conv = Convolution::conv2d;
+    [
+        (conv([1, 1, 1], 1, [1, 1]), 1),
+        (conv([1, 5, 5], 2, [3, 3]), 2),
+        (conv([2, 5, 4], 3, [3, 2]).with_stride([2, 1]).with_padding([1, 1]), 3),
+        (conv([3, 4, 6], 5, [2, 3]).with_dilation([2, 1]).with_paddings([[0, 2], [1, 0]]), 1),
+        (conv([4, 4, 4], 6, [3, 3]).with_groups(2).with_padding([1, 1]), 2),
+        (conv([3, 5, 5], 3, [3, 3]).with_groups(3).with_stride([2, 2]).with_padding([1, 1]), 2),
+        (Convolution::conv1d([2, 9], 3, 4).with_padding([0, 2]).with_stride([1, 2]), 4),
+        (conv([2, 3, 3], 9, [1, 1]), 3),
+        (conv([1, 2, 2], 2, [2, 2]).with_padding([3, 3]), 1),
+        (conv([8, 3, 3], 7, [3, 3]), 5),
+        (conv([1, 12, 12], 6, [5, 5]), 1),
+        (conv([2, 6, 7], 4, [3, 3]).with_stride([3, 2]).with_dilation([1, 3]).with_padding([2, 1]), 2),
+    ]
+}
+
+/// Convolutions of every polarity and encoding.
+fn convolutions(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (n, (convolution, n_samples)) in geometries().into_iter().enumerate() {
+        let topology = Topology::Conv(ConvShape::new(convolution)?);
+        for (p, polarity) in Polarity::ALL.into_iter().enumerate() {
+            let length = Length::new(CONV_LENGTHS[(n + 3 * p) % CONV_LENGTHS.len()])?;
+            cases.push(Case::Layer(draw.conv(topology.clone(), n_samples, length, polarity)?));
+            let length = Length::new(CONV_LENGTHS[(n + 5 * p + 1) % CONV_LENGTHS.len()])?;
+            let (sharing, method) = [
+                (Sharing::OneForAll, CountMethod::Tables),
+                (Sharing::OnePerInput, CountMethod::Bits),
+                (Sharing::OneForAll, CountMethod::Bits),
+                (Sharing::OneForAll, CountMethod::Tables),
+                (Sharing::OnePerStream, CountMethod::Bits),
+            ][(n + 2 * p) % 5];
+            let pairing = draw.pairing(sharing, n + p)?;
+            let case = draw.sequence_layer(topology.clone(), n_samples, length, polarity, pairing)?;
+            cases.push(Case::Layer(LayerCase { method, ..case }));
+        }
+    }
+    Ok(cases)
+}
+
+/// Networks of convolutions, pools and a dense layer, of one polarity and of several.
+fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
+    use Polarity::{Bipolar, Signed, Unipolar};
+    let mut cases = Vec::new();
+    let networks =
+        [[Signed; 3], [Unipolar; 3], [Bipolar; 3], [Unipolar, Signed, Bipolar], [Signed, Bipolar, Signed]];
+    for (n, [first, second, last]) in networks.into_iter().enumerate() {
+        let kinds = [PoolKind::Max, PoolKind::Average];
+        let shape = ConvShape::new(Convolution::conv2d([1, 7, 6], 3, [3, 3]).with_padding([1, 1]))?;
+        let mut one = draw.network_layer(n, 1, Topology::Conv(shape), [first, second])?;
+        // Three rows of windows, the first and the last with padding in them, and three columns.
+        let border = [Border::LeftOut, Border::Zeros][n % 2];
+        let pool = Pool::new(kinds[n % 2], [3, 2]).with_paddings([[1, 1], [0, 0]], border);
+        one.pool = Some(PoolShape::new(pool, shape.output())?);
+        let [channels, rows, columns] = PoolShape::new(pool, shape.output())?.output();
+        let next = Convolution::conv2d([channels, rows, columns], 4, [2, 2]).with_stride([1, 2]);
+        let shape = ConvShape::new(next)?;
+        let mut two = draw.network_layer(n, 2, Topology::Conv(shape), [second, last])?;
+        let [_, rows, columns] = shape.output();
+        two.pool = Some(PoolShape::new(Pool::global(kinds[(n + 1) % 2], [rows, columns]), shape.output())?);
+        let three = draw.network_layer(n, 3, Topology::Dense { n_inputs: 4, n_neurons: 3 }, [last; 2])?;
+        cases.extend(in_both_arithmetics(draw, vec![one, two, three], 2)?);
+    }
+    Ok(cases)
+}

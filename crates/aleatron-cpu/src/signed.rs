@@ -1,0 +1,274 @@
+//! Signed operands: streams complemented where they are negative, and what the complements add to the ones that rows share.
+//!
+//! Let w' be the complement of a weight stream w where the weight is negative, else w itself, and x' likewise for an input. The
+//! sum of the products, each with its sign, is then the ones that w' and x' share, less the ones of x' under negative weights, less
+//! the ones of w' under negative inputs, plus the length for each pair of negative operands. So signed rows are counted by the
+//! kernels of unipolar ones, and what is to be taken away afterwards is one addition per weight, whatever the length.
+
+use crate::arch::portable::signed as portable;
+use crate::cost::Costs;
+use crate::dispatch::{self, SIGNED_LANES as LANES};
+use crate::{Cpu, Tier};
+use aleatron_core::{Length, Quantity, Result, memory};
+use std::ops::Range;
+
+pub(crate) use crate::arch::portable::signed::Term;
+
+/// Rows of inputs summed together.
+const TOGETHER: usize = 4;
+
+/// The longest streams whose ones are summed in 16 bits.
+const NARROW: usize = i16::MAX as usize;
+
+/// What the complements of a matrix of weight streams add.
+#[derive(Debug, Clone)]
+pub(crate) struct SignTable {
+    n_rows: usize,
+    per_row: usize,
+    length: Length,
+    values: Values,
+}
+
+/// The ones of each weight stream before it was complemented, below 0 where it was: by block of [`LANES`] rows, then by stream. A negative weight
+/// whose stream has no ones is left as it is: it counts neither up nor down.
+#[derive(Debug, Clone)]
+enum Values {
+    Narrow(Vec<[i16; LANES]>),
+    Wide(Vec<[i64; LANES]>),
+}
+
+impl SignTable {
+    /// Complements the streams of negative weights, rows of `per_row` streams, and keeps what that adds.
+    pub(crate) fn new(
+        cpu: &Cpu,
+        streams: &mut [u64],
+        per_row: usize,
+        length: Length,
+        negative: &[bool],
+    ) -> Result<Self> {
+        let n_rows = negative.len() / per_row.max(1);
+        let blocks = n_rows.div_ceil(LANES);
+        let len = blocks as u128 * per_row as u128;
+        let values = match length.bits() {
+            0..=NARROW => {
+                let mut values = memory::zeros(len, Quantity::Weights)?;
+                complement_rows(cpu, streams, per_row, length, negative, &mut values, |ones| ones as i16);
+                Values::Narrow(values)
+            }
+            _ => {
+                let mut values = memory::zeros(len, Quantity::Weights)?;
+                complement_rows(cpu, streams, per_row, length, negative, &mut values, |ones| ones);
+                Values::Wide(values)
+            }
+        };
+        Ok(Self { n_rows, per_row, length, values })
+    }
+
+    /// The blocks of rows.
+    pub(crate) fn n_blocks(&self) -> usize {
+        self.n_rows.div_ceil(LANES)
+    }
+
+    /// The rows of some blocks.
+    pub(crate) fn rows_of(&self, blocks: &Range<usize>) -> Range<usize> {
+        (blocks.start * LANES).min(self.n_rows)..(blocks.end * LANES).min(self.n_rows)
+    }
+
+    /// Takes away from `counts`, some rows of inputs by the weight rows of `blocks`, what the complements added to them.
+    pub(crate) fn take_away(
+        &self,
+        tier: Tier,
+        terms: &Terms,
+        inputs: Range<usize>,
+        blocks: Range<usize>,
+        counts: &mut [u64],
+    ) {
+        match (&self.values, terms) {
+            (Values::Narrow(values), Terms::Narrow(terms)) => {
+                let at_once = NARROW / self.length.bits();
+                self.take_away_terms(tier, values, terms, [inputs, blocks], counts, at_once);
+            }
+            (Values::Wide(values), Terms::Wide(terms)) => {
+                self.take_away_terms(tier, values, terms, [inputs, blocks], counts, self.per_row);
+            }
+            // Terms are made for the length of the table.
+            _ => debug_assert!(false, "terms of another length"),
+        }
+    }
+
+    /// Sums `at_once` terms in an integer of their own width.
+    fn take_away_terms<T: SumTerms>(
+        &self,
+        tier: Tier,
+        values: &[[T; LANES]],
+        terms: &TermsOf<T>,
+        [inputs, blocks]: [Range<usize>; 2],
+        counts: &mut [u64],
+        at_once: usize,
+    ) {
+        let (n, rows) = (self.per_row, self.rows_of(&blocks));
+        let mut first = inputs.start;
+        while first < inputs.end {
+            let together = if inputs.end - first >= TOGETHER { TOGETHER } else { 1 };
+            for block in blocks.clone() {
+                let lanes = self.rows_of(&(block..block + 1));
+                for start in (0..n).step_by(at_once) {
+                    let streams = start..n.min(start + at_once);
+                    let values = &values[block * n..][streams.clone()];
+                    let mut take = |row: usize, sums: &[T; LANES]| {
+                        let counts = &mut counts[(row - inputs.start) * rows.len()..];
+                        let counts = &mut counts[lanes.start - rows.start..lanes.end - rows.start];
+                        for (count, &sum) in counts.iter_mut().zip(sums) {
+                            *count = count.wrapping_sub(sum.into() as u64);
+                        }
+                    };
+                    if together == TOGETHER {
+                        let sums = T::sum::<TOGETHER>(tier, values, terms.rows(n, first, &streams));
+                        sums.iter().enumerate().for_each(|(r, sums)| take(first + r, sums));
+                    } else {
+                        take(first, &T::sum::<1>(tier, values, terms.rows(n, first, &streams))[0]);
+                    }
+                }
+            }
+            first += together;
+        }
+    }
+}
+
+/// The terms of some streams of `S` rows of inputs.
+struct TermRows<'a, T, const S: usize> {
+    ones: [&'a [T]; S],
+    masks: Option<[&'a [T]; S]>,
+}
+
+/// Integers that terms are summed in.
+trait SumTerms: Term + Into<i64> {
+    /// What the complements of a block of weight rows and of rows of inputs added.
+    fn sum<const S: usize>(
+        tier: Tier,
+        values: &[[Self; LANES]],
+        terms: TermRows<'_, Self, S>,
+    ) -> [[Self; LANES]; S];
+}
+
+impl SumTerms for i16 {
+    fn sum<const S: usize>(
+        tier: Tier,
+        values: &[[Self; LANES]],
+        terms: TermRows<'_, Self, S>,
+    ) -> [[Self; LANES]; S] {
+        match terms.masks {
+            None => dispatch::ones_of_negative(tier, values, terms.ones),
+            Some(masks) => dispatch::ones_of_either(tier, values, terms.ones, masks),
+        }
+    }
+}
+
+impl SumTerms for i64 {
+    fn sum<const S: usize>(
+        _: Tier,
+        values: &[[Self; LANES]],
+        terms: TermRows<'_, Self, S>,
+    ) -> [[Self; LANES]; S] {
+        // Streams are so long that their terms hardly matter.
+        match terms.masks {
+            None => portable::ones_of_negative(values, terms.ones),
+            Some(masks) => portable::ones_of_either(values, terms.ones, masks),
+        }
+    }
+}
+
+/// Complements the streams of negative weights and writes their ones by block of rows.
+fn complement_rows<T: Term>(
+    cpu: &Cpu,
+    streams: &mut [u64],
+    per_row: usize,
+    length: Length,
+    negative: &[bool],
+    values: &mut [[T; LANES]],
+    value: impl Fn(i64) -> T + Sync,
+) {
+    let words = length.words();
+    let cost = Costs::of(cpu.tier).count(streams.len());
+    let blocks = streams.chunks_mut(LANES * per_row * words).zip(negative.chunks(LANES * per_row));
+    let items: Vec<_> = blocks.zip(values.chunks_mut(per_row)).collect();
+    cpu.pool.for_each(items.into_iter(), cost, |((streams, negative), values)| {
+        let mut ones = vec![0; per_row];
+        let rows = streams.chunks_exact_mut(per_row * words).zip(negative.chunks_exact(per_row));
+        for (lane, (row, negative)) in rows.enumerate() {
+            dispatch::stream_ones(cpu.tier, row, words, &mut ones);
+            let streams = row.chunks_exact_mut(words).zip(negative);
+            for ((values, &ones), (stream, &is_negative)) in values.iter_mut().zip(&ones).zip(streams) {
+                values[lane] = value(if is_negative { -(ones as i64) } else { ones as i64 });
+                if is_negative && ones > 0 {
+                    complement(stream, length);
+                }
+            }
+        }
+    });
+}
+
+fn complement(stream: &mut [u64], length: Length) {
+    stream.iter_mut().for_each(|word| *word = !*word);
+    if let Some(last) = stream.last_mut() {
+        *last &= length.tail_mask();
+    }
+}
+
+/// What rows of input streams bring to [`SignTable::take_away`]: the ones of each, as it is after complementing, and a mask of -1 for each
+/// that is negative.
+#[derive(Debug)]
+pub(crate) enum Terms {
+    Narrow(TermsOf<i16>),
+    Wide(TermsOf<i64>),
+}
+
+/// Terms in integers of one width; without masks where no input is negative.
+#[derive(Debug, Clone)]
+pub(crate) struct TermsOf<T> {
+    pub(crate) ones: Vec<T>,
+    pub(crate) masks: Option<Vec<T>>,
+}
+
+impl<T> TermsOf<T> {
+    /// Some streams of the `S` rows, of `per_row` streams each, from `first` on.
+    fn rows<const S: usize>(
+        &self,
+        per_row: usize,
+        first: usize,
+        streams: &Range<usize>,
+    ) -> TermRows<'_, T, S> {
+        let row = |r: usize| (first + r) * per_row + streams.start..(first + r) * per_row + streams.end;
+        TermRows {
+            ones: std::array::from_fn(|r| &self.ones[row(r)]),
+            masks: self.masks.as_deref().map(|masks| std::array::from_fn(|r| &masks[row(r)])),
+        }
+    }
+}
+
+impl Terms {
+    /// Complements the streams of negative inputs, and says what they bring.
+    pub(crate) fn new(tier: Tier, words: &mut [u64], length: Length, negative: &[bool]) -> Self {
+        let per_stream = length.words();
+        let mut ones = vec![0; negative.len()];
+        dispatch::stream_ones(tier, words, per_stream, &mut ones);
+        let mut any = false;
+        let streams = words.chunks_exact_mut(per_stream).zip(&mut ones).zip(negative);
+        for ((stream, ones), _) in streams.filter(|(_, negative)| **negative) {
+            any = true;
+            *ones = length.bits() as u64 - *ones;
+            complement(stream, length);
+        }
+        let mask = |&is_negative: &bool| if is_negative { -1 } else { 0 };
+        match length.bits() {
+            0..=NARROW => Self::Narrow(TermsOf {
+                ones: ones.iter().map(|&ones| ones as i16).collect(),
+                masks: any.then(|| negative.iter().map(mask).collect()),
+            }),
+            _ => Self::Wide(TermsOf {
+                ones: ones.iter().map(|&ones| ones as i64).collect(),
+                masks: any.then(|| negative.iter().map(|negative| mask(negative).into()).collect()),
+            }),
+        }
+    }
+}

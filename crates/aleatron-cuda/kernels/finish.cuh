@@ -1,0 +1,65 @@
+// From what kernels count to the counts of a layer.
+#pragma once
+#include "stream.cuh"
+
+// What the results are given as.
+enum ResultKind : u32 {
+    COUNTS = 0,
+    UNIPOLAR_VALUES = 1,
+    BIPOLAR_VALUES = 2,
+};
+
+// The count of neuron j and sample s is base[j] - row_ones[s] + factor * counted, modulo 2^64.
+struct Finish {
+    // Per neuron; 0 where all are 0.
+    u64 base;
+    // Per sample, 32 bits each; 0 where all are 0.
+    u64 row_ones;
+    // The bits of all products of each neuron; 0 where all have `total`.
+    u64 totals;
+    u64 total;
+    u64 factor;
+    // The bits of a stream.
+    u64 length;
+    // The results by sample and neuron.
+    u64 out;
+    // Where the index of the first bad value goes.
+    u64 report;
+    u64 state;
+    u32 n_neurons;
+    u32 n_samples;
+    // Whether the count is added to the result that is there.
+    u32 accumulate;
+    // What the results become: a `ResultKind`.
+    u32 kind;
+};
+
+// Makes the result at `index` of what was counted there.
+DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
+    const u64 sample = index / f.n_neurons;
+    const u32 neuron = (u32)(index - sample * f.n_neurons);
+    u64* out = (u64*)f.out + index;
+    u64 count = f.factor * counted;
+    if (f.base != 0) {
+        count += ((const u64*)f.base)[neuron];
+    }
+    if (f.row_ones != 0) {
+        count -= load_coherent((const u32*)f.row_ones + sample);
+    }
+    if (f.accumulate) {
+        count += *out;
+    }
+    if (f.kind == COUNTS) {
+        *out = count;
+        return;
+    }
+    const u64 total = f.totals != 0 ? ((const u64*)f.totals)[neuron] : f.total;
+    // The integer numerator is rounded once, and so is the quotient.
+    const double sum = f.kind == BIPOLAR_VALUES ? (double)(long long)(2 * count - total) : (double)count;
+    *(double*)out = sum / (double)f.length;
+}
+
+// Hands on what was found about the values of the call, and forgets it.
+DEVICE void finish_state(const Finish& f) {
+    store_for_host((u64*)f.report, atomicExch(&((CallState*)f.state)->bad_value, ~0ull));
+}

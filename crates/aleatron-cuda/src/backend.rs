@@ -1,0 +1,158 @@
+//! A card as a [`Backend`] of layers, and in the suite that every backend must pass.
+
+use std::sync::Arc;
+
+use aleatron_core::backend::{PrepareOptions, PreparedLayer};
+use aleatron_core::conformance::{Case, Subject, run_layers};
+use aleatron_core::{Backend, Cancel, LayerSpec, Weights};
+
+use crate::driver::{self, CudaContext};
+use crate::error::{Error, Result};
+use crate::gates::{self, GateKind, PairKind};
+use crate::layer::CudaLayer;
+
+/// A card as a backend: encoding, gates, counts, and layers.
+///
+/// ```
+/// use aleatron_cuda::CudaBackend;
+///
+/// match CudaBackend::open(0) {
+///     Ok(card) => println!("{card:?}"),
+///     Err(why) => println!("{why}"),
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct CudaBackend {
+    name: String,
+    device: Device,
+}
+
+#[derive(Debug, Clone)]
+enum Device {
+    /// The shared context of the card at this place, which is opened anew where it was lost.
+    Shared(usize),
+    /// One context, for as long as it lives.
+    Own(Arc<CudaContext>),
+}
+
+impl CudaBackend {
+    /// The card at a place. It is opened with the first layer.
+    ///
+    /// # Errors
+    /// Those of [`crate::devices`], [`Error::UnknownDevice`] and [`Error::OldDevice`].
+    pub fn open(index: usize) -> Result<Self> {
+        let cards = driver::devices()?;
+        let Some(info) = cards.get(index) else {
+            return Err(Error::UnknownDevice { index, count: cards.len() });
+        };
+        info.check()?;
+        Ok(Self { name: name_of(index), device: Device::Shared(index) })
+    }
+
+    /// A given context.
+    #[must_use]
+    pub fn on(context: Arc<CudaContext>) -> Self {
+        Self { name: name_of(context.info().index), device: Device::Own(context) }
+    }
+
+    /// The context, which is opened where it is not yet.
+    ///
+    /// # Errors
+    /// As [`CudaContext::get`].
+    pub fn context(&self) -> Result<Arc<CudaContext>> {
+        match &self.device {
+            Device::Shared(index) => CudaContext::get(*index),
+            Device::Own(context) => Ok(Arc::clone(context)),
+        }
+    }
+
+    /// A layer on the card, as itself: [`Backend::prepare`] gives the same behind the trait.
+    ///
+    /// # Errors
+    /// As [`Backend::prepare`].
+    pub fn layer(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> Result<CudaLayer> {
+        options.cancel.check()?;
+        CudaLayer::new(&self.context()?, spec, weights, options)
+    }
+
+    /// The answer to a case of anything but layers; `None` without code for it.
+    fn answer(&self, case: &Case) -> Result<Option<Vec<u64>>> {
+        let context = &self.context()?;
+        let one = |kind, a, b| gates::ones(context, kind, a, b);
+        Ok(Some(match case {
+            Case::Encode { thresholds, length, address } => {
+                gates::encode(context, thresholds, *length, *address)?.into_words()
+            }
+            Case::EncodeSequence { sequence, thresholds, length } => {
+                gates::encode_sequence(context, sequence, thresholds, *length)?.into_words()
+            }
+            Case::Gate { gate, a, b } => gates::gate(context, (*gate).into(), a, Some(b), None)?,
+            Case::Not { a } => gates::gate(context, GateKind::Not, a, None, None)?,
+            Case::Mux { select, a, b } => gates::gate(context, GateKind::Mux, a, Some(b), Some(select))?,
+            Case::Popcount { a } => one(PairKind::First, a, a)?,
+            Case::AndPopcount { a, b } => one(PairKind::Both, a, b)?,
+            Case::Hamming { a, b } => one(PairKind::Differing, a, b)?,
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// How a card is asked for.
+pub(crate) fn name_of(index: usize) -> String {
+    format!("cuda:{index}")
+}
+
+impl Backend for CudaBackend {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn prepare(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
+        Ok(Box::new(self.layer(spec, weights, options)?))
+    }
+}
+
+impl PreparedLayer for CudaLayer {
+    fn counts(
+        &self,
+        batch: &aleatron_core::backend::Batch<'_>,
+        cancel: Cancel<'_>,
+    ) -> aleatron_core::Result<Vec<u64>> {
+        Ok(self.counts_with(batch, cancel, None)?)
+    }
+
+    fn counts_on_device(
+        &self,
+        batch: &aleatron_core::backend::DeviceBatch,
+        cancel: Cancel<'_>,
+    ) -> aleatron_core::Result<()> {
+        Ok(self.count_arrays(batch, cancel)?)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.context().is_lost()
+    }
+
+    fn backend_for(&self, _: usize) -> Option<String> {
+        Some(name_of(self.context().info().index))
+    }
+}
+
+impl Subject for CudaBackend {
+    fn run(&self, case: &Case) -> Option<aleatron_core::Result<Vec<u64>>> {
+        match case {
+            Case::Layer(_) | Case::Network(_) => run_layers(self, case),
+            _ => self.answer(case).transpose().map(|answer| Ok(answer?)),
+        }
+    }
+}

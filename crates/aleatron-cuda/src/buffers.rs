@@ -1,0 +1,243 @@
+//! The buffers of a call, which every later call uses again, and the chunks of samples it runs in.
+//!
+//! Two chunks are under way at a time, so that the host prepares one while the card counts the other. Counts, ones and the state
+//! of a call are zero between calls: the kernel that takes the results leaves them so.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aleatron_core::Cancel;
+
+use crate::driver::{CudaContext, DeviceBuffer, Event, Graph, PinnedBuffer, Stream, View, append_parallel};
+use crate::error::Result;
+use crate::kernels::{CallSeed, ValueKind};
+use crate::queue::{Profiler, Queue};
+
+/// Words at the head of what goes up and what comes down: the seed, and what was found about the values.
+pub(crate) const HEAD: usize = 8;
+
+/// What stands in the place of a report that is yet to come; no index of a value is so large.
+const PENDING: u64 = u64::MAX - 1;
+
+/// How long a report is looked for before the driver is asked: longer than any call for which it matters.
+const LOOK_TIME: Duration = Duration::from_micros(200);
+
+/// Sets that are kept idle at most: more were in use at a time, and will rarely be again.
+const MAX_IDLE: usize = 8;
+
+/// Recorded calls that a set keeps at most.
+const MAX_GRAPHS: usize = 8;
+
+/// How to count: nothing here changes a count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CountOptions<'a> {
+    /// Asked before each chunk of samples.
+    pub(crate) cancel: Cancel<'a>,
+    /// Times the kernels.
+    pub(crate) profiler: Option<&'a Profiler>,
+    /// What every chunk waits for on the card.
+    pub(crate) after: Option<&'a Event>,
+}
+
+/// A layer's part in a call that runs in chunks.
+pub(crate) trait ChunkRun {
+    /// Gives a chunk to the stream of the set.
+    fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()>;
+
+    /// Takes the results of a chunk; the stream was waited for.
+    fn receive(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()>;
+}
+
+/// Sizes of a set for one chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SetSizes {
+    /// Values of the inputs.
+    pub(crate) values: usize,
+    /// 32-bit words between inputs and counts: streams, or rows of tables.
+    pub(crate) work: usize,
+    /// 32-bit words of what is counted.
+    pub(crate) counts: usize,
+    /// Results.
+    pub(crate) results: usize,
+    /// Samples.
+    pub(crate) samples: usize,
+}
+
+/// What decides a recorded call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct GraphKey {
+    pub(crate) n_samples: usize,
+    pub(crate) kind: ValueKind,
+}
+
+#[derive(Debug)]
+enum Recorded {
+    /// It was made once: recording would not have paid.
+    Once,
+    Graph(Graph),
+}
+
+/// Values in, work between, results out.
+#[derive(Debug)]
+pub(crate) struct BufferSet {
+    // Dropped in this order: graphs and the stream use everything that follows.
+    graphs: HashMap<GraphKey, Recorded>,
+    pub(crate) stream: Stream,
+    /// The seed and the values of the chunk, on the host and on the card.
+    pub(crate) upload: PinnedBuffer<u64>,
+    pub(crate) inputs: DeviceBuffer<u64>,
+    pub(crate) work: DeviceBuffer<u32>,
+    pub(crate) counts: DeviceBuffer<u32>,
+    pub(crate) row_ones: DeviceBuffer<u32>,
+    pub(crate) state: DeviceBuffer<u32>,
+    /// What was found about the values, and the results, on the card and on the host.
+    pub(crate) results: DeviceBuffer<u64>,
+    pub(crate) download: PinnedBuffer<u64>,
+    /// Packed streams on their way to the card.
+    pub(crate) packed: Option<PinnedBuffer<u64>>,
+    /// Whether a kernel of the chunk writes its report to the host last of all.
+    expects_report: bool,
+}
+
+impl BufferSet {
+    pub(crate) fn new(context: &Arc<CudaContext>, sizes: SetSizes) -> Result<Self> {
+        let stream = Stream::new(context)?;
+        let set = Self {
+            upload: PinnedBuffer::new(context, HEAD + sizes.values)?,
+            inputs: DeviceBuffer::new(context, HEAD + sizes.values)?,
+            work: DeviceBuffer::new(context, sizes.work)?,
+            counts: DeviceBuffer::new(context, sizes.counts)?,
+            row_ones: DeviceBuffer::new(context, sizes.samples)?,
+            // No bad value, no block done.
+            state: DeviceBuffer::with(context, &[u32::MAX, u32::MAX, 0, 0], &stream)?,
+            results: DeviceBuffer::new(context, HEAD + sizes.results)?,
+            download: PinnedBuffer::new(context, HEAD + sizes.results)?,
+            packed: None,
+            expects_report: false,
+            graphs: HashMap::new(),
+            stream,
+        };
+        set.counts.fill(0, &set.stream)?;
+        set.row_ones.fill(0, &set.stream)?;
+        set.stream.synchronize()?;
+        Ok(set)
+    }
+
+    pub(crate) fn queue<'a>(&'a self, options: &CountOptions<'a>) -> Queue<'a> {
+        Queue { stream: &self.stream, profiler: options.profiler }
+    }
+
+    pub(crate) fn set_seed(&mut self, seed: CallSeed) {
+        self.upload.as_mut_slice()[..2].copy_from_slice(&seed.words());
+    }
+
+    /// Says that the next launch writes its report to the host, when everything else it has for the host is there.
+    pub(crate) fn expect_report(&mut self) {
+        self.download.as_mut_slice()[0] = PENDING;
+        self.expects_report = true;
+    }
+
+    /// Waits until the chunk is done. Where a report is expected, it is looked for: that takes less than half the time of asking the
+    /// driver.
+    fn wait(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.expects_report) && self.download.wait_for_change(0, PENDING, LOOK_TIME) {
+            return Ok(());
+        }
+        self.stream.synchronize()
+    }
+
+    /// The values of the chunk on the card.
+    pub(crate) fn values(&self) -> Result<View<'_>> {
+        self.inputs.view().from(8 * HEAD as u64)
+    }
+
+    /// Gives a call to the stream: as recorded, where it was made before.
+    pub(crate) fn repeat(&mut self, key: GraphKey, give: impl Fn(&Self) -> Result<()>) -> Result<()> {
+        match self.graphs.get(&key) {
+            Some(Recorded::Graph(graph)) => graph.launch(&self.stream),
+            Some(Recorded::Once) => {
+                let graph = Graph::record(&self.stream, || give(self))?;
+                graph.launch(&self.stream)?;
+                self.graphs.insert(key, Recorded::Graph(graph));
+                Ok(())
+            }
+            None => {
+                if self.graphs.len() == MAX_GRAPHS {
+                    // Sizes keep changing: start over rather than keep what may never come again.
+                    self.stream.synchronize()?;
+                    self.graphs.clear();
+                }
+                self.graphs.insert(key, Recorded::Once);
+                give(self)
+            }
+        }
+    }
+
+    /// What was found about the values of the chunk: the index of the first one outside its interval.
+    pub(crate) fn bad_value(&self) -> Option<usize> {
+        Some(self.download.as_slice()[0]).filter(|&index| index != u64::MAX).map(|index| index as usize)
+    }
+
+    /// Appends the results of the chunk.
+    pub(crate) fn take_results(&self, n: usize, to: &mut Vec<u64>) -> Result<()> {
+        append_parallel(to, &self.download.as_slice()[HEAD..HEAD + n])
+    }
+}
+
+/// The sets of a layer that no call uses at the moment.
+#[derive(Debug, Default)]
+pub(crate) struct BufferSets {
+    idle: Mutex<Vec<BufferSet>>,
+}
+
+impl BufferSets {
+    pub(crate) fn keep(&self, set: BufferSet) {
+        let mut idle = self.lock();
+        if idle.len() < MAX_IDLE {
+            idle.push(set);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<BufferSet>> {
+        // The list is whole between any two statements.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `n_samples` in chunks; each is given to the card before the results of the one before are taken.
+    pub(crate) fn run(
+        &self,
+        n_samples: usize,
+        chunk: usize,
+        options: &CountOptions<'_>,
+        make: impl Fn() -> Result<BufferSet>,
+        run: &mut impl ChunkRun,
+    ) -> Result<()> {
+        // A set whose chunk failed is not kept: its buffers may not be zero.
+        let mut under_way: VecDeque<(BufferSet, Range<usize>)> = VecDeque::new();
+        for start in (0..n_samples).step_by(chunk.max(1)) {
+            options.cancel.check()?;
+            let samples = start..n_samples.min(start.saturating_add(chunk));
+            let idle = self.lock().pop();
+            let mut set = idle.map_or_else(&make, Ok)?;
+            options.after.map_or(Ok(()), |event| set.stream.wait_for(event))?;
+            run.submit(&mut set, samples.clone())?;
+            under_way.push_back((set, samples));
+            while under_way.len() > 1
+                && let Some(first) = under_way.pop_front()
+            {
+                self.receive(first, run)?;
+            }
+        }
+        under_way.into_iter().try_for_each(|chunk| self.receive(chunk, run))
+    }
+
+    fn receive(&self, (mut set, samples): (BufferSet, Range<usize>), run: &mut impl ChunkRun) -> Result<()> {
+        set.wait()?;
+        let received = run.receive(&mut set, samples);
+        // What a bad value leaves behind is what any call does.
+        self.keep(set);
+        received
+    }
+}

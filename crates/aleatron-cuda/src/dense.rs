@@ -1,0 +1,425 @@
+//! Dense layers on a card: weights stay there, values go in, integer counts come out.
+//!
+//! A chunk of a call is: values up, thresholds, streams, tiles of products, results, results down. Up to eight samples of a layer whose
+//! weights are all on the card are one launch instead, which reads values and writes results where the host has them. Which kernel
+//! and how many blocks is in `plan/`.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aleatron_core::{Cancel, DenseShape, LayerSpec, Quantity, StreamAddress, Weights};
+
+use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, GraphKey, HEAD, SetSizes};
+use crate::driver::{CudaContext, DeviceBuffer, Stream, View};
+use crate::encode::{Encoder, OnesWidth, call_seed, count_row_ones};
+use crate::error::{Error, Result};
+use crate::inputs::{InputStage, Source};
+use crate::kernels::{CallSeed, ResultKind, ValueKind};
+use crate::launch::{self, FewInputs, Target};
+use crate::plan::few::MAX_SAMPLES;
+use crate::plan::memory::{MemoryPlan, Residency};
+use crate::plan::rows::{Part, StreamWords};
+use crate::plan::tiles::TileShape;
+use crate::product::Product;
+use crate::results::{CountWidth, Output, Recipe, Turn};
+use crate::weights::WeightMaker;
+
+/// Bytes of values that a kernel reads where the host put them: more are copied first.
+const IN_PLACE_VALUE_BYTES: usize = 64 << 10;
+
+/// Bytes of results that a kernel writes where the host reads them.
+const IN_PLACE_RESULT_BYTES: usize = 64 << 10;
+
+/// Bytes of values up to which a call is recorded and repeated, and not given piece by piece.
+const RECORDED_VALUE_BYTES: usize = 512 << 10;
+
+/// Which kernel counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum KernelChoice {
+    /// As fits the batch.
+    #[default]
+    Auto,
+    /// Tiles as fit the batch, for few samples too.
+    Tiles,
+    /// Tiles of this shape.
+    Tile(TileShape),
+}
+
+/// Weights of some neurons and a part of their columns.
+#[derive(Debug)]
+struct Block {
+    part: usize,
+    neurons: Range<usize>,
+    rows: DeviceBuffer<u32>,
+}
+
+#[derive(Debug)]
+enum Store {
+    /// All weights.
+    Kept(Vec<Block>),
+    /// Room for some neurons, and what makes them.
+    Made(Box<Mutex<(WeightMaker, DeviceBuffer<u32>)>>, usize),
+}
+
+/// A dense layer on a card.
+#[derive(Debug)]
+pub(crate) struct CudaDense {
+    context: Arc<CudaContext>,
+    shape: DenseShape,
+    product: Product,
+    choice: KernelChoice,
+    parts: Vec<Part>,
+    chunk: usize,
+    store: Store,
+    stage: InputStage,
+    recipe: Recipe,
+    sets: BufferSets,
+}
+
+impl CudaDense {
+    /// A layer, with `encoder` for its inputs.
+    pub(crate) fn new(
+        context: &Arc<CudaContext>,
+        spec: &LayerSpec,
+        shape: DenseShape,
+        weights: &Weights,
+        encoder: Encoder,
+        max_batch: usize,
+        cancel: Cancel<'_>,
+    ) -> Result<Self> {
+        if max_batch == 0 {
+            return Err(aleatron_core::Error::Zero(Quantity::Samples).into());
+        }
+        let (n, m, length) = (shape.n_inputs(), shape.n_neurons(), shape.length());
+        let product = Product::of(shape.polarity())?;
+        let mut maker = WeightMaker::new(context, spec, weights)?;
+        let plan = MemoryPlan::dense(n, m, StreamWords::of(length), max_batch, context.free_bytes()?)?;
+        let ones = match product {
+            Product::And => None,
+            Product::Xnor => {
+                let ones = DeviceBuffer::<u64>::new(context, m)?;
+                ones.fill(0, maker.stream())?;
+                Some(ones)
+            }
+        };
+        let count_ones =
+            |maker: &WeightMaker, part: &Part, neurons: &Range<usize>, rows: View<'_>| match &ones {
+                None => Ok(()),
+                Some(ones) => {
+                    let (queue, ones) = (crate::queue::Queue::new(maker.stream()), ones.view());
+                    let ones = ones.from(8 * neurons.start as u64)?;
+                    count_row_ones(&queue, rows, part.stride, neurons.len(), ones, OnesWidth::Bits64)
+                }
+            };
+        let store = match plan.residency {
+            Residency::Kept => {
+                let mut blocks = Vec::new();
+                for (k, part) in plan.parts.iter().enumerate() {
+                    let (neurons, words) = (0..m, m * part.stride as usize);
+                    let rows = DeviceBuffer::new(context, words)?;
+                    maker.make_rows(neurons.clone(), part, rows.view(), cancel)?;
+                    count_ones(&maker, part, &neurons, rows.view())?;
+                    blocks.push(Block { part: k, neurons, rows });
+                }
+                maker.stream().synchronize()?;
+                Store::Kept(blocks)
+            }
+            Residency::Made { rows: at_once } => {
+                let words = plan.widest() * at_once as u64;
+                let rows = DeviceBuffer::new(context, words as usize)?;
+                if ones.is_some() {
+                    for part in &plan.parts {
+                        for start in (0..m).step_by(at_once) {
+                            let neurons = start..m.min(start + at_once);
+                            maker.make_rows(neurons.clone(), part, rows.view(), cancel)?;
+                            count_ones(&maker, part, &neurons, rows.view())?;
+                        }
+                    }
+                }
+                maker.stream().synchronize()?;
+                Store::Made(Box::new(Mutex::new((maker, rows))), at_once)
+            }
+        };
+        let base = match ones {
+            None => None,
+            Some(ones) => {
+                let stream = Stream::new(context)?;
+                let all = n as u64 * length.bits() as u64;
+                let base: Vec<u64> =
+                    ones.read(&stream)?.into_iter().map(|ones| all.wrapping_sub(ones)).collect();
+                Some(DeviceBuffer::with(context, &base, &stream)?)
+            }
+        };
+        let layer = Self {
+            context: Arc::clone(context),
+            shape,
+            product,
+            choice: KernelChoice::Auto,
+            parts: plan.parts,
+            chunk: plan.chunk,
+            store,
+            stage: InputStage { context: Arc::clone(context), n_units: n, length, product, encoder },
+            recipe: Recipe::dense(m, n, length, product, base),
+            sets: BufferSets::default(),
+        };
+        layer.sets.keep(layer.new_set()?);
+        Ok(layer)
+    }
+
+    /// The same layer with another choice of kernel. Counts do not depend on it.
+    pub(crate) fn with_kernel(mut self, choice: KernelChoice) -> Self {
+        self.choice = choice;
+        self
+    }
+
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// Whether all weights are on the card.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.store, Store::Kept(_))
+    }
+
+    pub(crate) fn chunk(&self) -> usize {
+        self.chunk
+    }
+
+    fn new_set(&self) -> Result<BufferSet> {
+        let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
+        let stride = self.parts.iter().map(|part| part.stride as usize).max().unwrap_or(0);
+        BufferSet::new(
+            &self.context,
+            SetSizes {
+                values: self.chunk * n,
+                work: self.chunk * stride,
+                counts: self.chunk * m,
+                results: self.chunk * m,
+                samples: self.chunk,
+            },
+        )
+    }
+
+    /// The counts of a batch whose first stream is drawn at `first`.
+    pub(crate) fn counts(
+        &self,
+        source: Source<'_>,
+        n_samples: usize,
+        first: StreamAddress,
+        output: Output<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<Vec<u64>> {
+        if let Output::Card { kind, .. } = &output
+            && *kind != ResultKind::Counts
+        {
+            self.recipe.check_values(self.shape.n_inputs())?;
+        }
+        let mut run = DenseRun { layer: self, source, seed: call_seed(first), output, options };
+        self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;
+        Ok(run.output.into_counts())
+    }
+
+    /// Whether a chunk is one launch.
+    fn is_few(&self, n_samples: usize) -> bool {
+        let one_block = matches!(&self.store, Store::Kept(blocks) if blocks.len() == 1);
+        self.choice == KernelChoice::Auto && one_block && n_samples <= MAX_SAMPLES
+    }
+}
+
+/// A call under way.
+struct DenseRun<'l, 'i> {
+    layer: &'l CudaDense,
+    source: Source<'i>,
+    seed: CallSeed,
+    output: Output<'i>,
+    options: &'l CountOptions<'l>,
+}
+
+impl DenseRun<'_, '_> {
+    /// The seed of a chunk. Rows were checked to fit.
+    fn seed(&self, samples: &Range<usize>) -> CallSeed {
+        CallSeed { first_row: self.seed.first_row.wrapping_add(samples.start as u32), ..self.seed }
+    }
+
+    /// Where results of a chunk go on the card, where they go there.
+    fn card_output(&self, samples: &Range<usize>) -> Result<Option<(View<'_>, ResultKind)>> {
+        match &self.output {
+            Output::Counts(_) => Ok(None),
+            Output::Card { view, kind } => {
+                let first = samples.start as u64 * self.layer.shape.n_neurons() as u64;
+                Ok(Some((view.from(8 * first)?, *kind)))
+            }
+        }
+    }
+
+    /// A chunk as one launch.
+    fn submit_few(&self, set: &mut BufferSet, samples: &Range<usize>) -> Result<()> {
+        let DenseRun { layer, source, options, .. } = self;
+        let (n, m, n_samples) = (layer.shape.n_inputs(), layer.shape.n_neurons(), samples.len());
+        let (Store::Kept(blocks), [part]) = (&layer.store, &layer.parts[..]) else { return Ok(()) };
+        let [block] = &blocks[..] else { return Ok(()) };
+        let (stage, seed) = (&layer.stage, self.seed(samples));
+        let mut kind = source.kind(layer.product);
+        // What the kernel cannot make by itself is made before.
+        if kind == ValueKind::PackedStreams {
+            stage.send_streams(set, source, samples, part)?;
+        } else if let Encoder::Sequences(_) = stage.encoder {
+            stage.send(set, options, source, samples, seed, Some(part))?;
+            kind = ValueKind::PackedStreams;
+        } else if let Some(words) = source.words() {
+            stage.fill(set, words, samples, &(0..n_samples))?;
+            if 8 * n * n_samples > IN_PLACE_VALUE_BYTES {
+                set.upload.send(HEAD, n * n_samples, &set.inputs, HEAD, &set.stream)?;
+            }
+        }
+        let in_place = 8 * m * n_samples <= IN_PLACE_RESULT_BYTES;
+        if in_place {
+            set.expect_report();
+        }
+        let inputs = match (kind, source) {
+            (ValueKind::PackedStreams, _) => set.work.view(),
+            (_, Source::CardValues(values, kind)) => {
+                values.from(kind.bytes() * (samples.start * n) as u64)?
+            }
+            _ if 8 * n * n_samples > IN_PLACE_VALUE_BYTES => set.values()?,
+            _ => set.upload.view().from(8 * HEAD as u64)?,
+        };
+        let host = if in_place { set.download.view() } else { set.results.view() };
+        let (out, result) = match self.card_output(samples)? {
+            Some(card) => card,
+            None => (host.from(8 * HEAD as u64)?, ResultKind::Counts),
+        };
+        let finish = layer.recipe.finish(set, n_samples, out, host, result, Turn::ONLY)?;
+        let few = FewInputs {
+            part: part.of_rows(n, StreamWords::of(layer.shape.length()))?,
+            kind,
+            inputs,
+            one: stage.encoder.one(),
+            seed,
+            tag: if let Encoder::Bernoulli { tag } = stage.encoder { tag } else { 0 },
+            counts_ones: layer.recipe.takes_row_ones,
+        };
+        let target = Target { counts: set.counts.view(), n_neurons: m, first_neuron: 0, n_samples };
+        let rows = (block.rows.view(), block.neurons.len());
+        launch::few(&set.queue(options), part, rows, &few, &target, finish)?;
+        if !in_place {
+            let n = if matches!(self.output, Output::Card { .. }) { 0 } else { m * n_samples };
+            set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the counting of the streams of a part to the queue, and the making of results.
+    fn give_counts(&self, set: &BufferSet, samples: &Range<usize>, part: usize) -> Result<()> {
+        let DenseRun { layer, options, .. } = self;
+        let (queue, n_samples) = (set.queue(options), samples.len());
+        let (last, at) = (layer.parts.len() - 1, &layer.parts[part]);
+        if layer.recipe.takes_row_ones {
+            let (rows, ones) = (set.work.view(), set.row_ones.view());
+            count_row_ones(&queue, rows, at.stride, n_samples, ones, OnesWidth::Bits32)?;
+        }
+        let mut target = Target {
+            counts: set.counts.view(),
+            n_neurons: layer.shape.n_neurons(),
+            first_neuron: 0,
+            n_samples,
+        };
+        match &layer.store {
+            Store::Kept(blocks) => {
+                for block in blocks.iter().filter(|block| block.part == part) {
+                    target.first_neuron = block.neurons.start;
+                    let rows = (block.rows.view(), block.neurons.len());
+                    launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
+                }
+            }
+            Store::Made(made, at_once) => {
+                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                let (maker, buffer) = &mut *made;
+                for start in (0..layer.shape.n_neurons()).step_by(*at_once) {
+                    let neurons = start..layer.shape.n_neurons().min(start + at_once);
+                    maker.make_rows(neurons.clone(), at, buffer.view(), options.cancel)?;
+                    target.first_neuron = start;
+                    let rows = (buffer.view(), neurons.len());
+                    launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
+                    // The next neurons take the place of these.
+                    set.stream.synchronize()?;
+                }
+            }
+        }
+        let turn = Turn { first: part == 0, last: part == last };
+        layer.recipe.give(set, options, n_samples, self.card_output(samples)?, CountWidth::Bits32, turn)
+    }
+
+    /// Whether a chunk is recorded: all on the card, one part, and values that go up at once.
+    fn is_recorded(&self, n_samples: usize) -> bool {
+        let layer = self.layer;
+        let values = 8 * n_samples * layer.shape.n_inputs();
+        let plain = self.options.profiler.is_none() && matches!(self.output, Output::Counts(_));
+        plain
+            && self.source.words().is_some()
+            && layer.is_kept()
+            && layer.parts.len() == 1
+            && values <= RECORDED_VALUE_BYTES
+    }
+
+    fn submit_recorded(&self, set: &mut BufferSet, samples: &Range<usize>) -> Result<()> {
+        let (layer, n_samples) = (self.layer, samples.len());
+        let (stage, part) = (&layer.stage, &layer.parts[0]);
+        let kind = self.source.kind(layer.product);
+        let Some(words) = self.source.words() else { return Ok(()) };
+        stage.fill(set, words, samples, &(0..n_samples))?;
+        set.set_seed(self.seed(samples));
+        set.repeat(GraphKey { n_samples, kind }, |set| {
+            let n_words = HEAD + n_samples * stage.n_units;
+            set.upload.send(0, n_words, &set.inputs, 0, &set.stream)?;
+            stage.convert(set, self.options, kind, set.values()?, 0..n_samples)?;
+            stage.encode(set, self.options, part, 0..n_samples)?;
+            self.give_counts(set, samples, 0)
+        })
+    }
+}
+
+impl ChunkRun for DenseRun<'_, '_> {
+    fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
+        let DenseRun { layer, source, options, .. } = &*self;
+        if layer.is_few(samples.len()) {
+            return self.submit_few(set, &samples);
+        }
+        if self.is_recorded(samples.len()) {
+            return self.submit_recorded(set, &samples);
+        }
+        let (stage, seed) = (&layer.stage, self.seed(&samples));
+        let is_packed = source.kind(layer.product) == ValueKind::PackedStreams;
+        if !is_packed {
+            // The streams of the only part are made as soon as their values are there.
+            let part = if let [part] = &layer.parts[..] { Some(part) } else { None };
+            stage.send(set, options, source, &samples, seed, part)?;
+        }
+        for (k, part) in layer.parts.iter().enumerate() {
+            if is_packed {
+                stage.send_streams(set, source, &samples, part)?;
+            } else if layer.parts.len() > 1 {
+                stage.encode(set, options, part, 0..samples.len())?;
+            }
+            self.give_counts(set, &samples, k)?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
+        let (layer, n) = (self.layer, self.layer.shape.n_inputs());
+        if let Some(index) = set.bad_value() {
+            let polarity = layer.shape.polarity();
+            return Err(self.source.bad_value(set, samples.start * n, index, polarity)?.into());
+        }
+        match &mut self.output {
+            Output::Counts(counts) => set.take_results(samples.len() * layer.shape.n_neurons(), counts),
+            Output::Card { .. } => Ok(()),
+        }
+    }
+}
+
+/// An error for what is not on this card.
+pub(crate) fn unsupported(what: &str) -> Error {
+    aleatron_core::Error::unsupported("cuda", what).into()
+}

@@ -1,0 +1,186 @@
+//! A card in use.
+
+use super::device::{self, DeviceInfo};
+use super::launch::Functions;
+use super::symbols::{SUCCESS, Symbols, call, driver};
+use crate::error::{Error, Result};
+use cudarc::driver::sys::CUcontext;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// How a card is used. Nothing here changes a count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextOptions {
+    /// The bytes of memory to use at most; what is free if not given.
+    pub memory_limit: Option<u64>,
+    /// Kernels as PTX in the place of those of this crate, for `sm_80` and for `sm_90a`: other variants of the same, to be measured.
+    pub kernels: Option<[String; 2]>,
+}
+
+/// A card in use: its primary context, which other libraries of the process share, with this crate's kernels.
+///
+/// ```no_run
+/// let context = aleatron_cuda::CudaContext::get(0)?;
+/// println!("{} with {} multiprocessors", context.info().name, context.info().processors);
+/// # Ok::<(), aleatron_cuda::Error>(())
+/// ```
+pub struct CudaContext {
+    info: DeviceInfo,
+    options: ContextOptions,
+    pub(super) driver: &'static Symbols,
+    device: c_int,
+    raw: CUcontext,
+    /// Why it is of no use any more.
+    lost: OnceLock<String>,
+    pub(super) functions: Functions,
+    allocations: AtomicU64,
+}
+
+// SAFETY: a context may be current in any number of threads, and the driver's functions may be called from all of them.
+unsafe impl Send for CudaContext {}
+// SAFETY: as above; everything else in it is `Sync`.
+unsafe impl Sync for CudaContext {}
+
+impl fmt::Debug for CudaContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaContext").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl CudaContext {
+    /// The card at a place, which all who ask share. Where it was lost, it is opened anew.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`] where there is none, [`Error::OldDevice`] where it is too old, those of [`super::devices`],
+    /// [`Error::Lost`] where it is lost for this process, or what the driver reports.
+    pub fn get(index: usize) -> Result<Arc<Self>> {
+        static OPEN: Mutex<BTreeMap<usize, Arc<CudaContext>>> = Mutex::new(BTreeMap::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.get(&index) {
+            Some(context) if !context.is_lost() => Ok(Arc::clone(context)),
+            _ => {
+                open.remove(&index);
+                let context = Self::open(index, &ContextOptions::default())?;
+                open.insert(index, Arc::clone(&context));
+                Ok(context)
+            }
+        }
+    }
+
+    /// The card at a place, with kernels and buffers of its own.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn open(index: usize, options: &ContextOptions) -> Result<Arc<Self>> {
+        let info = device::device(index)?;
+        info.check()?;
+        let driver = driver()?;
+        let (mut number, mut raw) = (0, std::ptr::null_mut());
+        // SAFETY: the pointers are those of what the driver writes to.
+        unsafe {
+            call!(driver, cuDeviceGet(&mut number, index as c_int))?;
+            call!(driver, cuDevicePrimaryCtxRetain(&mut raw, number))?;
+        }
+        let context = Arc::new(Self {
+            functions: Functions::new(options.kernels.clone()),
+            info,
+            options: options.clone(),
+            driver,
+            device: number,
+            raw,
+            lost: OnceLock::new(),
+            allocations: AtomicU64::new(0),
+        });
+        // What another user of the process broke shows at once.
+        context.free_bytes()?;
+        Ok(context)
+    }
+
+    /// The card.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Whether the card is lost: everything on it is of no use, and it has to be opened anew.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// The bytes of memory that are free and may be used.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn free_bytes(&self) -> Result<u64> {
+        let _current = self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the pointers are those of what the driver writes to.
+        self.note(unsafe { call!(self.driver, cuMemGetInfo_v2(&mut free, &mut total)) })?;
+        Ok((free as u64).min(self.options.memory_limit.unwrap_or(u64::MAX)))
+    }
+
+    /// How often memory was asked for, on the card or for it: calls with buffers that are kept ask for none.
+    #[must_use]
+    pub fn allocations(&self) -> u64 {
+        self.allocations.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_allocation(&self) {
+        self.allocations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Makes this the context of the thread's calls, until what is returned is dropped.
+    pub(crate) fn enter(&self) -> Result<Current<'_>> {
+        if let Some(message) = self.lost.get() {
+            return Err(Error::Lost { message: message.clone() });
+        }
+        // SAFETY: the context is retained.
+        unsafe { call!(self.driver, cuCtxPushCurrent_v2(self.raw)) }?;
+        Ok(Current(self))
+    }
+
+    /// Hands on a result; where it says that the card is lost, this context is.
+    pub(super) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Lost { message }) = &result {
+            self.lose(message);
+        }
+        result
+    }
+
+    /// Gives the broken context up, so that a new one can be made; its handles die with it.
+    fn lose(&self, message: &str) {
+        if self.lost.set(message.to_owned()).is_ok() {
+            // SAFETY: it was retained once, and is released once: here or when this is dropped.
+            let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
+        }
+    }
+}
+
+impl Drop for CudaContext {
+    fn drop(&mut self) {
+        if self.is_lost() {
+            return;
+        }
+        if let Ok(_current) = self.enter() {
+            self.functions.unload(self.driver);
+        }
+        // SAFETY: it was retained once, and nothing made in it is left: everything holds this context.
+        let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
+    }
+}
+
+/// The context of the thread's calls; the one before is again when this is dropped.
+pub(crate) struct Current<'a>(&'a CudaContext);
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: this thread pushed one, and guards are dropped in the reverse order of their making.
+        let answer = unsafe { (self.0.driver.cuCtxPopCurrent_v2)(&mut popped) };
+        debug_assert!(answer == SUCCESS || self.0.is_lost(), "a context was popped that was not pushed");
+    }
+}

@@ -1,0 +1,109 @@
+//! The cards of this machine.
+
+use super::symbols::{Symbols, call, driver};
+use crate::error::{Error, OLDEST_CAPABILITY, Result};
+use std::ffi::{CStr, c_int};
+
+// Numbers of attributes, as the driver documents them.
+const PROCESSORS: c_int = 16;
+const CAPABILITY_MAJOR: c_int = 75;
+const CAPABILITY_MINOR: c_int = 76;
+const MAX_SHARED_BYTES: c_int = 97;
+
+/// A card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// Its place among the cards that the driver shows, which `CUDA_VISIBLE_DEVICES` limits.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// Its compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Its multiprocessors.
+    pub processors: u32,
+    /// The bytes of its memory.
+    pub memory_bytes: u64,
+    /// The bytes of memory that the threads of a block can share.
+    pub max_shared_bytes: u32,
+    /// The driver's version, 1000 times the major number and 10 times the minor.
+    pub driver_version: u32,
+}
+
+impl DeviceInfo {
+    /// Checks that kernels can run on the card.
+    ///
+    /// # Errors
+    /// [`Error::OldDevice`] where they cannot.
+    pub fn check(&self) -> Result<()> {
+        if self.capability >= OLDEST_CAPABILITY {
+            return Ok(());
+        }
+        Err(Error::OldDevice { name: self.name.clone(), capability: self.capability })
+    }
+
+    /// The driver's version as text.
+    #[must_use]
+    pub fn driver(&self) -> String {
+        format!("CUDA {}.{}", self.driver_version / 1000, self.driver_version % 1000 / 10)
+    }
+}
+
+/// Every card that the driver shows, those too old to be used as well.
+///
+/// ```
+/// match aleatron_cuda::devices() {
+///     Ok(cards) => cards.iter().for_each(|card| println!("cuda:{}: {}", card.index, card.name)),
+///     Err(why) => println!("{why}"),
+/// }
+/// ```
+///
+/// # Errors
+/// [`Error::NoLibrary`], [`Error::OldDriver`], [`Error::NoSymbol`] and [`Error::NoDevice`], or what the driver reports.
+pub fn devices() -> Result<Vec<DeviceInfo>> {
+    let driver = driver()?;
+    (0..count(driver)?).map(|index| describe(driver, index)).collect()
+}
+
+/// The card at a place.
+pub(super) fn device(index: usize) -> Result<DeviceInfo> {
+    let driver = driver()?;
+    let count = count(driver)?;
+    if index < count { describe(driver, index) } else { Err(Error::UnknownDevice { index, count }) }
+}
+
+fn count(driver: &Symbols) -> Result<usize> {
+    let mut count = 0;
+    // SAFETY: the pointer is that of a number for the driver to write to.
+    unsafe { call!(driver, cuDeviceGetCount(&mut count)) }?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+fn describe(driver: &Symbols, index: usize) -> Result<DeviceInfo> {
+    let (mut device, mut name, mut bytes, mut version) = (0, [0; 256], 0, 0);
+    // SAFETY: all pointers are those of what the driver writes to; the name's length goes with it, and the driver ends it with a
+    // zero.
+    unsafe {
+        call!(driver, cuDeviceGet(&mut device, index as c_int))?;
+        call!(driver, cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int - 1, device))?;
+        call!(driver, cuDeviceTotalMem_v2(&mut bytes, device))?;
+        call!(driver, cuDriverGetVersion(&mut version))?;
+    }
+    let attribute = |number: c_int| -> Result<u32> {
+        let mut value = 0;
+        // SAFETY: as above.
+        unsafe { call!(driver, cuDeviceGetAttribute(&mut value, number, device)) }?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    let bytes_of_name = name.map(|c| c as u8);
+    let name = CStr::from_bytes_until_nul(&bytes_of_name).map(|name| name.to_string_lossy().into_owned());
+    Ok(DeviceInfo {
+        index,
+        name: name.unwrap_or_default(),
+        capability: (attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?),
+        processors: attribute(PROCESSORS)?,
+        memory_bytes: bytes as u64,
+        max_shared_bytes: attribute(MAX_SHARED_BYTES)?,
+        driver_version: u32::try_from(version).unwrap_or(0),
+    })
+}

@@ -1,0 +1,359 @@
+//! Kernels: compiled once by the driver, found by name, launched with their parameters.
+
+use super::context::CudaContext;
+use super::stream::Stream;
+use super::symbols::{Symbols, call};
+use crate::error::{Error, Limit, Result};
+use cudarc::driver::sys::{CUfunction, CUmodule, CUtensorMap};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::{CString, c_int, c_void};
+use std::marker::PhantomData;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// The number of the attribute that allows more shared memory than 48 KiB.
+const MAX_DYNAMIC_SHARED: c_int = 8;
+
+/// The shared memory that a kernel may have without that.
+const COMMON_SHARED_BYTES: u32 = 48 << 10;
+
+/// The kernels that are compiled together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Module {
+    /// For every card.
+    Sm80,
+    /// For Hopper alone.
+    Sm90a,
+}
+
+const PTX: [&str; 2] = [include_str!("../../ptx/sm_80.ptx"), include_str!("../../ptx/sm_90a.ptx")];
+
+/// A kernel by its name in its module, the type of its parameters and the threads of a block.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel<P> {
+    name: Cow<'static, str>,
+    module: Module,
+    threads: u32,
+    params: PhantomData<fn(P)>,
+}
+
+impl<P: Copy> Kernel<P> {
+    /// # Safety
+    /// The kernel of that name must take one parameter of the layout of `P`. Tests compare their sizes.
+    const unsafe fn new(name: &'static str, module: Module, threads: u32) -> Self {
+        Self { name: Cow::Borrowed(name), module, threads, params: PhantomData }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The blocks of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+}
+
+impl Grid {
+    /// So many blocks in a row.
+    pub(crate) fn row(blocks: u64) -> Result<Self> {
+        let limit = i32::MAX as u64;
+        match u32::try_from(blocks) {
+            Ok(x) if blocks <= limit => Ok(Self { x, y: 1 }),
+            _ => {
+                let actual = u128::from(blocks);
+                Err(Error::TooLarge { what: Limit::Blocks, actual, limit: limit.into() })
+            }
+        }
+    }
+}
+
+struct LoadedModule(CUmodule);
+struct LoadedFunction {
+    raw: CUfunction,
+    shared_bytes: u32,
+}
+
+// SAFETY: handles are numbers to the driver, whose functions may be called from any thread.
+unsafe impl Send for LoadedModule {}
+// SAFETY: as above.
+unsafe impl Sync for LoadedModule {}
+// SAFETY: as above.
+unsafe impl Send for LoadedFunction {}
+
+/// The modules and functions of a context, loaded when they are first used.
+pub(super) struct Functions {
+    sources: Option<[String; 2]>,
+    modules: [OnceLock<Result<LoadedModule>>; 2],
+    loaded: Mutex<HashMap<String, LoadedFunction>>,
+}
+
+impl Functions {
+    pub(super) fn new(sources: Option<[String; 2]>) -> Self {
+        Self { sources, modules: Default::default(), loaded: Mutex::default() }
+    }
+
+    fn module(&self, driver: &Symbols, module: Module) -> Result<CUmodule> {
+        let load = || {
+            let text = self.sources.as_ref().map_or(PTX[module as usize], |texts| &texts[module as usize]);
+            let text = CString::new(text).map_err(|_| Error::Driver {
+                call: "cuModuleLoadData",
+                code: 0,
+                name: "the kernels have a zero in their text".to_owned(),
+            })?;
+            let mut raw = std::ptr::null_mut();
+            // SAFETY: the text ends with a zero, and the driver copies what it needs of it.
+            unsafe { call!(driver, cuModuleLoadData(&mut raw, text.as_ptr().cast())) }?;
+            Ok(LoadedModule(raw))
+        };
+        match self.modules[module as usize].get_or_init(load) {
+            Ok(module) => Ok(module.0),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The function of a kernel, which may use so many bytes of shared memory from now on. The context must be current.
+    fn get(&self, driver: &Symbols, name: &str, module: Module, shared_bytes: u32) -> Result<CUfunction> {
+        let raw_module = self.module(driver, module)?;
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if !loaded.contains_key(name) {
+            let text = CString::new(name).unwrap_or_default();
+            let mut raw = std::ptr::null_mut();
+            // SAFETY: the module is loaded and the name ends with a zero.
+            unsafe { call!(driver, cuModuleGetFunction(&mut raw, raw_module, text.as_ptr())) }?;
+            loaded.insert(name.to_owned(), LoadedFunction { raw, shared_bytes: COMMON_SHARED_BYTES });
+        }
+        let Some(function) = loaded.get_mut(name) else { return Ok(std::ptr::null_mut()) };
+        if shared_bytes > function.shared_bytes {
+            // SAFETY: the function is of a loaded module.
+            unsafe {
+                call!(driver, cuFuncSetAttribute(function.raw, MAX_DYNAMIC_SHARED, shared_bytes as c_int))
+            }?;
+            function.shared_bytes = shared_bytes;
+        }
+        Ok(function.raw)
+    }
+
+    /// Unloads everything. The context must be current.
+    pub(super) fn unload(&self, driver: &Symbols) {
+        for module in self.modules.iter().filter_map(|module| module.get()?.as_ref().ok()) {
+            // SAFETY: it was loaded once, and whoever could launch something of it is gone.
+            let _ = unsafe { (driver.cuModuleUnload)(module.0) };
+        }
+    }
+}
+
+impl CudaContext {
+    /// Launches a kernel. Its parameters must reach nothing but memory that is there until the stream has come past the launch.
+    pub(crate) fn launch<P: Copy>(
+        &self,
+        kernel: &Kernel<P>,
+        grid: Grid,
+        shared_bytes: u32,
+        params: &P,
+        stream: &Stream,
+    ) -> Result<()> {
+        if grid.x == 0 || grid.y == 0 {
+            return Ok(());
+        }
+        let _current = self.enter()?;
+        let function = self.functions.get(self.driver, &kernel.name, kernel.module, shared_bytes);
+        let function = self.note(function)?;
+        let mut params = [std::ptr::from_ref(params).cast_mut().cast::<c_void>()];
+        // SAFETY: the function takes one parameter of this layout, by the contract of `Kernel::new`, and the driver copies it.
+        self.note(unsafe {
+            call!(
+                self.driver,
+                cuLaunchKernel(
+                    function,
+                    grid.x,
+                    grid.y,
+                    1,
+                    kernel.threads,
+                    1,
+                    1,
+                    shared_bytes,
+                    stream.raw(),
+                    params.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            )
+        })
+    }
+
+    /// Compiles the kernels of a module, if that has not been done.
+    pub(crate) fn load(&self, module: Module) -> Result<()> {
+        let _current = self.enter()?;
+        self.note(self.functions.module(self.driver, module)).map(drop)
+    }
+}
+
+/// Describes rows of bytes to the copy engine: boxes of 128 bytes by some rows, swizzled.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct TensorMap(CUtensorMap);
+
+impl std::fmt::Debug for TensorMap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TensorMap")
+    }
+}
+
+impl CudaContext {
+    /// The map of `rows` rows of `row_bytes` bytes at an address, which must be aligned to 16 bytes.
+    pub(crate) fn tensor_map(
+        &self,
+        address: u64,
+        row_bytes: u64,
+        rows: u64,
+        box_rows: u32,
+    ) -> Result<TensorMap> {
+        // Numbers of the driver's enums.
+        let (bytes, plain, swizzle_128, promote_256, zeros) = (0, 0, 3, 3, 0);
+        let mut map = TensorMap(CUtensorMap { opaque: [0; 16] });
+        let (sizes, strides) = ([row_bytes, rows], [row_bytes]);
+        let (box_sizes, steps) = ([128, box_rows], [1, 1]);
+        let _current = self.enter()?;
+        // SAFETY: the map is aligned as the driver asks, and every array has as many numbers as two dimensions need. The address is
+        // not followed here; kernels copy no more than the map describes, which `View::check` has compared.
+        unsafe {
+            call!(
+                self.driver,
+                cuTensorMapEncodeTiled(
+                    &mut map.0,
+                    bytes,
+                    2,
+                    address as *mut c_void,
+                    sizes.as_ptr(),
+                    strides.as_ptr(),
+                    box_sizes.as_ptr(),
+                    steps.as_ptr(),
+                    plain,
+                    swizzle_128,
+                    promote_256,
+                    zeros,
+                )
+            )
+        }?;
+        Ok(map)
+    }
+}
+
+/// The kernels, each with the type of its parameters.
+pub(crate) mod kernels {
+    use super::{Cow, Kernel, Module, PhantomData};
+    use crate::kernels::{
+        EncodeParams, FewParams, FinishParams, GateParams, OnesParams, RowOnesParams, SequenceParams,
+        SparseParams, TableCountsParams, TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
+    };
+    use crate::plan::few::FewKernel;
+
+    macro_rules! kernels {
+        ($($constant:ident = $name:literal($params:ty), $threads:literal;)*) => {
+            $(
+                // SAFETY: `kernels/*.cu` declares the kernel with the structure of that name, of which the Rust type is the
+                // twin, field by field; a test compares their sizes.
+                pub(crate) const $constant: Kernel<$params> = unsafe { Kernel::new($name, Module::Sm80, $threads) };
+            )*
+
+            /// Name and size of the parameters of each, for tests.
+            #[cfg(test)]
+            pub(crate) fn sizes() -> Vec<(&'static str, usize)> {
+                vec![$(($name, size_of::<$params>())),*]
+            }
+        };
+    }
+
+    kernels! {
+        THRESHOLDS = "thresholds"(ThresholdParams), 256;
+        ENCODE_SEQUENCE = "encode_sequence"(SequenceParams), 256;
+        FINISH_32 = "finish_32"(FinishParams), 256;
+        FINISH_64 = "finish_64"(FinishParams), 256;
+        ROW_ONES_32 = "row_ones_32"(RowOnesParams), 256;
+        ROW_ONES_64 = "row_ones_64"(RowOnesParams), 256;
+        SPARSE = "sparse"(SparseParams), 128;
+        TABLE_ROWS = "table_rows"(TableRowsParams), 128;
+        TABLE_COUNTS = "table_counts"(TableCountsParams), 256;
+        GATE = "gate"(GateParams), 256;
+        ONES = "ones"(OnesParams), 256;
+    }
+
+    /// A variant of a kernel, by its name.
+    const fn variant<P>(name: String, module: Module, threads: u32) -> Kernel<P> {
+        Kernel { name: Cow::Owned(name), module, threads, params: PhantomData }
+    }
+
+    /// The encoder that makes so many words per thread.
+    pub(crate) fn encode(words: u64) -> Kernel<EncodeParams> {
+        variant(format!("encode_{words}"), Module::Sm80, 256)
+    }
+
+    /// A kernel of few samples.
+    pub(crate) fn few(kernel: FewKernel) -> Kernel<FewParams> {
+        variant(kernel.name(), Module::Sm80, 256)
+    }
+
+    /// A kernel of tiles for any card, by the rest of its name.
+    pub(crate) fn tile_mma(shape: &str, threads: u32) -> Kernel<TileParams> {
+        variant(format!("tile_mma_{shape}"), Module::Sm80, threads)
+    }
+
+    /// A kernel of tiles for Hopper, by the rest of its name.
+    pub(crate) fn tile_wgmma(shape: &str, threads: u32) -> Kernel<WgmmaParams> {
+        variant(format!("tile_wgmma_{shape}"), Module::Sm90a, threads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PTX, kernels};
+    use crate::kernels::{EncodeParams, FewParams, TileParams, WgmmaParams};
+    use crate::plan::few::FewKernel;
+    use crate::plan::tiles::TileShape;
+    use std::collections::BTreeMap;
+
+    /// The bytes of the one parameter of each kernel, as the PTX has them.
+    fn compiled() -> BTreeMap<String, usize> {
+        let mut sizes = BTreeMap::new();
+        for text in PTX {
+            for entry in text.split(".visible .entry ").skip(1) {
+                let (name, rest) = entry.split_once('(').unwrap();
+                let (params, _) = rest.split_once(')').unwrap();
+                assert_eq!(params.matches(".param").count(), 1, "{name}");
+                let size = params.rsplit_once('[').unwrap().1.split_once(']').unwrap().0;
+                sizes.insert(name.to_owned(), size.parse().unwrap());
+            }
+        }
+        sizes
+    }
+
+    #[test]
+    fn parameters_have_the_sizes_that_kernels_read() {
+        let mut expected: BTreeMap<String, usize> =
+            kernels::sizes().into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
+        expected.insert(kernels::encode(4).name().to_owned(), size_of::<EncodeParams>());
+        for (n_samples, slice_bytes) in [(1, 1024), (1, 2048), (8, 2048)] {
+            expected.insert(FewKernel::best(n_samples, slice_bytes).name(), size_of::<FewParams>());
+        }
+        for shape in TileShape::in_use() {
+            let (name, size) = if shape.needs_hopper() {
+                (kernels::tile_wgmma(&shape.name(), 0).name().to_owned(), size_of::<WgmmaParams>())
+            } else {
+                (kernels::tile_mma(&shape.name(), 0).name().to_owned(), size_of::<TileParams>())
+            };
+            expected.insert(name, size);
+        }
+        assert_eq!(compiled(), expected);
+    }
+
+    /// A driver refuses PTX that is newer than itself.
+    #[test]
+    fn kernels_are_old_enough_for_drivers_of_cuda_12() {
+        for text in PTX {
+            assert!(text.contains("\n.version 8.0\n"), "{}", &text[..300]);
+        }
+        assert!(PTX[0].contains("\n.target sm_80\n") && PTX[1].contains("\n.target sm_90a\n"));
+    }
+}

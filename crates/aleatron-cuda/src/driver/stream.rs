@@ -1,0 +1,139 @@
+//! The order of work: streams, and events in them.
+
+use super::context::CudaContext;
+use super::symbols::{call, open_driver};
+use crate::error::Result;
+use cudarc::driver::sys::{CUevent, CUstream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A stream that waits for none of the others.
+const NON_BLOCKING: u32 = 1;
+
+/// An event without the time it took place.
+const WITHOUT_TIME: u32 = 2;
+
+/// Work in the order in which it is given.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    context: Arc<CudaContext>,
+    raw: CUstream,
+    /// Whether this is a stream of somebody else's.
+    borrowed: bool,
+}
+
+// SAFETY: handles are numbers to the driver, whose functions may be called from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
+        let _current = context.enter()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is current.
+        context.note(unsafe { call!(context.driver, cuStreamCreate(&mut raw, NON_BLOCKING)) })?;
+        Ok(Self { context: Arc::clone(context), raw, borrowed: false })
+    }
+
+    /// A stream that another library made in the same context, by its handle; 0 and 1 are the default stream, 2 that of the
+    /// thread. Whoever hands it over keeps it alive during the call.
+    pub(crate) fn of_handle(context: &Arc<CudaContext>, handle: u64) -> Self {
+        Self { context: Arc::clone(context), raw: handle as CUstream, borrowed: true }
+    }
+
+    pub(super) fn raw(&self) -> CUstream {
+        self.raw
+    }
+
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// Waits until all work given so far is done.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: the stream is alive.
+        self.context.note(unsafe { call!(self.context.driver, cuStreamSynchronize(self.raw)) })
+    }
+
+    /// Makes the work given from now on wait for an event.
+    pub(crate) fn wait_for(&self, event: &Event) -> Result<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: both are alive, and what the event stands for is kept by the driver.
+        self.context.note(unsafe { call!(self.context.driver, cuStreamWaitEvent(self.raw, event.raw, 0)) })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let (false, Ok(_current), Some(driver)) = (self.borrowed, self.context.enter(), open_driver()) {
+            // Whatever the stream uses is dropped after it: nothing may be under way by then.
+            // SAFETY: it was made by this, and is not used again.
+            unsafe {
+                let _ = (driver.cuStreamSynchronize)(self.raw);
+                let _ = (driver.cuStreamDestroy_v2)(self.raw);
+            }
+        }
+    }
+}
+
+/// A moment in a stream.
+#[derive(Debug)]
+pub(crate) struct Event {
+    context: Arc<CudaContext>,
+    raw: CUevent,
+}
+
+// SAFETY: handles are numbers to the driver, whose functions may be called from any thread.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event that others can wait for.
+    pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
+        Self::with_flags(context, WITHOUT_TIME)
+    }
+
+    /// An event that knows when it took place.
+    pub(crate) fn timed(context: &Arc<CudaContext>) -> Result<Self> {
+        Self::with_flags(context, 0)
+    }
+
+    fn with_flags(context: &Arc<CudaContext>, flags: u32) -> Result<Self> {
+        let _current = context.enter()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is current.
+        context.note(unsafe { call!(context.driver, cuEventCreate(&mut raw, flags)) })?;
+        Ok(Self { context: Arc::clone(context), raw })
+    }
+
+    /// Takes place when the work given to the stream so far is done.
+    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: both are alive.
+        self.context.note(unsafe { call!(self.context.driver, cuEventRecord(self.raw, stream.raw)) })
+    }
+
+    /// The time from an event before to this one, which has taken place; both are timed.
+    pub(crate) fn since(&self, start: &Self) -> Result<Duration> {
+        let _current = self.context.enter()?;
+        let (driver, mut milliseconds) = (self.context.driver, 0.0f32);
+        // SAFETY: both are alive, and the pointer is that of a number for the driver to write to.
+        self.context.note(unsafe {
+            call!(driver, cuEventSynchronize(self.raw))
+                .and_then(|()| call!(driver, cuEventElapsedTime(&mut milliseconds, start.raw, self.raw)))
+        })?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
+            // SAFETY: it was made by this, and is not used again; the driver keeps it for those who wait.
+            let _ = unsafe { (driver.cuEventDestroy_v2)(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Values to thresholds, and thresholds to streams, as steps of a queue.
+
+use aleatron_core::generator::{Pairing, Sequence, Sharing};
+use aleatron_core::{Length, Quantity, StreamAddress, memory};
+use std::sync::Arc;
+
+use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
+use crate::error::{Error, Limit, Result, number};
+use crate::kernels::{CallSeed, EncodeParams, RowPart, SequenceParams, ThresholdParams, ValueKind};
+use crate::plan::rows::StreamWords;
+use crate::queue::Queue;
+
+/// Threads of a block of all kernels here.
+const THREADS: u64 = 256;
+
+/// The words that a thread of the encoder makes.
+pub(crate) const ENCODE_WORDS: u64 = 4;
+
+/// The threshold of the stream of ones of Bernoulli streams.
+pub(crate) const ONE: u64 = 1 << 32;
+
+/// Checks that rows and units from `first` on can be named by a counter.
+pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize) -> Result<()> {
+    for (begin, n) in [(first.row, n_rows), (first.unit, n_units)] {
+        let end = u128::from(begin) + n as u128;
+        if end > 1 << 32 {
+            return Err(Error::TooLarge { what: Limit::Rows, actual: end, limit: 1 << 32 });
+        }
+    }
+    Ok(())
+}
+
+/// The seed of streams from an address on.
+pub(crate) fn call_seed(first: StreamAddress) -> CallSeed {
+    CallSeed { key: first.key(), first_row: first.row, first_unit: first.unit }
+}
+
+/// Values that are checked and converted, `n` of them, the first with index `first` in the call.
+pub(crate) struct Values<'a> {
+    pub(crate) kind: ValueKind,
+    pub(crate) values: View<'a>,
+    pub(crate) n: u64,
+    pub(crate) first: u64,
+}
+
+/// Gives the conversion of values to a queue; `thresholds` may be where the values are.
+pub(crate) fn convert(
+    queue: &Queue<'_>,
+    from: &Values<'_>,
+    one: u64,
+    thresholds: View<'_>,
+    state: View<'_>,
+) -> Result<()> {
+    let n = u128::from(from.n);
+    let params = ThresholdParams {
+        values: from.values.check(n * u128::from(from.kind.bytes()))?,
+        thresholds: thresholds.check(n * 8)?,
+        state: state.check(16)?,
+        n: from.n,
+        first: from.first,
+        one,
+        kind: from.kind as u32,
+        padding: 0,
+    };
+    let grid = Grid::row(from.n.div_ceil(THREADS))?;
+    queue.launch(&kernels::THRESHOLDS, grid, 0, &params, from.n * (8 + from.kind.bytes()))
+}
+
+/// Rows of streams to be made.
+pub(crate) struct Rows<'a> {
+    pub(crate) part: RowPart,
+    pub(crate) n_rows: usize,
+    /// One per row and unit.
+    pub(crate) thresholds: View<'a>,
+    pub(crate) streams: View<'a>,
+    /// Where the [`CallSeed`] lies.
+    pub(crate) seed: View<'a>,
+    /// The first row, counted from that of the seed.
+    pub(crate) first_row: u32,
+    /// Unit and row of each stream where they are not a grid.
+    pub(crate) list: Option<View<'a>>,
+}
+
+impl Rows<'_> {
+    fn n_words(&self) -> u64 {
+        u64::from(self.part.stride) * self.n_rows as u64
+    }
+
+    fn thresholds(&self) -> Result<u64> {
+        self.thresholds.check(8 * self.n_rows as u128 * u128::from(self.part.n_units))
+    }
+
+    fn streams(&self) -> Result<u64> {
+        self.streams.check(4 * u128::from(self.n_words()))
+    }
+}
+
+/// Where the bits of streams come from.
+#[derive(Debug)]
+pub(crate) enum Encoder {
+    /// Random bits of their own.
+    Bernoulli {
+        /// Domain and layer.
+        tag: u32,
+    },
+    /// Shared sequences.
+    Sequences(Sequences),
+}
+
+impl Encoder {
+    /// The threshold of the stream of ones.
+    pub(crate) fn one(&self) -> u64 {
+        match self {
+            Self::Bernoulli { .. } => ONE,
+            Self::Sequences(sequences) => sequences.one,
+        }
+    }
+
+    /// Gives the making of rows to a queue.
+    pub(crate) fn encode(&self, queue: &Queue<'_>, rows: &Rows<'_>) -> Result<()> {
+        match self {
+            Self::Bernoulli { tag } => encode_bernoulli(queue, rows, *tag, ENCODE_WORDS),
+            Self::Sequences(sequences) => sequences.encode(queue, rows),
+        }
+    }
+}
+
+/// Gives the making of Bernoulli streams to a queue, so many words for each thread.
+pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, words: u64) -> Result<()> {
+    let n_words = rows.n_words();
+    let list = match &rows.list {
+        Some(list) => list.check(8 * u128::from(rows.part.n_units))?,
+        None => 0,
+    };
+    let params = EncodeParams {
+        part: rows.part,
+        thresholds: rows.thresholds()?,
+        streams: rows.streams()?,
+        seed: rows.seed.check(16)?,
+        list,
+        n_words,
+        tag,
+        first_row: rows.first_row,
+    };
+    // A queue of sixteen bytes for every word, and its length.
+    let shared = 16 + 16 * THREADS * words;
+    let grid = Grid::row(n_words.div_ceil(THREADS * words))?;
+    let bytes = 4 * n_words + 8 * rows.n_rows as u64 * u64::from(rows.part.n_units);
+    queue.launch(&kernels::encode(words), grid, shared as u32, &params, bytes)
+}
+
+/// The integers of shared sequences on a card.
+#[derive(Debug)]
+pub(crate) struct Sequences {
+    /// Those of each sequence, 32 for each word stored of a stream.
+    integers: DeviceBuffer<u32>,
+    n: u64,
+    /// The stream of row r and unit u has sequence `r * row_step + u * unit_step`.
+    row_step: u64,
+    unit_step: u64,
+    one: u64,
+}
+
+/// Which sequence a stream has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// All have the first.
+    One,
+    /// Each unit has its own.
+    PerUnit,
+}
+
+impl Sequences {
+    /// Sequences, uploaded.
+    pub(crate) fn new(
+        context: &Arc<CudaContext>,
+        stream: &Stream,
+        sequences: impl ExactSizeIterator<Item = aleatron_core::Result<Sequence>>,
+        length: Length,
+        numbering: Numbering,
+    ) -> Result<Self> {
+        let n = sequences.len();
+        let per_sequence = 32 * StreamWords::of(length).stored as usize;
+        let mut integers = memory::with_capacity(n as u128 * per_sequence as u128, Quantity::Sequence)?;
+        let mut one = ONE;
+        for (k, sequence) in sequences.enumerate() {
+            let sequence = sequence?;
+            one = sequence.width().one();
+            integers.extend(sequence.values().take(length.bits()));
+            integers.resize((k + 1) * per_sequence, 0);
+        }
+        let (row_step, unit_step) = match numbering {
+            Numbering::One => (0, 0),
+            Numbering::PerUnit => (0, 1),
+        };
+        let integers = DeviceBuffer::with(context, &integers, stream)?;
+        Ok(Self { integers, n: n as u64, row_step, unit_step, one })
+    }
+
+    /// The sequences of the inputs of a layer.
+    pub(crate) fn of_inputs(
+        context: &Arc<CudaContext>,
+        stream: &Stream,
+        pairing: &Pairing,
+        n_inputs: usize,
+        length: Length,
+    ) -> Result<Self> {
+        let (n, numbering) = match pairing.sharing {
+            Sharing::OneForAll => (1, Numbering::One),
+            Sharing::OnePerInput | Sharing::OnePerStream => (n_inputs, Numbering::PerUnit),
+        };
+        let sequences = (0..n).map(|input| pairing.input(input));
+        Self::new(context, stream, sequences, length, numbering)
+    }
+
+    fn encode(&self, queue: &Queue<'_>, rows: &Rows<'_>) -> Result<()> {
+        let n_words = rows.n_words();
+        if n_words == 0 {
+            return Ok(());
+        }
+        let last = (rows.n_rows as u64 - 1) * self.row_step
+            + u64::from(rows.part.n_units.saturating_sub(1)) * self.unit_step;
+        let per_sequence = 128 * u128::from(rows.part.stream_words);
+        let params = SequenceParams {
+            part: rows.part,
+            thresholds: rows.thresholds()?,
+            integers: self.integers.view().check((u128::from(last) + 1) * per_sequence)?,
+            streams: rows.streams()?,
+            n_words,
+            row_step: self.row_step,
+            unit_step: self.unit_step,
+        };
+        debug_assert!(last < self.n, "there is a sequence for every stream");
+        let grid = Grid::row(n_words.div_ceil(THREADS))?;
+        queue.launch(&kernels::ENCODE_SEQUENCE, grid, 0, &params, 132 * n_words)
+    }
+}
+
+/// Gives the counting of the ones of rows of `part.stride` words to a queue; they are added to `ones`, 32 bits each.
+pub(crate) fn count_row_ones(
+    queue: &Queue<'_>,
+    rows: View<'_>,
+    stride: u32,
+    n_rows: usize,
+    ones: View<'_>,
+    width: OnesWidth,
+) -> Result<()> {
+    let bytes = 4 * n_rows as u128 * u128::from(stride);
+    let element = if width == OnesWidth::Bits32 { 4 } else { 8 };
+    let row_vectors = u64::from(stride / 4);
+    // A few thousand blocks at most, and vectors enough for each.
+    let n_parts = row_vectors.div_ceil(8 * THREADS).clamp(1, 4096u64.div_ceil(n_rows.max(1) as u64));
+    let params = crate::kernels::RowOnesParams {
+        rows: rows.check(bytes)?,
+        ones: ones.check(element * n_rows as u128)?,
+        row_vectors,
+        n_rows: number(n_rows)?,
+        n_parts: n_parts as u32,
+    };
+    let grid = Grid::row(n_parts * n_rows as u64)?;
+    let kernel = if width == OnesWidth::Bits32 { &kernels::ROW_ONES_32 } else { &kernels::ROW_ONES_64 };
+    queue.launch(kernel, grid, 0, &params, bytes as u64)
+}
+
+/// The integers that ones are counted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnesWidth {
+    Bits32,
+    Bits64,
+}

@@ -1,0 +1,237 @@
+//! The inputs of a call, from wherever they are to streams on the card.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aleatron_core::{Error as CoreError, Length, Polarity, Quantity};
+
+use crate::buffers::{BufferSet, CountOptions, HEAD};
+use crate::driver::{CudaContext, PinnedBuffer, Pitched, View, copy_parallel, copy_rows};
+use crate::encode::{Encoder, Rows, Values, convert};
+use crate::error::Result;
+use crate::kernels::{CallSeed, ValueKind};
+use crate::plan::rows::{Part, StreamWords};
+use crate::product::Product;
+
+/// Values that go up at a time while the ones before are encoded: half a megabyte.
+const PIECE_VALUES: usize = 1 << 16;
+
+/// Bytes of packed streams that go up at a time.
+const PACKED_BYTES: usize = 8 << 20;
+
+/// Inputs of a batch, samples by inputs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// Values in memory.
+    Values(&'a [f64]),
+    /// Thresholds in memory, checked.
+    Thresholds(&'a [u64]),
+    /// Packed streams in memory, checked.
+    Streams(&'a [u64]),
+    /// Values on the card.
+    CardValues(View<'a>, ValueKind),
+}
+
+impl<'a> Source<'a> {
+    /// What the kernels convert them as.
+    pub(crate) const fn kind(&self, product: Product) -> ValueKind {
+        match self {
+            Self::Values(_) => product.value_kind(),
+            Self::Thresholds(_) => ValueKind::Thresholds,
+            Self::CardValues(_, kind) => *kind,
+            Self::Streams(_) => ValueKind::PackedStreams,
+        }
+    }
+
+    /// Values or thresholds in memory, as words.
+    pub(crate) fn words(&self) -> Option<&'a [u64]> {
+        match self {
+            Self::Values(values) => Some(bytemuck::cast_slice(values)),
+            Self::Thresholds(thresholds) => Some(thresholds),
+            _ => None,
+        }
+    }
+
+    /// The error for the value at `index` of the chunk whose first value is number `first`. What is named is what the card read.
+    pub(crate) fn bad_value(
+        &self,
+        set: &BufferSet,
+        first: usize,
+        index: usize,
+        polarity: Polarity,
+    ) -> Result<CoreError> {
+        let [low, high] = polarity.interval();
+        let value = match self {
+            Self::CardValues(values, kind) => {
+                // To a word of the results' head that nothing else uses.
+                let (from, bytes) = (values.from(kind.bytes() * (first + index) as u64)?, kind.bytes());
+                let to = set.download.view().from(8)?;
+                let [from, to] = [from, to].map(|view| Pitched { view, pitch: bytes });
+                copy_rows(set.stream.context(), from, to, bytes, 1, &set.stream)?;
+                set.stream.synchronize()?;
+                let bits = set.download.as_slice()[1];
+                if bytes == 4 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) }
+            }
+            _ => f64::from_bits(set.upload.as_slice()[HEAD + index]),
+        };
+        Ok(CoreError::OutOfRange { what: Quantity::Value, index: first + index, value, low, high })
+    }
+}
+
+/// Makes streams of the inputs of a layer.
+#[derive(Debug)]
+pub(crate) struct InputStage {
+    pub(crate) context: Arc<CudaContext>,
+    pub(crate) n_units: usize,
+    pub(crate) length: Length,
+    pub(crate) product: Product,
+    pub(crate) encoder: Encoder,
+}
+
+impl InputStage {
+    fn stream_words(&self) -> StreamWords {
+        StreamWords::of(self.length)
+    }
+
+    /// The bytes of a sample's packed streams.
+    fn packed_bytes(&self) -> u64 {
+        8 * self.n_units as u64 * self.length.words() as u64
+    }
+
+    /// Gives the conversion of values that are on the card to the queue of a set: `rows` of the chunk.
+    pub(crate) fn convert(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        kind: ValueKind,
+        values: View<'_>,
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let (first, n) = (rows.start * self.n_units, rows.len() * self.n_units);
+        let from = Values {
+            kind,
+            values: values.from(kind.bytes() * first as u64)?,
+            n: n as u64,
+            first: first as u64,
+        };
+        let thresholds = set.values()?.from(8 * first as u64)?;
+        convert(&set.queue(options), &from, self.encoder.one(), thresholds, set.state.view())
+    }
+
+    /// Gives the making of streams to the queue of a set: a part of `rows` of the chunk, whose thresholds are on the card.
+    pub(crate) fn encode(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        part: &Part,
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let made = Rows {
+            part: part.of_rows(self.n_units, self.stream_words())?,
+            n_rows: rows.len(),
+            thresholds: set.values()?.from(8 * (rows.start * self.n_units) as u64)?,
+            streams: set.work.view().from(rows.start as u64 * part.bytes())?,
+            seed: set.inputs.view(),
+            // Fits: rows were checked to be such as a counter can name.
+            first_row: rows.start as u32,
+            list: None,
+        };
+        self.encoder.encode(&set.queue(options), &made)
+    }
+
+    /// Brings the values of a chunk to the card, where they become thresholds, piece by piece; with `part`, each piece becomes
+    /// streams as soon as it is there.
+    pub(crate) fn send(
+        &self,
+        set: &mut BufferSet,
+        options: &CountOptions<'_>,
+        source: &Source<'_>,
+        samples: &Range<usize>,
+        seed: CallSeed,
+        part: Option<&Part>,
+    ) -> Result<()> {
+        set.set_seed(seed);
+        set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
+        let (n, kind) = (self.n_units, source.kind(self.product));
+        match source {
+            Source::CardValues(values, _) => {
+                let values = values.from(kind.bytes() * (samples.start * n) as u64)?;
+                self.convert(set, options, kind, values, 0..samples.len())?;
+                part.map_or(Ok(()), |part| self.encode(set, options, part, 0..samples.len()))
+            }
+            _ => {
+                let Some(words) = source.words() else { return Ok(()) };
+                let piece = (PIECE_VALUES / n).max(1);
+                for start in (0..samples.len()).step_by(piece) {
+                    let rows = start..samples.len().min(start + piece);
+                    self.fill(set, words, samples, &rows)?;
+                    let (begin, len) = (HEAD + rows.start * n, rows.len() * n);
+                    set.upload.send(begin, len, &set.inputs, begin, &set.stream)?;
+                    self.convert(set, options, kind, set.values()?, rows.clone())?;
+                    if let Some(part) = part {
+                        self.encode(set, options, part, rows)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies values of `rows` of a chunk to where the card reads them.
+    pub(crate) fn fill(
+        &self,
+        set: &mut BufferSet,
+        words: &[u64],
+        samples: &Range<usize>,
+        rows: &Range<usize>,
+    ) -> Result<()> {
+        let (n, first) = (self.n_units, samples.start * self.n_units);
+        let from = &words[first + rows.start * n..first + rows.end * n];
+        copy_parallel(from, &mut set.upload.as_mut_slice()[HEAD + rows.start * n..HEAD + rows.end * n])
+    }
+
+    /// Brings a part of packed streams to where streams are counted.
+    pub(crate) fn send_streams(
+        &self,
+        set: &mut BufferSet,
+        source: &Source<'_>,
+        samples: &Range<usize>,
+        part: &Part,
+    ) -> Result<()> {
+        let (row_bytes, begin, bytes) = (self.packed_bytes(), 4 * part.begin, 4 * u64::from(part.words));
+        if part.words != part.stride {
+            // What pads the rows must count nothing, whatever was there before.
+            set.work.fill(0, &set.stream)?;
+        }
+        match source {
+            Source::Streams(words) => {
+                let row_words = (row_bytes / 8) as usize;
+                // Parts begin and end at whole 128 bytes, or where the row does.
+                let columns = (begin / 8) as usize..(begin + bytes) as usize / 8;
+                let rows_at_once = (PACKED_BYTES / (8 * columns.len())).clamp(1, samples.len().max(1));
+                let needed = rows_at_once * columns.len();
+                if set.packed.as_ref().is_none_or(|packed| packed.as_slice().len() < needed) {
+                    set.packed = Some(PinnedBuffer::new(&self.context, needed)?);
+                }
+                for start in samples.clone().step_by(rows_at_once) {
+                    let rows = start..samples.end.min(start + rows_at_once);
+                    // Copies from here are done before the next ones are put there.
+                    set.stream.synchronize()?;
+                    let Some(packed) = &mut set.packed else { return Ok(()) };
+                    for (row, to) in rows.clone().zip(packed.as_mut_slice().chunks_exact_mut(columns.len())) {
+                        let row = &words[row * row_words..(row + 1) * row_words];
+                        to.copy_from_slice(&row[columns.clone()]);
+                    }
+                    let to = set.work.view().from((start - samples.start) as u64 * part.bytes())?;
+                    let (from, to) = (
+                        Pitched { view: packed.view(), pitch: bytes },
+                        Pitched { view: to, pitch: part.bytes() },
+                    );
+                    copy_rows(&self.context, from, to, bytes, rows.len() as u64, &set.stream)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

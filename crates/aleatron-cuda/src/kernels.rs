@@ -1,0 +1,276 @@
+//! The parameters of the kernels: twins of the structures in `kernels/*.cu`, field by field.
+//!
+//! Addresses are plain numbers; whoever fills in a structure takes them from [`View::check`](crate::driver::View::check), with the
+//! bytes that the kernel reaches from there.
+
+use crate::driver::TensorMap;
+
+/// A part of every row of a matrix of streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct RowPart {
+    pub(crate) stream_words: u32,
+    pub(crate) full_words: u32,
+    pub(crate) tail_mask: u32,
+    pub(crate) n_units: u32,
+    pub(crate) first_unit: u32,
+    pub(crate) first_word: u32,
+    pub(crate) words: u32,
+    pub(crate) stride: u32,
+}
+
+/// Which streams a call draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub(crate) struct CallSeed {
+    pub(crate) key: [u32; 2],
+    pub(crate) first_row: u32,
+    pub(crate) first_unit: u32,
+}
+
+impl CallSeed {
+    /// As it lies in memory.
+    pub(crate) fn words(self) -> [u64; 2] {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [pair(self.key[0], self.key[1]), pair(self.first_row, self.first_unit)]
+    }
+}
+
+/// What the values of a call are given as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub(crate) enum ValueKind {
+    Thresholds = 0,
+    UnipolarF64 = 1,
+    BipolarF64 = 2,
+    UnipolarF32 = 3,
+    BipolarF32 = 4,
+    PackedStreams = 5,
+}
+
+impl ValueKind {
+    /// The bytes of a value.
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            Self::UnipolarF32 | Self::BipolarF32 => 4,
+            _ => 8,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ThresholdParams {
+    pub(crate) values: u64,
+    pub(crate) thresholds: u64,
+    pub(crate) state: u64,
+    pub(crate) n: u64,
+    pub(crate) first: u64,
+    pub(crate) one: u64,
+    pub(crate) kind: u32,
+    pub(crate) padding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct EncodeParams {
+    pub(crate) part: RowPart,
+    pub(crate) thresholds: u64,
+    pub(crate) streams: u64,
+    pub(crate) seed: u64,
+    pub(crate) list: u64,
+    pub(crate) n_words: u64,
+    pub(crate) tag: u32,
+    pub(crate) first_row: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct SequenceParams {
+    pub(crate) part: RowPart,
+    pub(crate) thresholds: u64,
+    pub(crate) integers: u64,
+    pub(crate) streams: u64,
+    pub(crate) n_words: u64,
+    pub(crate) row_step: u64,
+    pub(crate) unit_step: u64,
+}
+
+/// What results are given as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub(crate) enum ResultKind {
+    Counts = 0,
+    UnipolarValues = 1,
+    BipolarValues = 2,
+}
+
+/// From what kernels count to the counts of a layer.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Finish {
+    pub(crate) base: u64,
+    pub(crate) row_ones: u64,
+    pub(crate) totals: u64,
+    pub(crate) total: u64,
+    pub(crate) factor: u64,
+    pub(crate) length: u64,
+    pub(crate) out: u64,
+    pub(crate) report: u64,
+    pub(crate) state: u64,
+    pub(crate) n_neurons: u32,
+    pub(crate) n_samples: u32,
+    pub(crate) accumulate: u32,
+    pub(crate) kind: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct FinishParams {
+    pub(crate) finish: Finish,
+    pub(crate) counted: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RowOnesParams {
+    pub(crate) rows: u64,
+    pub(crate) ones: u64,
+    pub(crate) row_vectors: u64,
+    pub(crate) n_rows: u32,
+    pub(crate) n_parts: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct FewParams {
+    pub(crate) part: RowPart,
+    pub(crate) finish: Finish,
+    pub(crate) weights: u64,
+    pub(crate) inputs: u64,
+    pub(crate) counts: u64,
+    pub(crate) one: u64,
+    pub(crate) first_value: u64,
+    pub(crate) seed: CallSeed,
+    pub(crate) tag: u32,
+    pub(crate) kind: u32,
+    pub(crate) n_rows: u32,
+    pub(crate) first_neuron: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) n_samples: u32,
+    pub(crate) slice_bytes: u32,
+    pub(crate) n_slices: u32,
+    pub(crate) group_rows: u32,
+    pub(crate) counts_ones: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct TileParams {
+    pub(crate) weights: u64,
+    pub(crate) inputs: u64,
+    pub(crate) counts: u64,
+    pub(crate) row_blocks: u32,
+    pub(crate) n_rows: u32,
+    pub(crate) first_neuron: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) n_samples: u32,
+    pub(crate) row_tiles: u32,
+    pub(crate) sample_tiles: u32,
+    pub(crate) band: u32,
+    pub(crate) n_parts: u32,
+    pub(crate) adds: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct WgmmaParams {
+    pub(crate) weights: TensorMap,
+    pub(crate) inputs: TensorMap,
+    pub(crate) tile: TileParams,
+}
+
+/// A run of 64-bit words of the weights of one neuron.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub(crate) struct Segment {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) neuron: u32,
+    pub(crate) padding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct SparseParams {
+    pub(crate) weights: u64,
+    pub(crate) inputs: u64,
+    pub(crate) units: u64,
+    pub(crate) segments: u64,
+    pub(crate) counts: u64,
+    pub(crate) row_words: u64,
+    pub(crate) stream_words: u32,
+    pub(crate) n_segments: u32,
+    pub(crate) n_samples: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) differing: u32,
+    pub(crate) padding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct TableRowsParams {
+    pub(crate) input_integers: u64,
+    pub(crate) weight_integers: u64,
+    pub(crate) weight_ones: u64,
+    pub(crate) inputs: u64,
+    pub(crate) rows: u64,
+    pub(crate) n_rows: u64,
+    pub(crate) length: u64,
+    pub(crate) n_inputs: u32,
+    pub(crate) row_len: u32,
+    pub(crate) counts_matches: u32,
+    pub(crate) padding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct TableCountsParams {
+    pub(crate) rows: u64,
+    pub(crate) inputs: u64,
+    pub(crate) weights: u64,
+    pub(crate) counts: u64,
+    pub(crate) n_inputs: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) row_len: u32,
+    pub(crate) n_groups: u32,
+    pub(crate) own_rows: u32,
+    pub(crate) padding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct GateParams {
+    pub(crate) a: u64,
+    pub(crate) b: u64,
+    pub(crate) select: u64,
+    pub(crate) out: u64,
+    pub(crate) n_words: u64,
+    pub(crate) stream_words: u64,
+    pub(crate) tail_mask: u64,
+    pub(crate) kind: u32,
+    pub(crate) padding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct OnesParams {
+    pub(crate) a: u64,
+    pub(crate) b: u64,
+    pub(crate) ones: u64,
+    pub(crate) stream_words: u64,
+    pub(crate) n_streams: u32,
+    pub(crate) n_parts: u32,
+    pub(crate) kind: u32,
+    pub(crate) padding: u32,
+}

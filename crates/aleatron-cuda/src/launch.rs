@@ -1,0 +1,188 @@
+//! Launches of the kernels that multiply: what they reach is checked here.
+
+use crate::dense::KernelChoice;
+use crate::driver::{Grid, View, kernels};
+use crate::error::{Result, number};
+use crate::kernels::{CallSeed, FewParams, Finish, RowPart, TileParams, ValueKind, WgmmaParams};
+use crate::plan::few::{FewKernel, FewPlan};
+use crate::plan::rows::Part;
+use crate::plan::tiles::{Card, TileEngine, TilePlan};
+use crate::queue::Queue;
+
+/// Blocks of the kernel of few samples that a processor holds.
+const FEW_BLOCKS: u32 = 2;
+
+/// Where products are counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    /// By sample and neuron, 32 bits each.
+    pub(crate) counts: View<'a>,
+    /// Neurons of the whole layer.
+    pub(crate) n_neurons: usize,
+    /// The first neuron counted here.
+    pub(crate) first_neuron: usize,
+    pub(crate) n_samples: usize,
+}
+
+impl Target<'_> {
+    /// The counts, which are reached to the end.
+    fn check(&self, n_rows: usize) -> Result<u64> {
+        let last = (self.n_samples.max(1) as u128 - 1) * self.n_neurons as u128;
+        self.counts.check(4 * (last + self.first_neuron as u128 + n_rows as u128))
+    }
+}
+
+/// What a plan must know of the card of a queue.
+pub(crate) fn card_of(queue: &Queue<'_>) -> Card {
+    let info = queue.stream.context().info();
+    Card {
+        processors: info.processors,
+        max_shared_bytes: info.max_shared_bytes,
+        hopper: info.capability.0 == 9,
+    }
+}
+
+/// Gives the counting of some neurons, all samples and a part of the columns to a queue.
+pub(crate) fn tiles(
+    queue: &Queue<'_>,
+    part: &Part,
+    (weights, n_rows): (View<'_>, usize),
+    inputs: View<'_>,
+    target: &Target<'_>,
+    choice: KernelChoice,
+) -> Result<()> {
+    let (n_samples, row_blocks) = (target.n_samples, part.stride / 32);
+    if n_rows == 0 || n_samples == 0 {
+        return Ok(());
+    }
+    let card = card_of(queue);
+    let plan = match choice {
+        KernelChoice::Tile(shape) => TilePlan::of_shape(&card, shape, 1.0, n_rows, n_samples, row_blocks)?,
+        _ => TilePlan::best(&card, n_rows, n_samples, row_blocks)?,
+    };
+    planned_tiles(queue, part, (weights, n_rows), inputs, target, &plan)
+}
+
+/// As [`tiles`], with a given plan.
+pub(crate) fn planned_tiles(
+    queue: &Queue<'_>,
+    part: &Part,
+    (weights, n_rows): (View<'_>, usize),
+    inputs: View<'_>,
+    target: &Target<'_>,
+    plan: &TilePlan,
+) -> Result<()> {
+    let (row_bytes, n_samples) = (part.bytes(), target.n_samples);
+    let (weights, inputs) = (
+        weights.check(u128::from(row_bytes) * n_rows as u128)?,
+        inputs.check(u128::from(row_bytes) * n_samples as u128)?,
+    );
+    let params = TileParams {
+        weights,
+        inputs,
+        counts: target.check(n_rows)?,
+        row_blocks: part.stride / 32,
+        n_rows: number(n_rows)?,
+        first_neuron: number(target.first_neuron)?,
+        n_neurons: number(target.n_neurons)?,
+        n_samples: number(n_samples)?,
+        row_tiles: plan.row_tiles,
+        sample_tiles: plan.sample_tiles,
+        band: plan.band,
+        n_parts: plan.n_parts,
+        adds: (plan.n_parts > 1).into(),
+    };
+    let grid = Grid { x: plan.blocks, y: plan.n_parts };
+    let (shape, shared) = (plan.shape, plan.shape.shared_bytes());
+    let loaded = u64::from(plan.blocks) * u64::from(shape.rows + shape.samples) * row_bytes;
+    let bytes = loaded + 4 * u64::from(plan.n_parts) * n_rows as u64 * n_samples as u64;
+    match shape.engine {
+        TileEngine::Mma { .. } => {
+            let kernel = kernels::tile_mma(&shape.name(), shape.threads());
+            queue.launch(&kernel, grid, shared, &params, bytes)
+        }
+        TileEngine::Wgmma { .. } => {
+            let (context, [weight_rows, input_rows]) = (queue.stream.context(), shape.box_rows());
+            let params = WgmmaParams {
+                weights: context.tensor_map(weights, row_bytes, n_rows as u64, weight_rows)?,
+                inputs: context.tensor_map(inputs, row_bytes, n_samples as u64, input_rows)?,
+                tile: params,
+            };
+            let kernel = kernels::tile_wgmma(&shape.name(), shape.threads());
+            queue.launch(&kernel, grid, shared, &params, bytes)
+        }
+    }
+}
+
+/// The inputs of the kernel of few samples.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FewInputs<'a> {
+    pub(crate) part: RowPart,
+    pub(crate) kind: ValueKind,
+    pub(crate) inputs: View<'a>,
+    pub(crate) one: u64,
+    pub(crate) seed: CallSeed,
+    pub(crate) tag: u32,
+    pub(crate) counts_ones: bool,
+}
+
+/// Gives the counting of some neurons and at most eight samples to a queue, and the making of results.
+pub(crate) fn few(
+    queue: &Queue<'_>,
+    part: &Part,
+    (weights, n_rows): (View<'_>, usize),
+    from: &FewInputs<'_>,
+    target: &Target<'_>,
+    finish: Finish,
+) -> Result<()> {
+    let blocks = queue.stream.context().info().processors * FEW_BLOCKS;
+    let plan = match target.n_samples {
+        0 | 1 => FewPlan::one(part, n_rows, blocks)?,
+        _ => FewPlan::new(part, n_rows, blocks)?,
+    };
+    let kernel = FewKernel::best(target.n_samples, plan.slice_bytes);
+    planned_few(queue, part, (weights, n_rows), from, target, finish, (&plan, kernel))
+}
+
+/// As [`few`], with a given plan and kernel.
+pub(crate) fn planned_few(
+    queue: &Queue<'_>,
+    part: &Part,
+    (weights, n_rows): (View<'_>, usize),
+    from: &FewInputs<'_>,
+    target: &Target<'_>,
+    finish: Finish,
+    (plan, kernel): (&FewPlan, FewKernel),
+) -> Result<()> {
+    let n_samples = number(target.n_samples)?;
+    if n_rows == 0 || n_samples == 0 {
+        return Ok(());
+    }
+    let values = match from.kind {
+        ValueKind::PackedStreams => u128::from(part.bytes()),
+        kind => u128::from(kind.bytes()) * u128::from(from.part.n_units),
+    };
+    let params = FewParams {
+        part: from.part,
+        finish,
+        weights: weights.check(u128::from(part.bytes()) * n_rows as u128)?,
+        inputs: from.inputs.check(values * u128::from(n_samples))?,
+        counts: target.check(n_rows)?,
+        one: from.one,
+        first_value: 0,
+        seed: from.seed,
+        tag: from.tag,
+        kind: from.kind as u32,
+        n_rows: number(n_rows)?,
+        first_neuron: number(target.first_neuron)?,
+        n_neurons: number(target.n_neurons)?,
+        n_samples,
+        slice_bytes: plan.slice_bytes,
+        n_slices: plan.n_slices,
+        group_rows: plan.group_rows,
+        counts_ones: from.counts_ones.into(),
+    };
+    let bytes = part.bytes() * (n_rows as u64 + u64::from(n_samples));
+    let (grid, shared) = (Grid::row(plan.blocks())?, plan.shared_bytes(n_samples));
+    queue.launch(&kernels::few(kernel), grid, shared, &params, bytes)
+}

@@ -1,0 +1,240 @@
+//! A layer on a card, whatever its kind.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aleatron_core::backend::{
+    Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, Inputs, PrepareOptions,
+};
+use aleatron_core::{Cancel, Encoding, LayerSpec, SampleSeed, Topology, Weights};
+
+use crate::buffers::CountOptions;
+use crate::dense::{CudaDense, KernelChoice, unsupported};
+use crate::driver::{CudaContext, Event, Stream, View};
+use crate::encode::{Encoder, Sequences, check_address};
+use crate::error::{Error, Result};
+use crate::inputs::Source;
+use crate::kernels::ResultKind;
+use crate::product::Product;
+use crate::queue::Profiler;
+use crate::results::Output;
+use crate::sparse::CudaSparse;
+use crate::table::CudaTabled;
+
+/// A layer on a card: its weights are there, batches come and counts go.
+pub struct CudaLayer {
+    spec: LayerSpec,
+    product: Product,
+    kind: Kind,
+}
+
+enum Kind {
+    Dense(Box<CudaDense>),
+    Sparse(CudaSparse),
+    Tabled(CudaTabled),
+}
+
+impl fmt::Debug for CudaLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let context = self.context();
+        f.debug_struct("CudaLayer")
+            .field("spec", &self.spec)
+            .field("context", context)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CudaLayer {
+    pub(crate) fn new(
+        context: &Arc<CudaContext>,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Self> {
+        let product = Product::of(spec.polarity())?;
+        let (max_batch, cancel) = (options.max_batch, options.cancel);
+        let (n, length) = (spec.n_inputs(), spec.length());
+        let encoder = match spec.encoding() {
+            Encoding::Bernoulli { .. } => {
+                Encoder::Bernoulli { tag: spec.input_address(SampleSeed::new(0)).tag() }
+            }
+            Encoding::Sequences(pairing) => {
+                let stream = Stream::new(context)?;
+                Encoder::Sequences(Sequences::of_inputs(context, &stream, pairing, n, length)?)
+            }
+            _ => return Err(unsupported("streams of this encoding")),
+        };
+        let kind = match (spec.topology(), spec.encoding()) {
+            (Topology::Dense { .. }, encoding) => {
+                let shape = spec.dense_shape().ok_or_else(|| unsupported("layers of this kind"))?;
+                match (encoding, options.method.resolve(spec)?) {
+                    (Encoding::Sequences(pairing), CountMethod::Tables) => {
+                        let thresholds = spec.weight_thresholds(weights)?;
+                        Kind::Tabled(CudaTabled::new(
+                            context,
+                            shape,
+                            max_batch,
+                            pairing,
+                            &thresholds,
+                            encoder,
+                        )?)
+                    }
+                    _ => Kind::Dense(Box::new(CudaDense::new(
+                        context, spec, shape, weights, encoder, max_batch, cancel,
+                    )?)),
+                }
+            }
+            (Topology::Sparse(connections), _) => Kind::Sparse(CudaSparse::new(
+                context,
+                spec,
+                connections,
+                weights,
+                encoder,
+                max_batch,
+                cancel,
+            )?),
+            (Topology::Conv(_), _) => return Err(unsupported("convolutions")),
+            _ => return Err(unsupported("layers of this kind")),
+        };
+        Ok(Self { spec: spec.clone(), product, kind })
+    }
+
+    /// The same layer with another choice of kernel, where it is dense and counts bits. Counts do not depend on it.
+    #[must_use]
+    pub fn with_kernel(mut self, choice: KernelChoice) -> Self {
+        if let Kind::Dense(layer) = self.kind {
+            self.kind = Kind::Dense(Box::new(layer.with_kernel(choice)));
+        }
+        self
+    }
+
+    /// What it computes.
+    #[must_use]
+    pub fn spec(&self) -> &LayerSpec {
+        &self.spec
+    }
+
+    /// The card.
+    #[must_use]
+    pub fn context(&self) -> &Arc<CudaContext> {
+        match &self.kind {
+            Kind::Dense(layer) => layer.context(),
+            Kind::Sparse(layer) => layer.context(),
+            Kind::Tabled(layer) => layer.context(),
+        }
+    }
+
+    /// Samples that are counted at a time; a batch runs in chunks of so many.
+    #[must_use]
+    pub fn chunk(&self) -> usize {
+        match &self.kind {
+            Kind::Dense(layer) => layer.chunk(),
+            Kind::Sparse(layer) => layer.chunk(),
+            Kind::Tabled(layer) => layer.chunk(),
+        }
+    }
+
+    /// Whether all weight streams are on the card; else they are made for every chunk.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        if let Kind::Dense(layer) = &self.kind { layer.is_kept() } else { true }
+    }
+
+    /// The counts of a batch, row-major of samples by neurons; `profiler` times the kernels.
+    ///
+    /// # Errors
+    /// As [`aleatron_core::backend::PreparedLayer::counts`].
+    pub fn counts_with(
+        &self,
+        batch: &Batch<'_>,
+        cancel: Cancel<'_>,
+        profiler: Option<&Profiler>,
+    ) -> Result<Vec<u64>> {
+        let n_samples = batch.check(&self.spec)?;
+        let source = match batch.inputs {
+            Inputs::Values(values) => Source::Values(values),
+            Inputs::Thresholds(thresholds) => Source::Thresholds(thresholds),
+            Inputs::Streams(words) => Source::Streams(words),
+            _ => return Err(unsupported("inputs of this kind")),
+        };
+        let output = Output::counts(n_samples, self.spec.n_neurons())?;
+        self.count(source, n_samples, batch.seed, output, &CountOptions { cancel, profiler, after: None })
+    }
+
+    /// Counts arrays that are on the card, and leaves the results there: all is done when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Array`] for arrays that are not on this card, overlap or do not fit the layer, and those of [`Self::counts_with`].
+    pub fn count_arrays(&self, batch: &DeviceBatch, cancel: Cancel<'_>) -> Result<()> {
+        let DeviceBatch { inputs, outputs, seed, stream } = batch;
+        let n_samples = self.spec.samples_in(inputs.len)?;
+        if matches!(self.spec.encoding(), Encoding::Bernoulli { .. })
+            && let Some(last) = n_samples.checked_sub(1)
+        {
+            seed.advanced(last)?;
+        }
+        let needed = n_samples as u128 * self.spec.n_neurons() as u128;
+        if outputs.len as u128 != needed {
+            let message =
+                format!("the results are {needed} elements, but the array for them has {}", outputs.len);
+            return Err(Error::Array(message));
+        }
+        if needed == 0 {
+            return Ok(());
+        }
+        let kind = match outputs.element {
+            DeviceElement::U64 => ResultKind::Counts,
+            DeviceElement::F64 => self.product.result_kind(),
+            element => return Err(Error::Array(format!("results are uint64 or float64, not {element}"))),
+        };
+        let values = match inputs.element {
+            DeviceElement::F64 => self.product.value_kind(),
+            DeviceElement::F32 => self.product.single_kind(),
+            element => return Err(Error::Array(format!("inputs are float64 or float32, not {element}"))),
+        };
+        check_apart(inputs, outputs)?;
+        let context = self.context();
+        let view_of = |array: &DeviceArray| View::of_address(context, array.address, array.bytes());
+        let (source, view) = (Source::CardValues(view_of(inputs)?, values), view_of(outputs)?);
+        // What the caller gave to its stream comes first. Calls end with everything done, so that the caller's stream has nothing
+        // to wait for.
+        let mut event = None;
+        if let Some(handle) = stream {
+            event = Some(Event::new(context)?);
+            event.iter().try_for_each(|event| event.record(&Stream::of_handle(context, *handle)))?;
+        }
+        let options = CountOptions { cancel, profiler: None, after: event.as_ref() };
+        self.count(source, n_samples, *seed, Output::Card { view, kind }, &options).map(drop)
+    }
+
+    fn count(
+        &self,
+        source: Source<'_>,
+        n_samples: usize,
+        seed: SampleSeed,
+        output: Output<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<Vec<u64>> {
+        let first = self.spec.input_address(seed);
+        if matches!(self.spec.encoding(), Encoding::Bernoulli { .. }) {
+            check_address(first, n_samples, self.spec.n_inputs())?;
+        }
+        match &self.kind {
+            Kind::Dense(layer) => layer.counts(source, n_samples, first, output, options),
+            Kind::Sparse(layer) => layer.counts(source, n_samples, first, output, options),
+            Kind::Tabled(_) if matches!(source, Source::Streams(_)) => {
+                Err(unsupported("streams for a layer of tables"))
+            }
+            Kind::Tabled(layer) => layer.counts(source, n_samples, output, options),
+        }
+    }
+}
+
+/// Checks that results are not written over inputs.
+fn check_apart(inputs: &DeviceArray, outputs: &DeviceArray) -> Result<()> {
+    let end = |array: &DeviceArray| u128::from(array.address) + u128::from(array.bytes());
+    if u128::from(inputs.address) < end(outputs) && u128::from(outputs.address) < end(inputs) {
+        return Err(Error::Array("the array for the results overlaps the inputs".to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! The grid of the kernel of a few samples: slices of columns by groups of neurons.
+
+use super::rows::Part;
+use crate::error::{Result, number};
+
+/// Samples that the kernel takes at most.
+pub(crate) const MAX_SAMPLES: usize = 8;
+
+/// Bytes of a slice at most: eight samples of it fit the shared memory that every kernel has.
+const MAX_SLICE_BYTES: u64 = 4096;
+
+/// Rows that a warp multiplies at a time.
+const WARP_ROWS: u64 = 16;
+
+/// Warps of a block.
+const WARPS: u64 = 8;
+
+/// Bytes of a slice for one sample: enough that a block's threads all have a word to encode, and no more than a warp's registers take.
+const SHORT_SLICE_BYTES: u32 = 1024;
+const LONG_SLICE_BYTES: u32 = 2048;
+
+/// Bytes of a row for each block from which on slices are long.
+const LONG_ROW_BYTES: u64 = 384;
+
+/// Which kernel counts a few samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FewKernel {
+    /// Tiles of sixteen rows by eight samples, loaded so many steps ahead.
+    Tiles {
+        /// The steps.
+        ahead: u32,
+    },
+    /// Whole slices of rows, for one sample.
+    Rows {
+        /// Vectors of sixteen bytes that a lane has of a slice.
+        vectors: u32,
+        /// Rows that are loaded ahead.
+        ahead: u32,
+    },
+}
+
+impl FewKernel {
+    /// The kernel in use for so many samples and slices of so many bytes.
+    pub(crate) fn best(n_samples: usize, slice_bytes: u32) -> Self {
+        match (n_samples, slice_bytes.div_ceil(512)) {
+            (0 | 1, 0..=2) => Self::Rows { vectors: 2, ahead: 4 },
+            (0 | 1, _) => Self::Rows { vectors: 4, ahead: 2 },
+            _ => Self::Tiles { ahead: 2 },
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Tiles { ahead } => format!("few_{ahead}"),
+            Self::Rows { vectors, ahead } => format!("one_{vectors}_{ahead}"),
+        }
+    }
+}
+
+/// The cut of one launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FewPlan {
+    pub(crate) slice_bytes: u32,
+    pub(crate) n_slices: u32,
+    pub(crate) group_rows: u32,
+    pub(crate) n_groups: u32,
+}
+
+impl FewPlan {
+    /// The plan for `n_rows` neurons, with about `blocks` blocks: every one has a slice, and where there are too few slices some of the
+    /// neurons.
+    pub(crate) fn new(part: &Part, n_rows: usize, blocks: u32) -> Result<Self> {
+        let (bytes, blocks, n_rows) = (part.bytes(), u64::from(blocks.max(1)), n_rows as u64);
+        let slice_bytes = bytes.div_ceil(blocks).next_multiple_of(128).min(MAX_SLICE_BYTES);
+        let n_slices = bytes.div_ceil(slice_bytes);
+        let n_groups = (blocks / n_slices).clamp(1, n_rows.div_ceil(WARP_ROWS));
+        let group_rows = n_rows.div_ceil(n_groups).next_multiple_of(WARP_ROWS);
+        Ok(Self {
+            slice_bytes: slice_bytes as u32,
+            n_slices: number(n_slices as usize)?,
+            group_rows: number(group_rows as usize)?,
+            n_groups: number(n_rows.div_ceil(group_rows) as usize)?,
+        })
+    }
+
+    /// The plan for one sample: slices of about a kilobyte, so that little is encoded twice and sums are added seldom.
+    pub(crate) fn one(part: &Part, n_rows: usize, blocks: u32) -> Result<Self> {
+        // Long rows are read in long runs; short ones leave more blocks to share the neurons if slices are small.
+        let is_long = part.bytes() >= LONG_ROW_BYTES * u64::from(blocks);
+        let slice_bytes = if is_long { LONG_SLICE_BYTES } else { SHORT_SLICE_BYTES };
+        Self::with_slice(part, n_rows, blocks, slice_bytes)
+    }
+
+    /// The plan for slices of so many bytes.
+    pub(crate) fn with_slice(part: &Part, n_rows: usize, blocks: u32, slice_bytes: u32) -> Result<Self> {
+        let (blocks, n_rows) = (u64::from(blocks.max(1)), n_rows as u64);
+        let n_slices = part.bytes().div_ceil(u64::from(slice_bytes.max(128)));
+        let n_groups = (blocks / n_slices).clamp(1, n_rows.div_ceil(WARPS));
+        let group_rows = n_rows.div_ceil(n_groups);
+        Ok(Self {
+            slice_bytes,
+            n_slices: number(n_slices as usize)?,
+            group_rows: number(group_rows as usize)?,
+            n_groups: number(n_rows.div_ceil(group_rows) as usize)?,
+        })
+    }
+
+    pub(crate) fn blocks(&self) -> u64 {
+        u64::from(self.n_slices) * u64::from(self.n_groups)
+    }
+
+    /// The shared memory of a block: the slice of every sample, apart so that two of them use different banks.
+    pub(crate) fn shared_bytes(&self, n_samples: u32) -> u32 {
+        16 + n_samples * (self.slice_bytes + 64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(bytes: u64) -> Part {
+        Part { begin: 0, words: (bytes / 4) as u32, stride: (bytes / 4) as u32 }
+    }
+
+    #[test]
+    fn every_row_and_column_has_a_block() {
+        for bytes in [128, 256, 1280, 64_000, 128_000, 512 << 10, 64 << 20] {
+            for n_rows in [1usize, 15, 16, 17, 256, 500, 4096, 100_000] {
+                for blocks in [1, 6, 264] {
+                    let plan = FewPlan::new(&part(bytes), n_rows, blocks).unwrap();
+                    let slices = u64::from(plan.n_slices) * u64::from(plan.slice_bytes);
+                    assert!(slices >= bytes && slices - u64::from(plan.slice_bytes) < bytes, "{plan:?}");
+                    let rows = plan.n_groups as usize * plan.group_rows as usize;
+                    assert!(rows >= n_rows && rows - (plan.group_rows as usize) < n_rows, "{plan:?}");
+                    assert!(plan.slice_bytes % 128 == 0 && plan.group_rows % 16 == 0);
+                    assert!(plan.shared_bytes(8) <= 48 << 10);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_and_column_has_a_block_for_one_sample() {
+        for bytes in [128, 256, 1280, 64_000, 128_000, 512 << 10, 64 << 20] {
+            for n_rows in [1usize, 7, 8, 9, 256, 500, 4096, 100_000] {
+                for blocks in [1, 6, 264] {
+                    let plan = FewPlan::one(&part(bytes), n_rows, blocks).unwrap();
+                    let slices = u64::from(plan.n_slices) * u64::from(plan.slice_bytes);
+                    assert!(slices >= bytes && slices - u64::from(plan.slice_bytes) < bytes, "{plan:?}");
+                    let rows = plan.n_groups as usize * plan.group_rows as usize;
+                    assert!(rows >= n_rows && rows - (plan.group_rows as usize) < n_rows, "{plan:?}");
+                    let FewKernel::Rows { vectors, .. } = FewKernel::best(1, plan.slice_bytes) else {
+                        panic!()
+                    };
+                    assert!(vectors * 512 >= plan.slice_bytes && plan.slice_bytes % 128 == 0, "{plan:?}");
+                }
+            }
+        }
+        let plan = FewPlan::one(&part(65_536), 256, 264).unwrap();
+        assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (1024, 64, 4));
+        let plan = FewPlan::one(&part(128_000), 500, 264).unwrap();
+        assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (2048, 63, 4));
+        let plan = FewPlan::one(&part(524_288), 4096, 264).unwrap();
+        assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (2048, 256, 1));
+    }
+
+    /// The layers of the benchmarks have one block for about each place of an H200, which has two for each of 132 processors.
+    #[test]
+    fn layers_of_the_benchmarks_fill_a_large_card() {
+        for (bytes, n_rows, slices) in [(65_536, 256, 256), (128_000, 500, 250), (524_288, 4096, 256)] {
+            let plan = FewPlan::new(&part(bytes), n_rows, 264).unwrap();
+            assert_eq!((plan.n_slices, plan.n_groups), (slices, 1), "{plan:?}");
+        }
+        // Few columns and many neurons: groups of neurons fill the card.
+        let plan = FewPlan::new(&part(512), 100_000, 264).unwrap();
+        assert_eq!((plan.n_slices, plan.n_groups), (4, 66));
+    }
+}

@@ -1,0 +1,135 @@
+//! Rows of streams as kernels see them: 32-bit words, in parts whose counts stay below 2^31.
+
+use crate::error::{Error, Limit, Result, number};
+use crate::kernels::RowPart;
+use aleatron_core::Length;
+
+/// Words that rows are padded to: 128 bytes, what the kernels of tiles stage at a time.
+pub(crate) const ROW_WORDS: u64 = 32;
+
+/// Words of a part at most: 2^30 bits, so that counts of one part stay far below 32 bits.
+pub(crate) const MAX_PART_WORDS: u64 = 1 << 25;
+
+/// How the bits of a stream lie in 32-bit words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamWords {
+    /// Words stored.
+    pub(crate) stored: u32,
+    /// Words wholly inside the length.
+    pub(crate) full: u32,
+    /// The bits of the word after those.
+    pub(crate) tail_mask: u32,
+}
+
+impl StreamWords {
+    pub(crate) fn of(length: Length) -> Self {
+        // A length is at most 2^34 bits, so its words are at most 2^29.
+        let full = (length.bits() / 32) as u32;
+        let tail_mask = (1u32 << (length.bits() % 32)) - 1;
+        Self { stored: 2 * length.words() as u32, full, tail_mask }
+    }
+}
+
+/// A part of every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Its first word.
+    pub(crate) begin: u64,
+    /// Its words.
+    pub(crate) words: u32,
+    /// The words it occupies.
+    pub(crate) stride: u32,
+}
+
+impl Part {
+    /// The bytes it occupies.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.stride as u64 * 4
+    }
+
+    /// The part as kernels take it, of rows of `n_units` streams.
+    pub(crate) fn of_rows(&self, n_units: usize, stream: StreamWords) -> Result<RowPart> {
+        let (stored, n_units) = (u64::from(stream.stored), number(n_units)?);
+        Ok(RowPart {
+            stream_words: stream.stored,
+            full_words: stream.full,
+            tail_mask: stream.tail_mask,
+            n_units,
+            // Inside a row of at most 2^32 streams.
+            first_unit: (self.begin / stored) as u32,
+            first_word: (self.begin % stored) as u32,
+            words: self.words,
+            stride: self.stride,
+        })
+    }
+}
+
+/// The parts of rows of `n_units` streams, each of at most `most` words.
+pub(crate) fn parts(n_units: usize, stream: StreamWords, most: u64) -> Result<Vec<Part>> {
+    let row_words = n_units as u128 * u128::from(stream.stored);
+    let Ok(row_words) = u64::try_from(row_words) else {
+        return Err(Error::TooLarge { what: Limit::Units, actual: row_words, limit: u64::MAX.into() });
+    };
+    let most = most.clamp(ROW_WORDS, MAX_PART_WORDS) / ROW_WORDS * ROW_WORDS;
+    // Parts of nearly one size rather than full ones and a small rest.
+    let even = row_words.div_ceil(row_words.div_ceil(most)).next_multiple_of(ROW_WORDS);
+    Ok((0..row_words)
+        .step_by(even as usize)
+        .map(|begin| {
+            // At most `MAX_PART_WORDS`.
+            let words = even.min(row_words - begin) as u32;
+            Part { begin, words, stride: words.next_multiple_of(ROW_WORDS as u32) }
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(bits: usize) -> StreamWords {
+        StreamWords::of(Length::new(bits).unwrap())
+    }
+
+    #[test]
+    fn stream_words_follow_the_length() {
+        assert_eq!(stream(1), StreamWords { stored: 2, full: 0, tail_mask: 1 });
+        assert_eq!(stream(64), StreamWords { stored: 2, full: 2, tail_mask: 0 });
+        assert_eq!(stream(65), StreamWords { stored: 4, full: 2, tail_mask: 1 });
+        assert_eq!(stream(127), StreamWords { stored: 4, full: 3, tail_mask: 0x7fff_ffff });
+    }
+
+    #[test]
+    fn parts_cover_a_row_once() {
+        for n_units in [1usize, 2, 15, 16, 17, 1000, 4097] {
+            for bits in [1, 64, 65, 1000, 1024, 100_000] {
+                for most in [1, 32, 64, 100, 1 << 12, u64::MAX] {
+                    let parts = parts(n_units, stream(bits), most).unwrap();
+                    let mut next = 0;
+                    for part in &parts {
+                        assert_eq!(part.begin, next);
+                        assert!(part.words > 0 && part.begin % ROW_WORDS == 0);
+                        assert!(part.stride >= part.words && u64::from(part.stride) % ROW_WORDS == 0);
+                        assert!(u64::from(part.stride) <= most.max(ROW_WORDS), "{part:?} for {most}");
+                        let row = part.of_rows(n_units, stream(bits)).unwrap();
+                        let place = u64::from(row.first_unit) * u64::from(row.stream_words);
+                        assert_eq!(place + u64::from(row.first_word), part.begin);
+                        next += u64::from(part.words);
+                    }
+                    assert_eq!(next, n_units as u64 * u64::from(stream(bits).stored));
+                }
+            }
+        }
+    }
+
+    /// Sums of one part are below 2^31 however long the rows are, so that 32 bits hold them exactly.
+    #[test]
+    fn counts_of_a_part_fit_31_bits() {
+        for (n_units, bits) in [(1usize << 16, 1usize << 16), (1 << 20, 1 << 14), (3, 1 << 34), (1 << 31, 64)]
+        {
+            let parts = parts(n_units, stream(bits), u64::MAX).unwrap();
+            assert!(parts.iter().all(|part| u64::from(part.words) * 32 < 1 << 31), "{n_units} {bits}");
+            assert!(parts.len() >= 4);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Where the results of a call go, and how they are made of what kernels count.
+
+use aleatron_core::{Length, Quantity, memory};
+
+use crate::buffers::{BufferSet, CountOptions, HEAD};
+use crate::driver::{DeviceBuffer, Grid, View, kernels};
+use crate::error::{Error, Limit, Result, number};
+use crate::kernels::{Finish, FinishParams, ResultKind};
+use crate::product::Product;
+
+/// Threads of a block of the kernel that finishes.
+const THREADS: u64 = 256;
+
+/// Where the results of a call go.
+#[derive(Debug)]
+pub(crate) enum Output<'a> {
+    /// Counts, to the host.
+    Counts(Vec<u64>),
+    /// To memory of the card, samples by neurons.
+    Card {
+        /// The memory.
+        view: View<'a>,
+        /// What goes there.
+        kind: ResultKind,
+    },
+}
+
+impl Output<'_> {
+    /// Room for the counts of a batch.
+    pub(crate) fn counts(n_samples: usize, n_neurons: usize) -> Result<Self> {
+        let n = n_samples as u128 * n_neurons as u128;
+        Ok(Self::Counts(memory::with_capacity(n, Quantity::Counts)?))
+    }
+
+    pub(crate) fn into_counts(self) -> Vec<u64> {
+        match self {
+            Self::Counts(counts) => counts,
+            Self::Card { .. } => Vec::new(),
+        }
+    }
+}
+
+/// What results are made of, beside what is counted.
+#[derive(Debug)]
+pub(crate) struct Recipe {
+    pub(crate) n_neurons: usize,
+    pub(crate) length: Length,
+    /// What is added for each neuron.
+    pub(crate) base: Option<DeviceBuffer<u64>>,
+    /// The bits of all products of each neuron, where they differ, and else of every neuron.
+    pub(crate) totals: Option<DeviceBuffer<u64>>,
+    pub(crate) total: u64,
+    /// What is counted goes in so many times, modulo 2^64.
+    pub(crate) factor: u64,
+    /// Whether the ones of each sample are taken off.
+    pub(crate) takes_row_ones: bool,
+}
+
+/// Which of the parts of the columns was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) first: bool,
+    pub(crate) last: bool,
+}
+
+impl Turn {
+    pub(crate) const ONLY: Self = Self { first: true, last: true };
+}
+
+impl Recipe {
+    /// The recipe of a dense layer; `base` is there where the product is XNOR.
+    pub(crate) fn dense(
+        n_neurons: usize,
+        n_inputs: usize,
+        length: Length,
+        product: Product,
+        base: Option<DeviceBuffer<u64>>,
+    ) -> Self {
+        let (factor, takes_row_ones) = match product {
+            Product::And => (1, false),
+            Product::Xnor => (2, true),
+        };
+        let total = (n_inputs as u64).wrapping_mul(length.bits() as u64);
+        Self { n_neurons, length, base, totals: None, total, factor, takes_row_ones }
+    }
+
+    /// Checks that values can be made on the card: their numerators must fit 63 bits.
+    pub(crate) fn check_values(&self, most_inputs: usize) -> Result<()> {
+        let (actual, limit) = (most_inputs as u128 * self.length.bits() as u128, 1u128 << 62);
+        if actual >= limit {
+            return Err(Error::TooLarge { what: Limit::Products, actual, limit });
+        }
+        Ok(())
+    }
+
+    /// How results of `n_samples` samples are made, at `out`; `report` is where goes what was found about the values.
+    pub(crate) fn finish(
+        &self,
+        set: &BufferSet,
+        n_samples: usize,
+        out: View<'_>,
+        report: View<'_>,
+        kind: ResultKind,
+        turn: Turn,
+    ) -> Result<Finish> {
+        let row_ones = self.takes_row_ones.then(|| set.row_ones.view());
+        self.finish_at(n_samples, (out, kind), report, set.state.view(), row_ones, turn)
+    }
+
+    /// As [`Self::finish`], with the memory it needs.
+    pub(crate) fn finish_at(
+        &self,
+        n_samples: usize,
+        (out, kind): (View<'_>, ResultKind),
+        report: View<'_>,
+        state: View<'_>,
+        row_ones: Option<View<'_>>,
+        turn: Turn,
+    ) -> Result<Finish> {
+        let neurons = 8 * self.n_neurons as u128;
+        let optional = |buffer: &Option<DeviceBuffer<u64>>| match buffer {
+            Some(buffer) => buffer.view().check(neurons),
+            None => Ok(0),
+        };
+        Ok(Finish {
+            base: if turn.first { optional(&self.base)? } else { 0 },
+            row_ones: match row_ones {
+                Some(ones) => ones.check(4 * n_samples as u128)?,
+                None => 0,
+            },
+            totals: optional(&self.totals)?,
+            total: self.total,
+            factor: self.factor,
+            length: self.length.bits() as u64,
+            out: out.check(neurons * n_samples as u128)?,
+            report: report.check(8)?,
+            state: state.check(16)?,
+            n_neurons: number(self.n_neurons)?,
+            n_samples: number(n_samples)?,
+            accumulate: (!turn.first).into(),
+            kind: if turn.last { kind } else { ResultKind::Counts } as u32,
+        })
+    }
+
+    /// Gives the making of results to the queue of a set, and, where they are for the host, their way there.
+    pub(crate) fn give(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        n_samples: usize,
+        card: Option<(View<'_>, ResultKind)>,
+        width: CountWidth,
+        turn: Turn,
+    ) -> Result<()> {
+        let (out, kind) = match card {
+            Some((view, kind)) => (view, kind),
+            None => (set.results.view().from(8 * HEAD as u64)?, ResultKind::Counts),
+        };
+        let finish = self.finish(set, n_samples, out, set.results.view(), kind, turn)?;
+        let n = n_samples * self.n_neurons;
+        let element = if width == CountWidth::Bits32 { 4 } else { 8 };
+        let params = FinishParams { finish, counted: set.counts.view().check(element * n as u128)? };
+        let grid = Grid::row((n as u64).div_ceil(THREADS))?;
+        let kernel = if width == CountWidth::Bits32 { &kernels::FINISH_32 } else { &kernels::FINISH_64 };
+        set.queue(options).launch(kernel, grid, 0, &params, (2 * element as u64 + 8) * n as u64)?;
+        if self.takes_row_ones {
+            set.row_ones.fill(0, &set.stream)?;
+        }
+        if turn.last {
+            let n = if card.is_some() { 0 } else { n };
+            set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)?;
+        }
+        Ok(())
+    }
+}
+
+/// The integers that products are counted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountWidth {
+    Bits32,
+    Bits64,
+}

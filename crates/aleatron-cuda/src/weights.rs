@@ -1,0 +1,272 @@
+//! Weights to streams on a card, some at a time.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aleatron_core::generator::{Pairing, Sharing};
+use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Topology, Weights};
+
+use crate::driver::{CudaContext, DeviceBuffer, PinnedBuffer, Stream, View};
+use crate::encode::{Encoder, Numbering, Rows, Sequences, Values, call_seed, check_address, convert};
+use crate::error::{Error, Result};
+use crate::kernels::{RowPart, ValueKind};
+use crate::plan::rows::{Part, StreamWords};
+use crate::product::Product;
+use crate::queue::Queue;
+
+/// Values converted at a time.
+const PIECE_VALUES: usize = 1 << 20;
+
+/// Integers of sequences uploaded at a time where every stream has its own.
+const PIECE_INTEGERS: usize = 1 << 22;
+
+/// Makes the weight streams of a layer, any part of them at any time.
+#[derive(Debug)]
+pub(crate) struct WeightMaker {
+    context: Arc<CudaContext>,
+    spec: LayerSpec,
+    weights: Weights,
+    kind: ValueKind,
+    stream: Stream,
+    staged: PinnedBuffer<u64>,
+    values: DeviceBuffer<u64>,
+    /// The seed, then nothing.
+    seed: DeviceBuffer<u64>,
+    state: DeviceBuffer<u32>,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// One encoder for all.
+    Common(Encoder),
+    /// Every stream has a sequence of its own.
+    PerStream(Pairing),
+}
+
+impl WeightMaker {
+    pub(crate) fn new(context: &Arc<CudaContext>, spec: &LayerSpec, weights: &Weights) -> Result<Self> {
+        let stream = Stream::new(context)?;
+        let (n, length) = (spec.n_inputs(), spec.length());
+        let mut seed = Default::default();
+        let is_dense = matches!(spec.topology(), Topology::Dense { .. });
+        let source = match spec.encoding() {
+            Encoding::Bernoulli { seed: number } => {
+                let first = spec.weight_address(*number);
+                check_address(first, spec.n_neurons(), n)?;
+                seed = call_seed(first);
+                Source::Common(Encoder::Bernoulli { tag: first.tag() })
+            }
+            Encoding::Sequences(pairing) => match pairing.sharing {
+                Sharing::OneForAll => {
+                    let one = std::iter::once(Ok(pairing.weights));
+                    let sequences = Sequences::new(context, &stream, one, length, Numbering::One)?;
+                    Source::Common(Encoder::Sequences(sequences))
+                }
+                Sharing::OnePerInput if is_dense => {
+                    let all = (0..n).map(|input| pairing.weight(0, input, n));
+                    let sequences = Sequences::new(context, &stream, all, length, Numbering::PerUnit)?;
+                    Source::Common(Encoder::Sequences(sequences))
+                }
+                _ => Source::PerStream(*pairing),
+            },
+            _ => return Err(aleatron_core::Error::unsupported("cuda", "weights of this encoding").into()),
+        };
+        let piece = if is_dense { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
+        Ok(Self {
+            context: Arc::clone(context),
+            spec: spec.clone(),
+            weights: weights.clone(),
+            kind: Product::of(spec.polarity())?.value_kind(),
+            staged: PinnedBuffer::new(context, piece)?,
+            values: DeviceBuffer::new(context, piece)?,
+            seed: DeviceBuffer::with(context, &seed.words(), &stream)?,
+            state: DeviceBuffer::with(context, &[u32::MAX, u32::MAX, 0, 0], &stream)?,
+            stream,
+            source,
+        })
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The thresholds of some weights, on the card until the next ones are.
+    fn thresholds(&mut self, range: Range<usize>, one: u64) -> Result<()> {
+        let n = range.len();
+        let Some(values) = self.weights.values().get(range.clone()) else {
+            return Err(Error::OutOfBounds {
+                needed: range.end as u128,
+                bytes: self.weights.values().len() as u64,
+            });
+        };
+        // Copies from here are done: every piece is waited for.
+        self.staged.as_mut_slice()[..n].copy_from_slice(bytemuck::cast_slice(values));
+        self.staged.send(0, n, &self.values, 0, &self.stream)?;
+        let from = Values { kind: self.kind, values: self.values.view(), n: n as u64, first: 0 };
+        convert(&Queue::new(&self.stream), &from, one, self.values.view(), self.state.view())
+    }
+
+    /// Makes a part of the rows of some neurons of a dense layer.
+    pub(crate) fn make_rows(
+        &mut self,
+        neurons: Range<usize>,
+        part: &Part,
+        to: View<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<()> {
+        let (n, stream) = (self.spec.n_inputs(), StreamWords::of(self.spec.length()));
+        let at_once = match self.source {
+            Source::Common(_) => (self.staged.as_slice().len() / n).max(1),
+            Source::PerStream(_) => 1,
+        };
+        for start in neurons.clone().step_by(at_once) {
+            cancel.check()?;
+            let end = neurons.end.min(start + at_once);
+            let to = to.from((start - neurons.start) as u64 * part.bytes())?;
+            let row_part = part.of_rows(n, stream)?;
+            let one = self.one();
+            self.thresholds(start * n..end * n, one)?;
+            match &self.source {
+                Source::Common(encoder) => {
+                    let rows = Rows {
+                        part: row_part,
+                        n_rows: end - start,
+                        thresholds: self.values.view(),
+                        streams: to,
+                        seed: self.seed.view(),
+                        // Fits: neurons were checked to be such as a counter can name.
+                        first_row: start as u32,
+                        list: None,
+                    };
+                    encoder.encode(&Queue::new(&self.stream), &rows)?;
+                }
+                Source::PerStream(pairing) => {
+                    let neuron = self.spec.first_neuron() as usize + start;
+                    let sequence = |unit: usize| pairing.weight(neuron, unit, n);
+                    self.make_per_stream(&row_part, &sequence, to)?;
+                }
+            }
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the streams of some connections of a sparse layer, one after the other.
+    pub(crate) fn make_connections(
+        &mut self,
+        connections: Range<usize>,
+        to: View<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<()> {
+        let Topology::Sparse(all) = self.spec.topology() else { return Ok(()) };
+        let (all, n_inputs) = (Arc::clone(all), self.spec.n_inputs());
+        let stream = StreamWords::of(self.spec.length());
+        let piece = self.staged.as_slice().len();
+        // Unit and row of each connection from the first of a piece on.
+        let mut neuron =
+            all.offsets().partition_point(|&offset| offset <= connections.start).saturating_sub(1);
+        for start in connections.clone().step_by(piece.max(1)) {
+            cancel.check()?;
+            let end = connections.end.min(start + piece);
+            let mut addresses = Vec::with_capacity(end - start);
+            for connection in start..end {
+                while all.offsets()[neuron + 1] <= connection {
+                    neuron += 1;
+                }
+                // A layer has at most 2^32 neurons.
+                addresses.push([all.inputs()[connection], neuron as u32]);
+            }
+            let words = (end - start) as u64 * u64::from(stream.stored);
+            let to = to.from((start - connections.start) as u64 * u64::from(stream.stored) * 4)?;
+            let one = self.one();
+            self.thresholds(start..end, one)?;
+            // No padding: streams lie one after the other.
+            let Ok(words) = u32::try_from(words) else {
+                return Err(Error::OutOfMemory { bytes: u128::from(words) * 4, free: 0 });
+            };
+            let part = Part { begin: 0, words, stride: words }.of_rows(end - start, stream)?;
+            match &self.source {
+                Source::Common(encoder) => {
+                    let list = DeviceBuffer::with(&self.context, &addresses, &self.stream)?;
+                    let rows = Rows {
+                        part,
+                        n_rows: 1,
+                        thresholds: self.values.view(),
+                        streams: to,
+                        seed: self.seed.view(),
+                        first_row: 0,
+                        list: Some(list.view()),
+                    };
+                    encoder.encode(&Queue::new(&self.stream), &rows)?;
+                    self.stream.synchronize()?;
+                }
+                Source::PerStream(pairing) => {
+                    let first = self.spec.first_neuron() as usize;
+                    let sequence = |k: usize| {
+                        let [unit, neuron] = addresses[k].map(|number| number as usize);
+                        pairing.weight(first + neuron, unit, n_inputs)
+                    };
+                    self.make_per_stream(&part, &sequence, to)?;
+                }
+            }
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Makes one row of streams that have a sequence each, some streams at a time.
+    fn make_per_stream(
+        &self,
+        part: &RowPart,
+        sequence: &dyn Fn(usize) -> aleatron_core::Result<aleatron_core::Sequence>,
+        to: View<'_>,
+    ) -> Result<()> {
+        let length: Length = self.spec.length();
+        let stored = u64::from(part.stream_words);
+        let at_once = (PIECE_INTEGERS as u64 / (32 * stored)).max(1);
+        // Words of the part that are done, and the unit and the word of it that comes next.
+        let (mut done, mut unit, mut word) = (0u64, u64::from(part.first_unit), u64::from(part.first_word));
+        while done < u64::from(part.words) {
+            let wanted = at_once * stored - word;
+            let words = wanted.min(u64::from(part.words) - done);
+            let n_units = (word + words).div_ceil(stored);
+            let last = done + words == u64::from(part.words);
+            // The last piece has the padding of the row.
+            let stride = if last { u64::from(part.stride) - done } else { words };
+            let units = unit as usize..(unit + n_units) as usize;
+            let all = units.clone().map(sequence);
+            let sequences = Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit)?;
+            let piece = RowPart {
+                n_units: n_units as u32,
+                first_unit: 0,
+                first_word: word as u32,
+                words: words as u32,
+                stride: stride as u32,
+                ..*part
+            };
+            let rows = Rows {
+                part: piece,
+                n_rows: 1,
+                thresholds: self.values.view().from(8 * unit)?,
+                streams: to.from(4 * done)?,
+                seed: self.seed.view(),
+                first_row: 0,
+                list: None,
+            };
+            Encoder::Sequences(sequences).encode(&Queue::new(&self.stream), &rows)?;
+            self.stream.synchronize()?;
+            done += words;
+            unit += (word + words) / stored;
+            word = (word + words) % stored;
+        }
+        Ok(())
+    }
+
+    fn one(&self) -> u64 {
+        match &self.source {
+            Source::Common(encoder) => encoder.one(),
+            Source::PerStream(pairing) => pairing.weights.width().one(),
+        }
+    }
+}

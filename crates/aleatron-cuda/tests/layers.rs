@@ -1,0 +1,264 @@
+//! Calls of layers: what they allocate, refuse, and leave behind when something fails.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use aleatron_core::backend::{Batch, DeviceArray, DeviceBatch, DeviceElement, PrepareOptions, PreparedLayer};
+use aleatron_core::{
+    Backend, BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, SampleSeed, Weights,
+};
+use aleatron_cpu::CpuBackend;
+use aleatron_cuda::array::CudaArray;
+use aleatron_cuda::{CudaBackend, KernelChoice, Profiler, TileShape};
+use common::{alone, context, on_card, set, small_context};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const SEED: SampleSeed = SampleSeed::new(9).starting_at(1000);
+
+fn spec(n_inputs: usize, n_neurons: usize, bits: usize, polarity: Polarity) -> (LayerSpec, Weights) {
+    let encoding = Encoding::Bernoulli { seed: 3 };
+    let spec = LayerSpec::dense(n_inputs, n_neurons, Length::new(bits).unwrap(), polarity, encoding).unwrap();
+    let weights = Weights::random(&spec, 5).unwrap();
+    (spec, weights)
+}
+
+fn values(n: usize) -> Vec<f64> {
+    (0..n).map(|i| (i * 37 % 101) as f64 / 100.0).collect()
+}
+
+fn options(max_batch: usize) -> PrepareOptions<'static> {
+    PrepareOptions { max_batch, ..PrepareOptions::default() }
+}
+
+/// Batches of every size around those at which kernels change, with every kernel there is, equal the CPU.
+#[test]
+fn every_kernel_counts_the_same() {
+    let _alone = alone();
+    for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
+        let (spec, weights) = spec(19, 70, 100, polarity);
+        let cpu = CpuBackend::CURRENT.prepare(&spec, &weights, &options(8)).unwrap();
+        let backend = CudaBackend::on(context());
+        let mut choices = vec![KernelChoice::Auto, KernelChoice::Tiles];
+        choices.extend(TileShape::in_use().into_iter().map(KernelChoice::Tile));
+        let hopper = context().info().capability.0 == 9;
+        for choice in choices {
+            if matches!(choice, KernelChoice::Tile(shape) if shape.needs_hopper() && !hopper) {
+                continue;
+            }
+            for n in [1, 2, 7, 8, 9, 33, 70] {
+                let x = values(19 * n);
+                let layer = backend.layer(&spec, &weights, &options(40)).unwrap().with_kernel(choice);
+                let expected = cpu.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
+                // The first call is given, the second recorded, the third repeated.
+                for call in 0..3 {
+                    let found = layer.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
+                    assert_eq!(found, expected, "{choice:?}, {n} samples, call {call}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn later_calls_allocate_nothing() {
+    let _alone = alone();
+    let context = context();
+    let (spec, weights) = spec(19, 70, 100, Polarity::Bipolar);
+    let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(1100)).unwrap();
+    for n in [1, 40, 1100] {
+        let x = values(19 * n);
+        let batch = Batch::values(&x, SEED);
+        for _ in 0..2 {
+            layer.counts(&batch, Cancel::NEVER).unwrap();
+        }
+        let before = context.allocations();
+        for _ in 0..3 {
+            layer.counts(&batch, Cancel::NEVER).unwrap();
+        }
+        assert_eq!(context.allocations(), before, "{n} samples");
+    }
+}
+
+#[test]
+fn the_first_bad_value_is_named() {
+    let _alone = alone();
+    let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
+    let layer = CudaBackend::on(context()).layer(&spec, &weights, &options(4)).unwrap();
+    for (n, bad) in [(1, 2), (9, 5), (9, 26), (30, 77)] {
+        for value in [f64::NAN, -0.1, 1.5, f64::INFINITY] {
+            let mut x = values(3 * n);
+            x[bad] = value;
+            let last = x.len() - 1;
+            x[last] = 7.0;
+            x[bad] = value;
+            let fault = layer.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap_err();
+            let Error::OutOfRange { index, value: named, .. } = fault else { panic!("{fault}") };
+            assert_eq!((index, named.to_bits()), (bad, value.to_bits()));
+        }
+        // The layer is as good as before.
+        let x = values(3 * n);
+        let cpu = CpuBackend::CURRENT.prepare(&spec, &weights, &options(4)).unwrap();
+        let batch = Batch::values(&x, SEED);
+        assert_eq!(layer.counts(&batch, Cancel::NEVER), cpu.counts(&batch, Cancel::NEVER));
+    }
+}
+
+#[test]
+fn arrays_on_the_card_are_taken_as_they_are() {
+    let _alone = alone();
+    let context = context();
+    for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
+        for n in [1, 5, 40] {
+            let (spec, weights) = spec(19, 7, 100, polarity);
+            let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(16)).unwrap();
+            let x = values(19 * n);
+            let expected = layer.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
+            let inputs = CudaArray::with(&context, &x).unwrap();
+            for (element, words) in [
+                (DeviceElement::U64, expected.clone()),
+                (DeviceElement::F64, spec.decode_all(&expected).into_iter().map(f64::to_bits).collect()),
+            ] {
+                let outputs = CudaArray::zeros(&context, 7 * n, element).unwrap();
+                for stream in [None, Some(0), Some(1), Some(2)] {
+                    let batch =
+                        DeviceBatch { inputs: inputs.array(), outputs: outputs.array(), seed: SEED, stream };
+                    layer.counts_on_device(&batch, Cancel::NEVER).unwrap();
+                    assert_eq!(outputs.read().unwrap(), words);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_that_do_not_fit_are_refused() {
+    let _alone = alone();
+    let context = context();
+    let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
+    let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(4)).unwrap();
+    let inputs = CudaArray::with(&context, &values(6)).unwrap();
+    let outputs = CudaArray::zeros(&context, 4, DeviceElement::U64).unwrap();
+    let good = DeviceBatch { inputs: inputs.array(), outputs: outputs.array(), seed: SEED, stream: None };
+    layer.counts_on_device(&good, Cancel::NEVER).unwrap();
+    let text = |batch: DeviceBatch| layer.counts_on_device(&batch, Cancel::NEVER).unwrap_err().to_string();
+    let with_inputs = |inputs: DeviceArray| text(DeviceBatch { inputs, ..good });
+    let with_outputs = |outputs: DeviceArray| text(DeviceBatch { outputs, ..good });
+    let host = [0.5f64; 6];
+    assert!(with_inputs(DeviceArray { address: host.as_ptr() as u64, ..good.inputs }).contains("memory"));
+    assert!(with_inputs(DeviceArray { address: 0, ..good.inputs }).contains("memory"));
+    assert!(with_inputs(DeviceArray { len: 5, ..good.inputs }).contains('5'));
+    assert!(with_inputs(DeviceArray { element: DeviceElement::U64, ..good.inputs }).contains("uint64"));
+    assert!(with_outputs(DeviceArray { len: 3, ..good.outputs }).contains("has 3"));
+    assert!(with_outputs(DeviceArray { element: DeviceElement::F32, ..good.outputs }).contains("float32"));
+    assert!(with_outputs(DeviceArray { address: good.inputs.address, ..good.outputs }).contains("overlaps"));
+    // More than its allocation holds.
+    let huge = DeviceArray { len: 6 << 30, ..good.inputs };
+    let outputs = DeviceArray { len: 4 << 30, address: good.outputs.address, ..good.outputs };
+    assert!(!text(DeviceBatch { inputs: huge, outputs, ..good }).is_empty());
+    let bad = CudaArray::with(&context, &[0.5, 0.5, 0.5, 0.5, 2.0, 0.5]).unwrap();
+    let fault =
+        layer.counts_on_device(&DeviceBatch { inputs: bad.array(), ..good }, Cancel::NEVER).unwrap_err();
+    assert!(matches!(fault, Error::OutOfRange { index: 4, value: 2.0, .. }), "{fault}");
+}
+
+#[test]
+fn a_batch_is_cancelled_between_chunks() {
+    let _alone = alone();
+    let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
+    let layer = CudaBackend::on(context()).layer(&spec, &weights, &options(1)).unwrap();
+    let asked = AtomicUsize::new(0);
+    let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= 3;
+    let x = values(3 * 100);
+    let batch = Batch::values(&x, SEED);
+    assert_eq!(layer.counts(&batch, Cancel::when(&cancelled)), Err(Error::Cancelled));
+    // The layer is as good as before.
+    assert_eq!(layer.counts(&batch, Cancel::NEVER).map(|counts| counts.len()), Ok(200));
+}
+
+#[test]
+fn kernels_are_timed() {
+    let _alone = alone();
+    let (spec, weights) = spec(19, 7, 100, Polarity::Unipolar);
+    let layer = CudaBackend::on(context()).layer(&spec, &weights, &options(64)).unwrap();
+    let profiler = Profiler::default();
+    let x = values(19 * 40);
+    layer.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, Some(&profiler)).unwrap();
+    let names: Vec<String> = profiler.times().unwrap().into_iter().map(|time| time.name).collect();
+    assert_eq!(names[..2], ["thresholds", "encode_4"]);
+    assert!(names[2].starts_with("tile_") && names[3] == "finish_32", "{names:?}");
+    layer.counts_with(&Batch::values(&x[..19], SEED), Cancel::NEVER, Some(&profiler)).unwrap();
+    assert!(profiler.table().unwrap().contains("one_"));
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() {
+    let _alone = alone();
+    let (spec, weights) = spec(40, 7, 1000, Polarity::Unipolar);
+    let backend = CudaBackend::on(small_context(1 << 10));
+    let fault = backend.prepare(&spec, &weights, &options(4)).unwrap_err();
+    assert_eq!(fault.backend_fault(), Some(BackendFault::OutOfMemory));
+    let fault = CudaBackend::on(context()).prepare(&spec, &weights, &options(0)).unwrap_err();
+    assert!(matches!(fault, Error::Zero(_)), "{fault}");
+}
+
+/// Every call of the driver fails once, as if the memory had ended or the card had been lost: an error, and the next call works.
+#[test]
+fn every_failing_call_is_an_error() {
+    if on_card() {
+        return;
+    }
+    let _alone = alone();
+    let (spec, weights) = spec(19, 7, 100, Polarity::Bipolar);
+    let cpu = CpuBackend::CURRENT.prepare(&spec, &weights, &options(4)).unwrap();
+    let x = values(19 * 12);
+    let batch = Batch::values(&x, SEED);
+    let expected = cpu.counts(&batch, Cancel::NEVER).unwrap();
+    let calls = [
+        "cuMemAlloc_v2",
+        "cuMemHostAlloc",
+        "cuLaunchKernel",
+        "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",
+        "cuMemsetD32Async",
+        "cuStreamCreate",
+        "cuStreamSynchronize",
+        "cuModuleLoadData",
+        "cuModuleGetFunction",
+        "cuDevicePrimaryCtxRetain",
+        "cuMemGetInfo_v2",
+        "cuTensorMapEncodeTiled",
+        "cuFuncSetAttribute",
+        "cuStreamBeginCapture_v2",
+        "cuStreamEndCapture",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphLaunch",
+    ];
+    for name in calls {
+        for (code, fault) in
+            [(2, BackendFault::OutOfMemory), (1, BackendFault::Failed), (700, BackendFault::Lost)]
+        {
+            for skip in [0, 1, 5] {
+                let backend = CudaBackend::open(0).unwrap();
+                let run = || -> aleatron_core::Result<Vec<u64>> {
+                    let layer = backend.prepare(&spec, &weights, &options(12))?;
+                    for _ in 0..3 {
+                        layer.counts(&batch, Cancel::NEVER)?;
+                    }
+                    layer.counts(&batch, Cancel::NEVER)
+                };
+                set(&format!("skip {name}"), skip);
+                set(&format!("fail {name}"), code);
+                match run() {
+                    Err(error) => {
+                        assert_eq!(error.backend_fault(), Some(fault), "{name} {code} {skip}: {error}")
+                    }
+                    // Fewer calls than were let pass, or one whose failure harms nothing.
+                    Ok(counts) => assert_eq!(counts, expected, "{name} {code} {skip}"),
+                }
+                set(&format!("fail {name}"), 0);
+                let again = run().unwrap_or_else(|error| panic!("after {name} {code} {skip}: {error}"));
+                assert_eq!(again, expected, "after {name} {code} {skip}");
+            }
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Float tensors: what `aleatron.tensor` is built on. Functions, checks and documentation for users are in that package.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+
+use aleatron_tensor::{
+    AttentionOptions, BinaryOp, Causality, ConvOptions, DType, Device, Dims, Element, Error, Operand, Order,
+    PadMode, Padding, PoolOptions, Reduction, Result, Rounding, Scalar, Tensor as Inner, UnaryOp,
+};
+use half::f16;
+use numpy::{PyArrayDyn, PyArrayMethods};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
+
+use crate::array::output;
+use crate::error::panicked;
+
+/// A tensor of the engine; use `aleatron.tensor`.
+#[pyclass(frozen, module = "aleatron._core")]
+pub(crate) struct Tensor(Inner);
+
+/// The exception that says best what went wrong.
+fn exception(error: &Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::DType { .. } | Error::Promotion { .. } | Error::Scalar { .. } | Error::ReadAs { .. } => {
+            PyTypeError::new_err(text)
+        }
+        Error::Index { .. } => PyIndexError::new_err(text),
+        Error::Memory { .. } => PyMemoryError::new_err(text),
+        Error::Device(aleatron_device::Error::OutOfMemory { .. }) => PyMemoryError::new_err(text),
+        Error::Device(_) | Error::Cpu(_) | Error::Handle { .. } => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// Runs `task` without the interpreter.
+fn run<T: Send>(py: Python<'_>, task: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    match py.detach(|| catch_unwind(AssertUnwindSafe(task))) {
+        Ok(result) => result.map_err(|error| exception(&error)),
+        Err(payload) => Err(panicked(&*payload)),
+    }
+}
+
+fn dtype(name: &str) -> PyResult<DType> {
+    let found = DType::ALL.into_iter().find(|dtype| dtype.name() == name);
+    found.ok_or_else(|| PyTypeError::new_err(format!("there is no type named {name}")))
+}
+
+fn named<T: FromStr<Err = Error>>(name: &str) -> PyResult<T> {
+    name.parse().map_err(|error: Error| exception(&error))
+}
+
+/// The reduction with this name.
+fn reduction(name: &str) -> PyResult<Reduction> {
+    use Reduction::{All, Any, ArgMax, ArgMin, LogSumExp, Max, Mean, Min, Prod, Sum};
+    let known = [Sum, Mean, Prod, Max, Min, ArgMax, ArgMin, LogSumExp, Any, All];
+    let found = known.into_iter().find(|reduction| reduction.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("there is no reduction named {name}")))
+}
+
+fn order(descending: bool) -> Order {
+    if descending { Order::Descending } else { Order::Ascending }
+}
+
+/// As many numbers as there are axes.
+fn for_axes<T: Copy + Default, const D: usize>(values: &[T], what: &str) -> PyResult<[T; D]> {
+    values
+        .try_into()
+        .map_err(|_| PyValueError::new_err(format!("{what}: {D} are needed, not {}", values.len())))
+}
+
+/// A number of Python's.
+struct Number(Scalar);
+
+impl<'py> FromPyObject<'_, 'py> for Number {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(value) = value.cast::<PyBool>() {
+            return Ok(Self(Scalar::Bool(value.is_true())));
+        }
+        if value.is_instance_of::<PyInt>() {
+            return Ok(Self(Scalar::Int(value.extract()?)));
+        }
+        if let Ok(value) = value.cast::<PyFloat>() {
+            return Ok(Self(Scalar::Float(value.value())));
+        }
+        Err(PyTypeError::new_err("a number is needed"))
+    }
+}
+
+/// A tensor or a number.
+#[derive(FromPyObject)]
+enum Argument {
+    Tensor(Py<Tensor>),
+    Number(Number),
+}
+
+impl Argument {
+    fn operand(&self) -> Operand<'_> {
+        match self {
+            Self::Tensor(tensor) => (&tensor.get().0).into(),
+            Self::Number(Number(scalar)) => (*scalar).into(),
+        }
+    }
+}
+
+#[pymethods]
+impl Tensor {
+    /// The elements of an array in C order, copied to a device.
+    #[staticmethod]
+    fn from_numpy(py: Python<'_>, array: &Bound<'_, PyAny>, device: &str) -> PyResult<Self> {
+        fn read<T: Element + numpy::Element>(
+            py: Python<'_>,
+            array: &Bound<'_, PyAny>,
+            device: &str,
+        ) -> Option<PyResult<Tensor>> {
+            let array = array.cast::<PyArrayDyn<T>>().ok()?;
+            Some((|| {
+                let array = array.try_readonly()?;
+                let (elements, shape) = (array.as_slice()?, array.as_array().shape().to_vec());
+                run(py, || Inner::from_slice(elements, &shape, &Device::named(device)?)).map(Tensor)
+            })())
+        }
+        read::<f32>(py, array, device)
+            .or_else(|| read::<f16>(py, array, device))
+            .or_else(|| read::<i32>(py, array, device))
+            .or_else(|| read::<i64>(py, array, device))
+            .or_else(|| read::<u8>(py, array, device))
+            .or_else(|| read::<bool>(py, array, device))
+            .unwrap_or_else(|| Err(PyTypeError::new_err("an array of a type that tensors have is needed")))
+    }
+
+    /// A tensor of one value.
+    #[staticmethod]
+    fn full(py: Python<'_>, shape: Vec<usize>, value: Number, dtype: &str, device: &str) -> PyResult<Self> {
+        let dtype = self::dtype(dtype)?;
+        run(py, || Inner::full(&shape, value.0, dtype, &Device::named(device)?)).map(Self)
+    }
+
+    /// Numbers in steps.
+    #[staticmethod]
+    fn arange(
+        py: Python<'_>,
+        start: Number,
+        stop: Number,
+        step: Number,
+        dtype: &str,
+        device: &str,
+    ) -> PyResult<Self> {
+        let dtype = self::dtype(dtype)?;
+        run(py, || Inner::arange(start.0, stop.0, step.0, dtype, &Device::named(device)?)).map(Self)
+    }
+
+    /// Whether a device has elements of a type.
+    #[staticmethod]
+    fn supports(py: Python<'_>, dtype: &str, device: &str) -> PyResult<bool> {
+        let dtype = self::dtype(dtype)?;
+        run(py, || Ok(Device::named(device)?.supports(dtype)))
+    }
+
+    /// The elements, copied to an array.
+    fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        fn write<'py, T: Element + numpy::Element>(
+            py: Python<'py>,
+            tensor: &Inner,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            let elements = run(py, || tensor.to_vec::<T>())?;
+            output(py, elements, tensor.shape())
+        }
+        match self.0.dtype() {
+            DType::F32 => write::<f32>(py, &self.0),
+            DType::F16 => write::<f16>(py, &self.0),
+            DType::I32 => write::<i32>(py, &self.0),
+            DType::I64 => write::<i64>(py, &self.0),
+            DType::U8 => write::<u8>(py, &self.0),
+            DType::Bool => write::<bool>(py, &self.0),
+            other => Err(PyTypeError::new_err(format!("NumPy has no {other}"))),
+        }
+    }
+
+    /// The sizes of the axes.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.shape())
+    }
+
+    /// The name of the type.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.0.dtype().name()
+    }
+
+    /// The name of the device: what `to_device` takes, without the adapter's own name.
+    #[getter]
+    fn device(&self) -> String {
+        let name = self.0.device().to_string();
+        name.split(' ').next().unwrap_or_default().to_owned()
+    }
+
+    /// The tensor on a device.
+    fn to_device(&self, py: Python<'_>, device: &str) -> PyResult<Self> {
+        run(py, || self.0.to_device(&Device::named(device)?)).map(Self)
+    }
+
+    /// An operation of one argument.
+    fn unary(&self, py: Python<'_>, name: &str) -> PyResult<Self> {
+        let op: UnaryOp = named(name)?;
+        run(py, || self.0.unary(op)).map(Self)
+    }
+
+    /// An operation of two arguments, of which one may be a number.
+    #[staticmethod]
+    fn binary(py: Python<'_>, name: &str, left: Argument, right: Argument) -> PyResult<Self> {
+        let op: BinaryOp = named(name)?;
+        run(py, || Inner::binary(op, left.operand(), right.operand())).map(Self)
+    }
+
+    /// One or the other, as this says.
+    fn r#where(&self, py: Python<'_>, left: Argument, right: Argument) -> PyResult<Self> {
+        run(py, || self.0.where_(left.operand(), right.operand())).map(Self)
+    }
+
+    /// The elements as another type.
+    fn cast(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
+        let dtype = self::dtype(dtype)?;
+        run(py, || self.0.cast(dtype)).map(Self)
+    }
+
+    /// A part of an axis.
+    fn slice(&self, py: Python<'_>, axis: isize, start: usize, end: usize, step: usize) -> PyResult<Self> {
+        let part = aleatron_tensor::Slice::from(start..end).step(step);
+        run(py, || self.0.slice(axis, part)).map(Self)
+    }
+
+    /// One place of an axis.
+    fn select(&self, py: Python<'_>, axis: isize, index: usize) -> PyResult<Self> {
+        run(py, || self.0.select(axis, index)).map(Self)
+    }
+
+    /// An axis in reverse order.
+    fn flip(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        run(py, || self.0.flip(axis)).map(Self)
+    }
+
+    /// The axes in another order.
+    fn permute(&self, py: Python<'_>, order: Vec<isize>) -> PyResult<Self> {
+        run(py, || self.0.permute(&order)).map(Self)
+    }
+
+    /// The elements in another shape.
+    fn reshape(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
+        run(py, || self.0.reshape(&shape)).map(Self)
+    }
+
+    /// The elements in another shape, never a copy.
+    fn view(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
+        run(py, || self.0.view(&shape)).map(Self)
+    }
+
+    /// Axes of size 1 repeated.
+    fn broadcast_to(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
+        run(py, || self.0.broadcast_to(&shape)).map(Self)
+    }
+
+    /// Without an axis of size 1.
+    fn squeeze(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        run(py, || self.0.squeeze(axis)).map(Self)
+    }
+
+    /// With a new axis of size 1.
+    fn unsqueeze(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        run(py, || self.0.unsqueeze(axis)).map(Self)
+    }
+
+    /// Random numbers in [0, 1).
+    #[staticmethod]
+    fn rand(py: Python<'_>, shape: Vec<usize>, seed: u64, device: &str) -> PyResult<Self> {
+        run(py, || Inner::rand(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
+    }
+
+    /// Random numbers of the normal distribution.
+    #[staticmethod]
+    fn randn(py: Python<'_>, shape: Vec<usize>, seed: u64, device: &str) -> PyResult<Self> {
+        run(py, || Inner::randn(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
+    }
+
+    /// Many elements as one, over some axes; no axis for all of them.
+    fn reduce(&self, py: Python<'_>, name: &str, axes: Vec<isize>, keep: bool) -> PyResult<Self> {
+        let (reduction, dims) = (reduction(name)?, if keep { Dims::Keep } else { Dims::Drop });
+        run(py, || self.0.reduce(reduction, &axes, dims)).map(Self)
+    }
+
+    /// Sums or products of all elements up to each.
+    fn cumulative(&self, py: Python<'_>, name: &str, axis: isize) -> PyResult<Self> {
+        match name {
+            "sum" => run(py, || self.0.cumsum(axis)).map(Self),
+            "prod" => run(py, || self.0.cumprod(axis)).map(Self),
+            _ => Err(PyValueError::new_err(format!("there is no cumulative {name}"))),
+        }
+    }
+
+    /// Tensors one after the other.
+    #[staticmethod]
+    fn concat(py: Python<'_>, tensors: Vec<Py<Self>>, axis: isize) -> PyResult<Self> {
+        let tensors: Vec<&Inner> = tensors.iter().map(|tensor| &tensor.get().0).collect();
+        run(py, || Inner::concat(&tensors, axis)).map(Self)
+    }
+
+    /// A number before and after each axis.
+    fn pad(&self, py: Python<'_>, widths: Vec<(usize, usize)>, value: Number) -> PyResult<Self> {
+        run(py, || self.0.pad(&widths, PadMode::Constant(value.0))).map(Self)
+    }
+
+    /// The elements at some places of an axis.
+    fn index_select(&self, py: Python<'_>, axis: isize, indices: &Self) -> PyResult<Self> {
+        run(py, || self.0.index_select(axis, &indices.0)).map(Self)
+    }
+
+    /// The elements at places of their own along an axis.
+    fn gather(&self, py: Python<'_>, axis: isize, indices: &Self) -> PyResult<Self> {
+        run(py, || self.0.gather(axis, &indices.0)).map(Self)
+    }
+
+    /// The elements along an axis in order.
+    fn sort(&self, py: Python<'_>, axis: isize, descending: bool) -> PyResult<Self> {
+        run(py, || self.0.sort(axis, order(descending))).map(Self)
+    }
+
+    /// The places of the elements along an axis in order.
+    fn argsort(&self, py: Python<'_>, axis: isize, descending: bool) -> PyResult<Self> {
+        run(py, || self.0.argsort(axis, order(descending))).map(Self)
+    }
+
+    /// The largest elements along an axis, and their places.
+    fn topk(&self, py: Python<'_>, k: usize, axis: isize) -> PyResult<(Self, Self)> {
+        run(py, || self.0.topk(k, axis, Order::Descending))
+            .map(|(values, places)| (Self(values), Self(places)))
+    }
+
+    /// The product of matrices.
+    fn matmul(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        run(py, || self.0.matmul(&other.0)).map(Self)
+    }
+
+    /// Exponentials over their sum.
+    fn softmax(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        run(py, || self.0.softmax(&[axis])).map(Self)
+    }
+
+    /// The logarithm of that.
+    fn log_softmax(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        run(py, || self.0.log_softmax(&[axis])).map(Self)
+    }
+
+    /// Less the mean, over the deviation.
+    fn layer_norm(
+        &self,
+        py: Python<'_>,
+        axes: Vec<isize>,
+        weight: Option<Py<Self>>,
+        bias: Option<Py<Self>>,
+        epsilon: f32,
+    ) -> PyResult<Self> {
+        let [weight, bias] = [&weight, &bias].map(|tensor| tensor.as_ref().map(|tensor| &tensor.get().0));
+        run(py, || self.0.layer_norm(&axes, weight, bias, epsilon)).map(Self)
+    }
+
+    /// Over the root of the mean square.
+    fn rms_norm(
+        &self,
+        py: Python<'_>,
+        axes: Vec<isize>,
+        weight: Option<Py<Self>>,
+        epsilon: f32,
+    ) -> PyResult<Self> {
+        let weight = weight.as_ref().map(|tensor| &tensor.get().0);
+        run(py, || self.0.rms_norm(&axes, weight, epsilon)).map(Self)
+    }
+
+    /// The convolution of sequences or images, as there are strides.
+    fn conv(
+        &self,
+        py: Python<'_>,
+        weight: &Self,
+        bias: Option<Py<Self>>,
+        stride: Vec<usize>,
+        padding: Vec<[usize; 2]>,
+        dilation: Vec<usize>,
+        groups: usize,
+    ) -> PyResult<Self> {
+        let bias = bias.as_ref().map(|tensor| &tensor.get().0);
+        if stride.len() == 1 {
+            let options: ConvOptions<1> = ConvOptions {
+                stride: for_axes(&stride, "stride")?,
+                padding: for_axes(&padding, "padding")?,
+                dilation: for_axes(&dilation, "dilation")?,
+                groups,
+            };
+            return run(py, || self.0.conv1d(&weight.0, bias, &options)).map(Self);
+        }
+        let options: ConvOptions<2> = ConvOptions {
+            stride: for_axes(&stride, "stride")?,
+            padding: for_axes(&padding, "padding")?,
+            dilation: for_axes(&dilation, "dilation")?,
+            groups,
+        };
+        run(py, || self.0.conv2d(&weight.0, bias, &options)).map(Self)
+    }
+
+    /// The largest element or the average of windows of images.
+    fn pool(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        padding: [[usize; 2]; 2],
+    ) -> PyResult<Self> {
+        let options = PoolOptions { kernel, stride, padding, dilation: [1, 1], rounding: Rounding::Down };
+        match name {
+            "max" => run(py, || self.0.max_pool2d(&options)).map(Self),
+            "average" => run(py, || self.0.avg_pool2d(&options, Padding::Ignored)).map(Self),
+            _ => Err(PyValueError::new_err(format!("there is no pool named {name}"))),
+        }
+    }
+
+    /// Values weighed by what queries and keys have in common.
+    fn attention(
+        &self,
+        py: Python<'_>,
+        keys: &Self,
+        values: &Self,
+        mask: Option<Py<Self>>,
+        causal: bool,
+        scale: Option<f64>,
+    ) -> PyResult<Self> {
+        let causality = if causal { Causality::FromFirst } else { Causality::None };
+        let options =
+            AttentionOptions { mask: mask.as_ref().map(|tensor| &tensor.get().0), causality, scale };
+        run(py, || self.0.attention(&keys.0, &values.0, &options)).map(Self)
+    }
+}

@@ -1,0 +1,151 @@
+//! A plan with its network and data, whose tasks can be run.
+
+use super::outline::{Outline, PIECE, PassKind, Task, config};
+use super::part::{Part, Piece};
+use super::pass::Pass;
+use super::plan::Plan;
+use crate::data::Dataset;
+use crate::network::Network;
+use crate::{Error, Result};
+use aleatron_core::{Cancel, Error as CoreError, Quantity};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Passes whose encoded weights a job keeps, the last used ones.
+const KEPT: usize = 2;
+
+/// An evaluation to be run as tasks, on any machine that has the network and the data; see [`super::Assembly`].
+pub struct Job<'a> {
+    pub(super) network: Arc<Network>,
+    pub(super) data: Cow<'a, Dataset>,
+    pub(super) plan: Plan,
+    outline: Outline,
+    /// By the place of the pass in the outline, the latest last.
+    kept: Mutex<VecDeque<(usize, Arc<Pass>)>>,
+}
+
+impl<'a> Job<'a> {
+    /// Checks all that can be known before anything is run.
+    ///
+    /// # Errors
+    /// [`Error`] for a plan that cannot be run, or data that do not fit the network.
+    pub fn new(network: Arc<Network>, data: Cow<'a, Dataset>, plan: Plan) -> Result<Self> {
+        plan.check(&network)?;
+        check_data(&network, &data, &plan)?;
+        let outline = Outline::new(&network, &data, &plan)?;
+        Ok(Self { network, data, plan, outline, kept: Mutex::default() })
+    }
+
+    /// What there is to do.
+    #[must_use]
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// Where its tasks run.
+    #[must_use]
+    pub fn device(&self) -> &crate::Device {
+        &self.plan.device
+    }
+
+    /// The same job on another device, which changes times and nothing else; also its name in results stays.
+    #[must_use]
+    pub fn on(mut self, device: crate::Device) -> Self {
+        self.plan.device = device;
+        self.release();
+        self
+    }
+
+    /// Runs a task; `tick` is called before each piece.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a task of another outline, [`CoreError::Cancelled`] when cancelled, and what fails on the way.
+    pub fn run(&self, task: &Task, cancel: Cancel<'_>, tick: &mut dyn FnMut()) -> Result<Part> {
+        let end = task.first.checked_add(task.pieces).filter(|&end| end <= self.outline.n_pieces());
+        let (Some(pass), Some(end)) = (self.outline.passes.get(task.pass), end) else {
+            let reason = format!("there is no pass {} with pieces from {} on", task.pass, task.first);
+            return Err(Error::Format { file: "task".to_owned(), reason });
+        };
+        let pass = match &pass.kind {
+            PassKind::Float => None,
+            PassKind::Streams { .. } => Some(self.pass(task.pass, &pass.kind, cancel)?),
+        };
+        let mut pieces = Vec::with_capacity(task.pieces);
+        let size = PIECE * self.network.n_features();
+        for (index, features) in self.data.features().chunks(size).enumerate().take(end).skip(task.first) {
+            tick();
+            cancel.check()?;
+            pieces.push(match &pass {
+                None => Piece { classes: self.network.predict(features)?, ..Piece::default() },
+                // Fits: a job has at most 2^32 samples.
+                Some(pass) => pass.run(features, (index * PIECE) as u32, cancel)?,
+            });
+        }
+        let notes = pass.map_or_else(Vec::new, |pass| pass.notes());
+        Ok(Part { pass: task.pass, first: task.first, pieces, notes })
+    }
+
+    /// Forgets the encoded weights of passes.
+    pub fn release(&self) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn pass(&self, place: usize, kind: &PassKind, cancel: Cancel<'_>) -> Result<Arc<Pass>> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut kept = kept();
+            let known = kept.iter().position(|(known, _)| *known == place).and_then(|k| kept.remove(k));
+            if let Some((_, pass)) = known {
+                kept.push_back((place, Arc::clone(&pass)));
+                return Ok(pass);
+            }
+        }
+        let made = match self.prepare(kind, cancel) {
+            // What is kept may be what there is no room beside.
+            Err(error) if matches!(error.core(), Some(CoreError::Memory { .. })) => {
+                self.release();
+                self.prepare(kind, cancel)?
+            }
+            made => made?,
+        };
+        let made = Arc::new(made);
+        let mut kept = kept();
+        if kept.len() >= KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((place, Arc::clone(&made)));
+        Ok(made)
+    }
+
+    fn prepare(&self, kind: &PassKind, cancel: Cancel<'_>) -> Result<Pass> {
+        let PassKind::Streams { generator, seed, cycles, length, purpose } = kind else {
+            return Err(Error::NoLayers);
+        };
+        let generator = generator.parse()?;
+        let config = config(&self.network, &self.plan, &generator, *seed, *cycles, *length);
+        Pass::new(&self.network, &self.plan, &config, *purpose, cancel)
+    }
+}
+
+impl std::fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+fn check_data(network: &Network, data: &Dataset, plan: &Plan) -> Result<()> {
+    let (expected, actual) = (network.n_features(), data.n_features());
+    if expected != actual {
+        return Err(Error::FeatureCount { expected, actual });
+    }
+    let (actual, limit) = (data.len() as u128, 1 << 32);
+    if actual > limit {
+        return Err(CoreError::TooLarge { what: Quantity::Samples, actual, limit }.into());
+    }
+    let n_classes = network.n_classes();
+    match data.labels().iter().position(|&label| label >= n_classes) {
+        Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
+        None => network.check_samples(data.features(), plan.range).map(drop),
+    }
+}

@@ -1,0 +1,192 @@
+//! What an evaluation's file may hold, and what may be gone on from.
+
+use super::{network, plan, run, samples};
+use aleatron::data::Dataset;
+use aleatron::eval::{Evaluation, Plan, evaluate};
+use aleatron::network::{Arithmetic, FeatureMap, FeatureRange, Layer, Network};
+use aleatron::{Cancel, Error};
+
+fn go_on(plan: &Plan, checkpoint: Evaluation) -> aleatron::Result<Evaluation> {
+    evaluate(&network(), &samples(), plan, Some(checkpoint), Cancel::NEVER, |_| ())
+}
+
+/// The message for an evaluation that was changed: by its file, and when it is gone on from.
+fn refusal(change: impl Fn(&mut Evaluation)) -> String {
+    let plan = plan(&["sobol", "bernoulli"], &[8, 16]);
+    let mut evaluation = run(&plan);
+    change(&mut evaluation);
+    let message = Evaluation::from_json(&evaluation.to_json().unwrap()).unwrap_err().to_string();
+    if let Err(error) = go_on(&plan, evaluation) {
+        if !matches!(error, Error::Checkpoint(_)) {
+            assert_eq!(error.to_string(), message);
+        }
+    } else {
+        panic!("gone on from: {message}");
+    }
+    message.strip_prefix("evaluation: ").unwrap_or(&message).to_owned()
+}
+
+#[test]
+fn good_evaluations_survive() {
+    let evaluation = run(&plan(&["sobol", "bernoulli"], &[8, 16]));
+    assert_eq!(evaluation.cells.len(), 2 + 4);
+    assert_eq!(Evaluation::from_json(&evaluation.to_json().unwrap()).unwrap(), evaluation);
+    assert_eq!(go_on(&plan(&["sobol", "bernoulli"], &[8, 16]), evaluation.clone()).unwrap(), evaluation);
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused() {
+    let cell = "cell sobol, 8 bits, seed 0: ";
+    assert_eq!(refusal(|e| e.float_accuracy = 1.5), "the accuracy in floating point is 1.5, not in [0, 1]");
+    assert_eq!(refusal(|e| e.cells[0].accuracy = -0.5), format!("{cell}its accuracy is -0.5, not in [0, 1]"));
+    assert_eq!(refusal(|e| e.cells[0].agreement = 1.5), format!("{cell}its agreement is 1.5, not in [0, 1]"));
+    assert_eq!(
+        refusal(|e| e.cells[0].early[1].accuracy = 2.0),
+        format!("{cell}its accuracy is 2, not in [0, 1]")
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].early[1].stopped = 2.0),
+        format!("{cell}its share that stopped is 2, not in [0, 1]")
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].certain.as_mut().unwrap().stopped = 2.0),
+        format!("{cell}its share that stopped is 2, not in [0, 1]")
+    );
+    assert_eq!(refusal(|e| e.cells[0].early[0].mean_cycles = -1.0), format!("{cell}its mean cycles are -1"));
+    assert_eq!(
+        refusal(|e| e.cells[0].certain.as_mut().unwrap().mean_cycles = -1.0),
+        format!("{cell}its mean cycles are -1")
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].early[0].margin = 3.0),
+        format!("{cell}its margins are not those of the plan")
+    );
+    assert_eq!(
+        refusal(|e| _ = e.cells[0].early.pop()),
+        format!("{cell}its margins are not those of the plan")
+    );
+    assert_eq!(refusal(|e| _ = e.cells[0].layers.pop()), format!("{cell}it has 1 layers, the network 2"));
+    assert_eq!(
+        refusal(|e| e.cells[0].layers[1].mean_value = -1.0),
+        format!("{cell}an error of a layer is -1")
+    );
+    assert_eq!(refusal(|e| e.cells[0].seconds = -1.0), format!("{cell}a time or a rate is -1"));
+    assert_eq!(refusal(|e| e.cells[0].samples_per_second = -1.0), format!("{cell}a time or a rate is -1"));
+    assert_eq!(refusal(|e| e.cells[0].bit_macs_per_second = -1.0), format!("{cell}a time or a rate is -1"));
+}
+
+/// Rows add up what cells hold: numbers that would overflow there are refused here.
+#[test]
+fn counts_that_cannot_be_added_up_are_refused() {
+    let most = u64::MAX / 6;
+    let too_many = format!("cell sobol, 8 bits, seed 0: a layer has {} counts", most + 1);
+    assert_eq!(refusal(|e| e.cells[0].layers[0].counts = most + 1), too_many);
+    assert_eq!(refusal(|e| e.cells[0].layers[0].saturated = most + 1), too_many);
+    let mut evaluation = run(&plan(&["bernoulli"], &[8]));
+    for cell in &mut evaluation.cells {
+        cell.layers[0].saturated = u64::MAX / 2;
+    }
+    let evaluation = Evaluation::from_json(&evaluation.to_json().unwrap()).unwrap();
+    assert_eq!(evaluation.rows()[0].layers[0].saturated, u64::MAX - 1);
+}
+
+#[test]
+fn confusions_are_those_of_the_data() {
+    let cell = "cell sobol, 8 bits, seed 0: ";
+    let wrong = format!("{cell}its confusion matrix is not that of the data");
+    assert_eq!(refusal(|e| e.cells[0].confusion[0][0] += 1), wrong);
+    assert_eq!(refusal(|e| drop(e.cells[0].confusion.pop())), wrong);
+    assert_eq!(refusal(|e| e.cells[0].confusion[1].push(0)), wrong);
+    let moved = refusal(|e| {
+        let row = &mut e.cells[0].confusion[0];
+        row.rotate_left(1);
+    });
+    assert!(
+        moved.starts_with(&format!("{cell}its accuracy is ")) && moved.contains("its confusion matrix says"),
+        "{moved}"
+    );
+}
+
+/// What is in no row would be lost without a word.
+#[test]
+fn cells_are_of_the_plan_and_there_once() {
+    let outside = "it is not of the plan";
+    assert_eq!(refusal(|e| e.plan.lengths = vec![16]), format!("cell sobol, 8 bits, seed 0: {outside}"));
+    assert_eq!(
+        refusal(|e| drop(e.plan.generators.pop())),
+        format!("cell bernoulli, 8 bits, seed 0: {outside}")
+    );
+    assert_eq!(refusal(|e| e.cells[0].length = 9), format!("cell sobol, 9 bits, seed 0: {outside}"));
+    assert_eq!(
+        refusal(|e| e.cells[0].length = 0),
+        "cell sobol, 0 bits, seed 0: stream length must be at least 1"
+    );
+    assert!(refusal(|e| e.cells[0].generator = "foo".to_owned()).contains("is not a generator"));
+    assert_eq!(refusal(|e| e.cells[5].seed = 0), "cell bernoulli, 16 bits, seed 0 is there twice");
+    assert_eq!(refusal(|e| e.plan.lengths = vec![16, 8]), "the lengths of its plan do not ascend");
+    assert_eq!(refusal(|e| e.plan.lengths = vec![8, 8, 16]), "the lengths of its plan do not ascend");
+    assert_eq!(
+        refusal(|e| e.plan.generators.push("sobol".to_owned())),
+        "generator sobol of its plan is there twice"
+    );
+}
+
+#[test]
+fn checkpoints_of_something_else_are_refused() {
+    let plan = plan(&["sobol"], &[8]);
+    let good = run(&plan);
+    let differs = |checkpoint: Evaluation, plan: &Plan| match go_on(plan, checkpoint) {
+        Err(Error::Checkpoint(what)) => what,
+        other => panic!("{other:?}"),
+    };
+    let changed = |change: fn(&mut Evaluation)| {
+        let mut evaluation = good.clone();
+        change(&mut evaluation);
+        evaluation
+    };
+    assert_eq!(differs(changed(|e| e.network.name = "m".to_owned()), &plan), "the network");
+    assert_eq!(differs(changed(|e| e.data.fingerprint = "0".to_owned()), &plan), "the data");
+    assert_eq!(differs(changed(|e| e.version = "0".to_owned()), &plan), "the version that made it");
+    assert_eq!(differs(changed(|e| e.float_accuracy = 0.125), &plan), "the accuracy in floating point");
+    for other in [
+        Plan { arithmetic: Arithmetic::Integer, ..plan.clone() },
+        Plan { range: FeatureRange::Clip, ..plan.clone() },
+        Plan { margins: vec![1.0], ..plan.clone() },
+        Plan { sharing: "input".parse().unwrap(), ..plan.clone() },
+        Plan { width: "7".parse().unwrap(), ..plan.clone() },
+        Plan { layers: [("a".to_owned(), "length=4".parse().unwrap())].into(), ..plan.clone() },
+    ] {
+        assert_eq!(differs(good.clone(), &other), "its settings");
+    }
+    // Data of another name are the same data.
+    assert!(go_on(&plan, changed(|e| e.data.name = "other".to_owned())).is_ok());
+}
+
+/// A hash of every number: another weight, bias, scale, feature or label is another network or other data.
+#[test]
+fn fingerprints_are_of_every_number() {
+    let of = |network: &Network, data: &Dataset| {
+        let evaluation =
+            evaluate(network, data, &plan(&["sobol"], &[8]), None, Cancel::NEVER, |_| ()).unwrap();
+        [evaluation.network.fingerprint, evaluation.data.fingerprint]
+    };
+    let layer = || Layer::new("a", 1, vec![0.5, 1.0]);
+    let made = |layer: Layer| Network::new("n", FeatureMap::IDENTITY, vec![layer]).unwrap();
+    let data = |features: Vec<f64>, labels| Dataset::new("d", 1, features, labels).unwrap();
+    let base = of(&made(layer()), &data(vec![0.5, 0.25], vec![0, 1]));
+    assert_eq!(of(&made(layer()), &data(vec![0.5, 0.25], vec![0, 1])), base);
+    for other in [
+        made(Layer::new("a", 1, vec![0.25, 1.0])),
+        made(layer().with_bias(vec![0.0, 0.5])),
+        made(layer().with_input_scale(2.0)),
+        made(layer().with_weight_scale(2.0)),
+        made(layer().with_activation(aleatron::network::Activation::Relu)),
+        Network::new("n", FeatureMap { offset: 0.125, scale: 1.0 }, vec![layer()]).unwrap(),
+    ] {
+        let found = of(&other, &data(vec![0.5, 0.25], vec![0, 1]));
+        assert_ne!(found[0], base[0], "{other:?}");
+        assert_eq!(found[1], base[1]);
+    }
+    assert_ne!(of(&made(layer()), &data(vec![0.5, 0.125], vec![0, 1]))[1], base[1]);
+    assert_ne!(of(&made(layer()), &data(vec![0.5, 0.25], vec![1, 1]))[1], base[1]);
+}

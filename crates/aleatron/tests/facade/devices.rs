@@ -1,0 +1,212 @@
+//! Devices by name, pools of several, and processes that were forked.
+
+use aleatron::backend::{self, Backend, Batch, PoolBackend, PrepareOptions, PreparedLayer, Split};
+use aleatron::{Cancel, CoreError, Device, LayerSpec, SampleSeed, StreamLayer};
+use aleatron_core::{Result, Weights};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn names_of_devices_are_read_and_written() {
+    for (text, device) in [
+        ("auto", Device::Auto),
+        ("cpu", Device::Cpu),
+        ("gpu", Device::Gpu(None)),
+        ("gpu:3", Device::Gpu(Some(3))),
+        ("cpu,gpu:0", Device::Pool(vec![Device::Cpu, Device::Gpu(Some(0))])),
+    ] {
+        assert_eq!(text.parse::<Device>().unwrap(), device);
+        assert_eq!(device.to_string(), text);
+    }
+    assert_eq!(" cpu , gpu ".parse::<Device>().unwrap(), Device::Pool(vec![Device::Cpu, Device::Gpu(None)]));
+    for text in ["", "tpu", "cpu:0", "auto:1", "gpu:x", "gpu:", "cpu,auto", "cpu,", "gpu:-1"] {
+        assert!(text.parse::<Device>().is_err(), "{text}");
+    }
+    let may = ["auto", "cpu", "gpu", "cpu,cpu", "cpu,gpu"]
+        .map(|t| t.parse::<Device>().unwrap().may_use_accelerators());
+    assert_eq!(may, [true, false, true, false, true]);
+    assert_eq!(Device::Cpu.resolved().unwrap(), Device::Cpu);
+    assert_eq!(backend::open(&Device::Cpu).unwrap().name(), "cpu");
+    assert_eq!(backend::open(&Device::Auto).unwrap().name(), "auto");
+    assert_eq!(backend::open(&"cpu,cpu".parse().unwrap()).unwrap().name(), "cpu,cpu");
+}
+
+/// A backend that counts plainly on the CPU and keeps a list of what it was asked.
+#[derive(Debug, Default)]
+struct Listening {
+    neurons: Mutex<Vec<[usize; 2]>>,
+    samples: Arc<Mutex<Vec<(u32, usize)>>>,
+    lost: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct ListeningLayer {
+    layer: Box<dyn PreparedLayer>,
+    spec: LayerSpec,
+    samples: Arc<Mutex<Vec<(u32, usize)>>>,
+    lost: Arc<AtomicBool>,
+}
+
+impl Backend for Listening {
+    fn name(&self) -> String {
+        "listening".to_owned()
+    }
+
+    fn prepare(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Box<dyn PreparedLayer>> {
+        self.neurons.lock().unwrap().push([spec.first_neuron() as usize, spec.n_neurons()]);
+        let layer = aleatron_cpu::CpuBackend::CURRENT.prepare(spec, weights, options)?;
+        let (samples, lost) = (Arc::clone(&self.samples), Arc::clone(&self.lost));
+        Ok(Box::new(ListeningLayer { layer, spec: spec.clone(), samples, lost }))
+    }
+}
+
+impl PreparedLayer for ListeningLayer {
+    fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
+        self.samples.lock().unwrap().push((batch.seed.first_sample, batch.n_samples(&self.spec)?));
+        // Until somebody stops it, where anybody can.
+        while !cancel.is_never() && cancel.check().is_ok() {
+            std::thread::yield_now();
+        }
+        cancel.check()?;
+        self.layer.counts(batch, cancel)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn backend_for(&self, _: usize) -> Option<String> {
+        Some("listening".to_owned())
+    }
+}
+
+struct Pooled {
+    backends: Vec<Arc<Listening>>,
+    layer: Box<dyn PreparedLayer>,
+    plain: StreamLayer,
+}
+
+fn pooled(n_neurons: usize, n_backends: usize, split: Split) -> Pooled {
+    let backends: Vec<Arc<Listening>> = (0..n_backends).map(|_| Arc::default()).collect();
+    let dynamic = backends.iter().map(|backend| Arc::clone(backend) as Arc<dyn Backend>).collect();
+    let pool = PoolBackend::new(dynamic, split).unwrap();
+    let plain = StreamLayer::dense(2, n_neurons).length(64).build().unwrap();
+    let weights = Weights::new(plain.spec(), plain.weights().to_vec()).unwrap();
+    let layer = pool.prepare(plain.spec(), &weights, &PrepareOptions::default()).unwrap();
+    Pooled { backends, layer, plain }
+}
+
+impl Pooled {
+    fn neurons(&self) -> Vec<[usize; 2]> {
+        self.backends.iter().flat_map(|backend| backend.neurons.lock().unwrap().clone()).collect()
+    }
+
+    fn samples(&self) -> Vec<(u32, usize)> {
+        self.backends.iter().flat_map(|backend| backend.samples.lock().unwrap().clone()).collect()
+    }
+}
+
+/// From 64 neurons for each backend on, they are spread; fewer are on each of them, and samples are spread.
+#[test]
+fn pools_split_what_there_is_enough_of() {
+    let values: Vec<f64> = (0..14).map(|k| f64::from(k) / 14.0).collect();
+    let seed = SampleSeed::new(5).starting_at(100);
+    let count = |pooled: &Pooled| {
+        let counts = pooled.layer.counts(&Batch::values(&values, seed), Cancel::NEVER).unwrap();
+        assert_eq!(counts, pooled.plain.counts_batch(&values, seed).unwrap());
+    };
+    let many = pooled(128, 2, Split::Best);
+    count(&many);
+    assert_eq!((many.neurons(), many.samples()), (vec![[0, 64], [64, 64]], vec![(100, 7), (100, 7)]));
+    let few = pooled(127, 2, Split::Best);
+    count(&few);
+    assert_eq!((few.neurons(), few.samples()), (vec![[0, 127]; 2], vec![(100, 3), (103, 4)]));
+    let forced = pooled(5, 3, Split::Neurons);
+    count(&forced);
+    assert_eq!(forced.neurons(), [[0, 1], [1, 2], [3, 2]]);
+    let samples = pooled(500, 3, Split::Samples);
+    count(&samples);
+    assert_eq!(samples.samples(), [(100, 2), (102, 2), (104, 3)]);
+    assert_eq!(samples.layer.backend_for(9).unwrap(), "listening,listening,listening");
+    // Fewer samples than backends.
+    let one = pooled(5, 3, Split::Samples);
+    let counts = one.layer.counts(&Batch::values(&values[..2], seed), Cancel::NEVER).unwrap();
+    assert_eq!(
+        (counts, one.samples()),
+        (one.plain.counts_batch(&values[..2], seed).unwrap(), vec![(100, 1)])
+    );
+}
+
+#[test]
+fn pools_are_lost_with_one_of_them() {
+    let pooled = pooled(5, 3, Split::Samples);
+    assert!(!pooled.layer.is_lost());
+    pooled.backends[1].lost.store(true, Ordering::Relaxed);
+    assert!(pooled.layer.is_lost());
+}
+
+/// Whoever can be stopped is asked on the caller's thread, and stops all parts.
+#[test]
+fn pools_hand_on_that_they_are_stopped() {
+    let pooled = pooled(5, 3, Split::Samples);
+    let asked = AtomicUsize::new(0);
+    let caller = std::thread::current().id();
+    let stop = || {
+        assert_eq!(std::thread::current().id(), caller);
+        asked.fetch_add(1, Ordering::Relaxed) >= 2
+    };
+    let batch = Batch::values(&[0.5; 12], SampleSeed::new(0));
+    let error = pooled.layer.counts(&batch, Cancel::when(&stop)).unwrap_err();
+    assert_eq!(error, CoreError::Cancelled);
+    assert_eq!(pooled.samples().len(), 3);
+    assert!(asked.load(Ordering::Relaxed) >= 3);
+}
+
+/// What runs the suite on a device: layers are answered, nothing else is.
+#[test]
+fn devices_are_subjects_of_the_suite() {
+    use aleatron::conformance::{Case, Reference, suite};
+    let subject = backend::subject(&Device::Cpu).unwrap();
+    let mut answered = 0;
+    for case in suite::fixed().unwrap().into_iter().rev().take(60) {
+        match (subject.run(&case), &case) {
+            (Some(answer), Case::Layer(_) | Case::Network(_)) => {
+                assert_eq!(answer.unwrap(), Reference.answer(&case));
+                answered += 1;
+            }
+            (None, Case::Layer(_) | Case::Network(_)) => panic!("{case:?} was not answered"),
+            (answer, _) => assert!(answer.is_none()),
+        }
+    }
+    assert!(answered >= 40);
+}
+
+/// The device that users ask for is what they get, and `auto` stays on the CPU where there is nothing else to measure.
+#[test]
+fn layers_say_where_they_run() {
+    let layer = StreamLayer::dense(3, 2).device(Device::Cpu).build().unwrap();
+    assert_eq!((layer.device(), layer.backend_for(1)), (&Device::Cpu, Some("cpu".to_owned())));
+    assert!(layer.notes().is_empty() && layer.warnings().is_empty());
+    // Tables leave nothing to measure.
+    let tables =
+        StreamLayer::dense(3, 2).generator("sobol".parse().unwrap()).device(Device::Auto).build().unwrap();
+    assert_eq!(tables.backend_for(1), Some("cpu".to_owned()));
+    let auto = StreamLayer::dense(3, 2).device(Device::Auto).build().unwrap();
+    assert_eq!(auto.backend_for(3), None);
+    let counts = auto.counts_batch(&[0.5; 9], 7).unwrap();
+    assert_eq!(counts, layer.counts_batch(&[0.5; 9], 7).unwrap());
+    // Three samples are measured for batches of up to four.
+    if !cfg!(feature = "gpu") {
+        assert_eq!(
+            [3, 4, 5].map(|n| auto.backend_for(n)),
+            [Some("cpu".to_owned()), Some("cpu".to_owned()), None]
+        );
+        assert!(backend::devices().is_empty());
+    }
+    assert!(auto.counts_batch(&[], 7).unwrap().is_empty());
+}

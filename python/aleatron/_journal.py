@@ -1,0 +1,67 @@
+"""Finished tasks, kept on disk one by one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import tempfile
+from typing import TYPE_CHECKING
+
+from aleatron import _core
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+def replace_file(path: pathlib.Path, text: str) -> None:
+    """Replaces a file as a whole: who reads it meanwhile sees the old one or the new one."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+class Journal:
+    """A file of finished tasks, in the format of shards; one without a path keeps nothing."""
+
+    def __init__(self, path: pathlib.Path | None, job: _core._Job, resume: bool) -> None:
+        self.path = path
+        self._file: io.TextIOBase | None = None
+        if path is None:
+            return
+        lines = [job.outline()]
+        if resume and path.exists():
+            try:
+                lines += job.add_file(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ValueError(f"finished tasks in {str(path)!r}: {error}; remove the file to begin anew") from None
+        # As a whole: a line that was cut off is gone.
+        replace_file(path, "".join(line + "\n" for line in lines))
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def append(self, line: str) -> None:
+        """Keeps what a task has found."""
+        if self._file is not None:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+    def remove(self) -> None:
+        """All is done: the tasks are in the result."""
+        if self.path is not None:
+            self.__exit__()
+            with contextlib.suppress(OSError):
+                self.path.unlink()

@@ -1,0 +1,377 @@
+"""Making tensors."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aleatron import _arrays
+from aleatron._core import Tensor as CoreTensor
+from aleatron.tensor import _dtypes as types
+from aleatron.tensor._dtypes import DType
+from aleatron.tensor._tensor import Number, Tensor, check_tensor
+
+# What NumPy's other types become: the smallest of ours that holds them, and 32-bit floats for 64-bit ones.
+_OTHERS = {
+    "int8": types.int32,
+    "int16": types.int32,
+    "uint16": types.int32,
+    "uint32": types.int64,
+    "uint64": types.int64,
+    "float64": types.float32,
+    "longdouble": types.float32,
+    "bfloat16": types.float32,
+}
+
+
+def default_integer(device: str) -> DType:
+    """The type of integers that nobody gave a type."""
+    return types.int64 if CoreTensor.supports("i64", device) else types.int32
+
+
+def _placed(device: str | None) -> str:
+    if device is None:
+        return "cpu"
+    if not isinstance(device, str):
+        raise ValueError(f"device must be a name such as 'cpu' or 'gpu', not {device!r}")
+    return device
+
+
+def asarray(
+    obj: Any, /, *, dtype: DType | None = None, device: str | None = None, copy: bool | None = None
+) -> Tensor:
+    """Returns a tensor of what `obj` holds.
+
+    Parameters
+    ----------
+    obj
+        A tensor, a number, a nested list, or an array of any library (NumPy, torch, anything with the buffer protocol or DLPack).
+    dtype
+        The type of the elements. Without it, that of `obj`: 64-bit floats become float32, 8- and 16-bit integers int32, other integers int64;
+        Python's floats float32, integers int64 (int32 on GPUs without 64-bit integers).
+    device
+        "cpu", "gpu", "gpu:1", …; without it, that of `obj` where it is a tensor, else the CPU.
+    copy
+        Tensors never change, so that a copy is never needed. False is an error where one is made.
+
+    Raises
+    ------
+    OverflowError
+        For an integer that the type cannot hold.
+    """
+    if dtype is not None:
+        types.check(dtype)
+    if isinstance(obj, Tensor):
+        place = obj.device if device is None else _placed(device)
+        changes = (dtype is not None and dtype is not obj.dtype) or place != obj.device
+        if copy is False and changes:
+            raise ValueError("copy=False, but another type or device takes a copy")
+        result = obj if dtype is None else astype(obj, dtype)
+        return result if place == obj.device else result.to_device(place)
+    if copy is False:
+        raise ValueError("copy=False, but a tensor of another object's elements is always a copy")
+    place = _placed(device)
+    if isinstance(obj, (list, tuple)) and any(isinstance(part, Tensor) for part in obj):
+        raise TypeError("a list of tensors is not an array; use stack")
+    array = _read(obj)
+    return Tensor(CoreTensor.from_numpy(_converted(array, dtype, not hasattr(obj, "dtype"), place), place))
+
+
+def _read(obj: Any) -> npt.NDArray[Any]:
+    if isinstance(obj, int) and not isinstance(obj, bool) and not -(2**63) <= obj < 2**63:
+        raise OverflowError(f"{obj} is outside int64")
+    array = _arrays.read(obj, "obj")
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers are not supported")
+    if array.dtype.kind == "O" and array.size and builtins.all(isinstance(x, (int, np.integer)) for x in array.flat):
+        raise OverflowError("an integer is outside int64")
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        raise TypeError(f"a tensor holds numbers, not {array.dtype.name}")
+    return array
+
+
+def _converted(array: npt.NDArray[Any], dtype: DType | None, is_python: bool, device: str) -> npt.NDArray[Any]:
+    """The elements in C order, of a type that tensors have."""
+    if dtype is None:
+        if is_python and array.dtype.kind in "iu":
+            dtype = default_integer(device)
+        elif is_python and array.dtype.kind == "f":
+            dtype = types.float32
+        else:
+            name = array.dtype.name
+            dtype = types._BY_NAME.get(name) or _OTHERS.get(name)
+            if dtype is None:
+                raise TypeError(f"a tensor has no elements of type {name}")
+    if dtype in types.INTEGERS and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype.numpy)
+        low, high = int(array.min()), int(array.max())
+        if low < limits.min or high > limits.max:
+            raise OverflowError(f"{low if low < limits.min else high} is outside {dtype.name}")
+    # Rounding to a smaller type overflows to infinity, as every cast does.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.require(array, dtype.numpy, ["C", "A"])
+
+
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """Returns a tensor of the elements of another library's array, through DLPack.
+
+    Parameters
+    ----------
+    x
+        An object with `__dlpack__`, whose memory the host can read.
+    device
+        Where the tensor shall be; the CPU without it.
+    copy
+        The elements are always copied; False is an error.
+    """
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack takes an object with __dlpack__, not {type(x).__name__}")
+    if copy is False:
+        raise BufferError("elements are always copied: tensors never change, the memory of others does")
+    if isinstance(x, Tensor):
+        return x if device is None else x.to_device(device)
+    return asarray(np.from_dlpack(x), device=device)
+
+
+def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """Returns the elements as another type.
+
+    Floats become integers without their fraction, the nearest one where they are too large, NaN 0; wide integers become narrow ones by their
+    low bits; whatever is not zero is true.
+
+    Parameters
+    ----------
+    x
+        The tensor.
+    dtype
+        The type.
+    copy
+        Of no effect: tensors never change, so that none need be copied.
+    device
+        Where the result shall be; where `x` is without it.
+    """
+    result = Tensor(check_tensor(x, "x")._core.cast(types.check(dtype).core))
+    return result if device is None else result.to_device(device)
+
+
+def _shape(shape: int | Sequence[int]) -> list[int]:
+    sizes = [shape] if hasattr(shape, "__index__") else list(shape)
+    result = []
+    for size in sizes:
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            raise TypeError(f"a shape holds integers, not {type(size).__name__}")
+        if size.__index__() < 0:
+            raise ValueError(f"a shape with {size}, which is negative")
+        result.append(size.__index__())
+    return result
+
+
+def full(
+    shape: int | tuple[int, ...], fill_value: Number, *, dtype: DType | None = None, device: str | None = None
+) -> Tensor:
+    """Returns a tensor of one value.
+
+    Parameters
+    ----------
+    shape
+        The sizes of its axes.
+    fill_value
+        The value.
+    dtype
+        The type of the elements; without it, bool, int64 or float32 as the value is.
+    device
+        Where it shall be; the CPU without it.
+    """
+    place = _placed(device)
+    if not isinstance(fill_value, (bool, int, float)):
+        raise TypeError(f"fill_value must be a number, not {type(fill_value).__name__}")
+    if dtype is None:
+        if isinstance(fill_value, bool):
+            dtype = types.bool_
+        else:
+            dtype = default_integer(place) if isinstance(fill_value, int) else types.float32
+    value: Number = fill_value
+    if types.check(dtype) is types.bool_:
+        value = bool(fill_value)
+    elif isinstance(fill_value, bool):
+        value = int(fill_value)
+    types.scalar_type(value, dtype)
+    return Tensor(CoreTensor.full(_shape(shape), value, dtype.core, place))
+
+
+def zeros(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Returns a tensor of zeros, of type float32 unless `dtype` says otherwise."""
+    return full(shape, 0, dtype=types.float32 if dtype is None else dtype, device=device)
+
+
+def ones(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Returns a tensor of ones, of type float32 unless `dtype` says otherwise."""
+    return full(shape, 1, dtype=types.float32 if dtype is None else dtype, device=device)
+
+
+def empty(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Returns a tensor of zeros: tensors never change, so that memory without a value would be of no use."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def full_like(
+    x: Tensor, /, fill_value: Number, *, dtype: DType | None = None, device: str | None = None
+) -> Tensor:
+    """Returns a tensor of one value, with the shape, type and device of `x` where no other is given."""
+    check_tensor(x, "x")
+    return full(
+        x.shape,
+        fill_value,
+        dtype=x.dtype if dtype is None else dtype,
+        device=x.device if device is None else device,
+    )
+
+
+def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Returns a tensor of zeros, with the shape, type and device of `x` where no other is given."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Returns a tensor of ones, with the shape, type and device of `x` where no other is given."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """As `zeros_like`."""
+    return zeros_like(x, dtype=dtype, device=device)
+
+
+def arange(
+    start: int | float,
+    /,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: DType | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Returns the numbers from `start` on in steps of `step`, up to but without `stop`; from 0 up to `start` where there is no `stop`.
+
+    Parameters
+    ----------
+    start, stop, step
+        The numbers.
+    dtype
+        The type of the elements; without it float32 where one of the numbers is a float, else int64.
+    device
+        Where the tensor shall be; the CPU without it.
+    """
+    place = _placed(device)
+    if stop is None:
+        start, stop = 0, start
+    numbers = (start, stop, step)
+    if step == 0:
+        raise ValueError("arange: the step must not be 0")
+    if dtype is None:
+        dtype = types.float32 if any(isinstance(x, float) for x in numbers) else default_integer(place)
+    check = types.check(dtype)
+    if check in types.INTEGERS and builtins.any(isinstance(x, float) for x in numbers):
+        values = np.arange(*numbers).astype(check.numpy)
+        return Tensor(CoreTensor.from_numpy(values, place))
+    return Tensor(CoreTensor.arange(start, stop, step, check.core, place))
+
+
+def linspace(
+    start: int | float,
+    stop: int | float,
+    /,
+    num: int,
+    *,
+    dtype: DType | None = None,
+    device: str | None = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """Returns `num` numbers at equal distances from `start` to `stop`, which is the last where `endpoint` is true."""
+    check = types.check(types.float32 if dtype is None else dtype)
+    if num < 0:
+        raise ValueError(f"linspace: num is {num}, which is negative")
+    values = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
+    return Tensor(CoreTensor.from_numpy(values.astype(check.numpy), _placed(device)))
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: str | None = None
+) -> Tensor:
+    """Returns a matrix of zeros with ones on the diagonal, or on the one `k` places above it."""
+    check = types.check(types.float32 if dtype is None else dtype)
+    rows, columns = _shape((n_rows, n_rows if n_cols is None else n_cols))
+    return Tensor(CoreTensor.from_numpy(np.eye(rows, columns, k=k, dtype=check.numpy), _placed(device)))
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Returns the coordinates of a grid, one tensor for each of the tensors of one axis given.
+
+    Parameters
+    ----------
+    *arrays
+        The coordinates along each axis, of one type.
+    indexing
+        "xy" for the first two axes exchanged, as on a plane; "ij" for axes in order, as of a matrix.
+    """
+    from aleatron.tensor._manipulation import broadcast_to, reshape
+
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
+    for x in arrays:
+        if check_tensor(x, "an argument").ndim > 1:
+            raise ValueError(f"meshgrid takes tensors of one axis, not of shape {x.shape}")
+    if len({x.dtype for x in arrays}) > 1:
+        raise ValueError("meshgrid: all tensors must have one type")
+    order = list(range(len(arrays)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = 1, 0
+    shape = tuple(arrays[i].size for i in order)
+    along = {i: axis for axis, i in enumerate(order)}
+    result = []
+    for i, x in enumerate(arrays):
+        sizes = [1] * len(arrays)
+        sizes[along[i]] = x.size
+        result.append(broadcast_to(reshape(x, tuple(sizes)), shape))
+    return tuple(result)
+
+
+def _triangle(x: Tensor, k: int, lower: bool, name: str) -> Tensor:
+    from aleatron.tensor._searching import where
+
+    if check_tensor(x, "x").ndim < 2:
+        raise ValueError(f"{name} needs at least two axes, not {x.ndim}")
+    rows, columns = x.shape[-2:]
+    mask = np.tri(rows, columns, k=k if lower else k - 1, dtype=np.bool_)
+    kept = Tensor(CoreTensor.from_numpy(mask if lower else ~mask, x.device))
+    return where(kept, x, zeros_like(x))
+
+
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """Returns matrices with zeros above the diagonal that is `k` places above the main one."""
+    return _triangle(x, k, True, "tril")
+
+
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """Returns matrices with zeros below the diagonal that is `k` places above the main one."""
+    return _triangle(x, k, False, "triu")
+
+
+def rand(shape: int | tuple[int, ...], /, *, seed: int, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Returns random numbers in [0, 1), the same for a seed on every device."""
+    check = types.check(types.float32 if dtype is None else dtype)
+    if check not in types.FLOATS:
+        raise TypeError(f"rand makes floats, not {check.name}")
+    return astype(Tensor(CoreTensor.rand(_shape(shape), seed, _placed(device))), check)
+
+
+def randn(shape: int | tuple[int, ...], /, *, seed: int, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Returns random numbers of the normal distribution with mean 0 and deviation 1, the same for a seed on every device."""
+    check = types.check(types.float32 if dtype is None else dtype)
+    if check not in types.FLOATS:
+        raise TypeError(f"randn makes floats, not {check.name}")
+    return astype(Tensor(CoreTensor.randn(_shape(shape), seed, _placed(device))), check)

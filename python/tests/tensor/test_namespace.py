@@ -1,0 +1,180 @@
+"""The namespace has what the standard has, with the standard's signatures."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from standard import DEVICES
+
+import aleatron.tensor as at
+
+COMPLEX = "there are no complex numbers"
+OWN = "the reference implementation's own, not the standard's"
+# Names of the reference implementation that are not here, with the reason.
+MISSING = {
+    "complex64": COMPLEX,
+    "complex128": COMPLEX,
+    "conj": COMPLEX,
+    "imag": COMPLEX,
+    "real": COMPLEX,
+    "int8": "an element type without a use in networks that uint8 does not have",
+    "int16": "an element type without a use in networks",
+    "uint16": "an element type without a use in networks",
+    "uint32": "an element type without a use in networks",
+    "uint64": "an element type without a use in networks",
+    "float64": "GPUs have none, and results shall be the same on every device",
+    "fft": "an extension of the standard that is optional",
+    "linalg": "an extension of the standard that is optional",
+    "Device": OWN,
+    "ArrayAPIStrictFlags": OWN,
+    "set_array_api_strict_flags": OWN,
+    "get_array_api_strict_flags": OWN,
+    "reset_array_api_strict_flags": OWN,
+    "__version__": OWN,
+}
+# Functions whose parameters differ from the reference implementation's, with the reason.
+SIGNATURES = {
+    "asarray": "device is typed as a name",
+}
+
+
+def test_every_name_of_the_standard_is_here_or_named_as_missing() -> None:
+    assert set(strict.__all__) - set(at.__all__) == set(MISSING)
+
+
+def test_everything_exported_is_there() -> None:
+    for name in at.__all__:
+        assert hasattr(at, name), name
+
+
+FUNCTIONS = [name for name in strict.__all__ if name in at.__all__ and inspect.isfunction(getattr(strict, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_parameters_are_the_standards(name: str) -> None:
+    if name == "__array_namespace_info__":
+        return
+    wanted = inspect.signature(getattr(strict, name)).parameters
+    own = inspect.signature(getattr(at, name)).parameters
+    for parameter in wanted.values():
+        assert parameter.name in own, parameter
+        assert own[parameter.name].kind == parameter.kind, parameter
+        if isinstance(parameter.default, (bool, int, float, str, type(None))):
+            assert own[parameter.name].default == parameter.default, parameter
+    for parameter in own.values():
+        assert parameter.name in wanted or parameter.default is not inspect.Parameter.empty
+
+
+@pytest.mark.parametrize("name", at.__all__)
+def test_functions_say_what_they_do(name: str) -> None:
+    thing = getattr(at, name)
+    if inspect.isfunction(thing) or inspect.isclass(thing):
+        assert thing.__doc__ and len(thing.__doc__) > 10
+
+
+def test_the_array_knows_its_namespace() -> None:
+    x = at.ones(3)
+    assert x.__array_namespace__() is at
+    assert x.__array_namespace__(api_version="2023.12") is at
+    with pytest.raises(ValueError, match="api_version"):
+        x.__array_namespace__(api_version="1999.01")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_info(device: str) -> None:
+    info = at.__array_namespace_info__()
+    assert info.default_device() == "cpu" and "cpu" in info.devices()
+    assert info.default_dtypes(device=device)["real floating"] is at.float32
+    floats = info.dtypes(device=device, kind="real floating")
+    assert floats == {"float16": at.float16, "float32": at.float32}
+    assert set(info.capabilities()) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_elements_leave_and_come_back(device: str) -> None:
+    x = at.asarray(np.arange(6, dtype=np.float32).reshape(2, 3), device=device)
+    back = np.asarray(x.mT)
+    assert back.tolist() == [[0, 3], [1, 4], [2, 5]] and back.dtype == np.float32
+    assert np.from_dlpack(x.to_device("cpu")).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert at.from_dlpack(np.ones(3, np.float32), device=device).tolist() == [1, 1, 1]
+    for other in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert other.device == x.device and np.array_equal(np.asarray(other), np.asarray(x))
+
+
+def test_dlpack_says_what_it_cannot_do() -> None:
+    x = at.ones(2)
+    with pytest.raises(BufferError, match="copy"):
+        x.__dlpack__(copy=False)
+    with pytest.raises(BufferError, match="stream"):
+        x.__dlpack__(stream=1)
+    assert x.__dlpack_device__() == (1, 0)
+    assert np.from_dlpack(x).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("float64", "float32"), ("float16", "float16"), (">f4", "float32"), ("int8", "int32"), ("uint32", "int64"), ("?", "bool")],
+)
+def test_arrays_of_any_type_and_order_are_read(order: str, dtype: str, expected: str) -> None:
+    array = np.asarray(np.arange(24).reshape(4, 6) % 7, dtype=dtype, order=order)[::2, ::-1]  # type: ignore[call-overload]
+    x = at.asarray(array)
+    assert x.dtype.name == expected and np.array_equal(np.asarray(x), array)
+
+
+def test_what_is_no_array_is_refused() -> None:
+    for wrong in (["a"], [1 + 2j], object(), np.array(["x"])):
+        with pytest.raises(TypeError):
+            at.asarray(wrong)
+    for large in (2**63, [2**70], np.array([2**63], np.uint64)):
+        with pytest.raises(OverflowError):
+            at.asarray(large)
+    with pytest.raises(OverflowError):
+        at.asarray([300], dtype=at.uint8)
+    with pytest.raises(TypeError, match="stack"):
+        at.asarray([at.ones(2), at.ones(2)])
+    with pytest.raises(ValueError, match="ragged|inhomogeneous"):
+        at.asarray([[1.0], [1.0, 2.0]])
+    with pytest.raises(ValueError, match="device"):
+        at.asarray([1.0], device="tpu")
+
+
+def test_tensors_never_change() -> None:
+    x = at.zeros(3)
+    with pytest.raises(TypeError, match="never change"):
+        x[0] = 1.0
+    y = x
+    y += 1
+    assert x.tolist() == [0, 0, 0] and y.tolist() == [1, 1, 1]
+
+
+def test_single_numbers() -> None:
+    assert (bool(at.ones(())), int(at.asarray(3)), float(at.asarray([2.5])), complex(at.asarray(1.0))) == (True, 3, 2.5, 1 + 0j)
+    assert [10, 11, 12][at.asarray(1)] == 11
+    with pytest.raises(TypeError):
+        float(at.ones(2))
+    with pytest.raises(TypeError):
+        [1][at.asarray(0.0)]  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        hash(at.ones(2))
+
+
+def test_mixed_devices_are_an_error() -> None:
+    if len(DEVICES) == 1:
+        return
+    with pytest.raises(ValueError, match="to_device"):
+        at.ones(2) + at.ones(2, device="gpu")
+    with pytest.raises(ValueError, match="move"):
+        at.concat([at.ones(2), at.ones(2, device="gpu")])
+
+
+def test_numpy_arrays_do_not_mix_by_themselves() -> None:
+    with pytest.raises(TypeError):
+        at.ones(2) + np.ones(2)
+    with pytest.raises(TypeError):
+        np.ones(2) + at.ones(2)

@@ -1,0 +1,154 @@
+//! Mutation tests: cargo-mutants changes one thing at a time, and a test of the same crate must see it.
+//!
+//! What survives is listed in `mutants-accepted.txt` with the reason why no test can see it, or should. Anything else that survives is a
+//! failure. `.cargo/mutants.toml` says what is changed, and how long tests may take.
+
+use crate::step::{Step, cargo};
+use crate::system;
+use std::path::Path;
+use std::process::Command;
+
+/// The crates whose own tests must see every change.
+const PACKAGES: [&str; 2] = ["aleatron-core", "aleatron"];
+
+const ACCEPTED: &str = include_str!("../../mutants-accepted.txt");
+
+/// The exit status of a run in which mutants survived.
+const SURVIVORS: i32 = 2;
+
+/// The exit status of a run in which tests of mutants took too long, which is as good as failing.
+const TIMEOUTS: i32 = 3;
+
+/// Runs the mutants of all crates, or of the one that follows `-p`. All other arguments, such as `--shard 0/12`, are handed to
+/// cargo-mutants.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let (packages, others) = match arguments {
+        [flag, package, others @ ..] if flag == "-p" || flag == "--package" => {
+            let known = PACKAGES.into_iter().find(|known| known == package);
+            (vec![known.ok_or_else(|| format!("the crates are {}", PACKAGES.join(", ")))?], others)
+        }
+        others => (PACKAGES.to_vec(), others),
+    };
+    if !system::has_program("cargo-mutants") {
+        let install = Step::new("install cargo-mutants", cargo(&["install", "--locked", "cargo-mutants"]));
+        crate::step::run_all(&[install])?;
+    }
+    let accepted = accepted(ACCEPTED)?;
+    let mut unlisted = 0;
+    for package in packages {
+        unlisted += run_package(package, others, &accepted)?;
+    }
+    match unlisted {
+        0 => Ok(()),
+        n => Err(format!("{n} survived that mutants-accepted.txt does not list: kill them with a test")),
+    }
+}
+
+/// How many mutants of a package survived without being listed.
+fn run_package(package: &str, arguments: &[String], accepted: &[String]) -> Result<usize, String> {
+    let output = system::target_folder()?.join("mutants").join(package);
+    std::fs::create_dir_all(&output).map_err(|error| format!("cannot make {}: {error}", output.display()))?;
+    let words = cargo(&["mutants", "--no-shuffle", "--package", package, "--output"]);
+    let (program, first) = words.split_first().ok_or("an empty command")?;
+    println!("=== mutants of {package}");
+    let mut command = Command::new(program);
+    command.args(first).arg(&output).args(arguments);
+    let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;
+    if !status.success() && !matches!(status.code(), Some(SURVIVORS | TIMEOUTS)) {
+        return Err(format!("cargo mutants failed: {status}"));
+    }
+    let folder = output.join("mutants.out");
+    // Asked to list or check alone, it leaves no results.
+    if !folder.join("missed.txt").is_file() {
+        return Ok(0);
+    }
+    let survivors = lines(&folder.join("missed.txt"))?;
+    let seen = lines(&folder.join("caught.txt"))?.len() + lines(&folder.join("timeout.txt"))?.len();
+    let unlisted = unlisted(&survivors, accepted);
+    let all = seen + survivors.len();
+    println!(
+        "=== {package}: {} of {all} survived, {} of them listed",
+        survivors.len(),
+        survivors.len() - unlisted.len()
+    );
+    unlisted.iter().for_each(|survivor| println!("not listed: {survivor}"));
+    Ok(unlisted.len())
+}
+
+fn lines(path: &Path) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// The mutants of the list: lines that are not empty and no comment. Each has a comment before it, which is its reason.
+fn accepted(text: &str) -> Result<Vec<String>, String> {
+    let (mut mutants, mut has_reason) = (Vec::new(), false);
+    for (number, line) in text.lines().enumerate() {
+        match line.trim() {
+            "" => has_reason = false,
+            comment if comment.starts_with('#') => has_reason = true,
+            _ if !has_reason => {
+                return Err(format!(
+                    "mutants-accepted.txt, line {}: there is no reason above it",
+                    number + 1
+                ));
+            }
+            mutant => mutants.push(mutant.to_owned()),
+        }
+    }
+    Ok(mutants)
+}
+
+/// The survivors that are not on the list. A line of the list stands for one survivor.
+fn unlisted<'a>(survivors: &'a [String], accepted: &[String]) -> Vec<&'a String> {
+    let mut left: Vec<&String> = accepted.iter().collect();
+    let mut is_unlisted = |survivor: &str| {
+        let name = without_place(survivor);
+        let place = left.iter().position(|listed| **listed == name);
+        place.map(|place| left.swap_remove(place)).is_none()
+    };
+    survivors.iter().filter(|survivor| is_unlisted(survivor)).collect()
+}
+
+/// A mutant without its line and column, which change with everything above it: `FILE: WHAT` of `FILE:LINE:COLUMN: WHAT`.
+fn without_place(mutant: &str) -> String {
+    let mut parts = mutant.splitn(4, ':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(file), Some(_), Some(_), Some(what)) => format!("{file}:{what}"),
+        _ => mutant.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_list_has_reasons() {
+        assert!(accepted(ACCEPTED).is_ok());
+        assert_eq!(
+            accepted("# why\na.rs: x\n\n# why not\nb.rs: y\nb.rs: y\n"),
+            Ok(strings(&["a.rs: x", "b.rs: y", "b.rs: y"]))
+        );
+        assert!(accepted("# why\na.rs: x\n\nb.rs: y\n").is_err());
+        assert!(accepted("a.rs: x\n").is_err());
+    }
+
+    #[test]
+    fn a_line_stands_for_one_survivor_wherever_it_is() {
+        let survivors = strings(&[
+            "a.rs:3:7: replace f -> T::new with x",
+            "a.rs:9:1: replace f -> T::new with x",
+            "b.rs:1:1: y",
+        ]);
+        let listed = strings(&["a.rs: replace f -> T::new with x"]);
+        assert_eq!(unlisted(&survivors, &listed), [&survivors[1], &survivors[2]]);
+        let listed =
+            strings(&["a.rs: replace f -> T::new with x", "b.rs: y", "a.rs: replace f -> T::new with x"]);
+        assert!(unlisted(&survivors, &listed).is_empty());
+    }
+}
