@@ -37,7 +37,7 @@ pub(crate) enum Helper {
     Trig,
     /// The error function and what is made of it.
     Erf,
-    /// Tangents, inverse circular functions and hyperbolic ones.
+    /// Inverse and hyperbolic functions.
     Inverse,
     /// Remainders of floats.
     Remainder,
@@ -76,16 +76,9 @@ impl Helper {
             Self::Basic | Self::Half | Self::Integer => &[],
             Self::Log | Self::Trig | Self::Remainder | Self::Cast | Self::Cast64 => &[Self::Basic],
             Self::Exp => &[Self::Basic, Self::Log],
-            Self::Pow | Self::Erf => &[Self::Basic, Self::Exp, Self::Log],
             Self::Inverse => &[Self::Basic, Self::Exp, Self::Log, Self::Trig],
+            Self::Pow | Self::Erf => &[Self::Basic, Self::Exp, Self::Log],
         }
-    }
-}
-
-/// Applies a function of 64-bit floats, and rounds.
-pub(crate) fn in_64_bits(x: &[f32], out: &mut [f32], f: impl Fn(f64) -> f64) {
-    for (out, &x) in out.iter_mut().zip(x) {
-        *out = f(x.into()) as f32;
     }
 }
 

@@ -157,20 +157,6 @@ table! {
             "max_nan({x}, {y})", [Basic], EXACT),
         integer: integer!(|x, y| if y > x { y } else { x }, "max({x}, {y})"),
     }
-    /// The angle of the point (y, x), in this order of arguments.
-    Atan2 "atan2" {
-        float: Some(FloatBinary { run: |x, y, out| map2_plain(x, y, out, |y, x| libm::atan2(f64::from(y), f64::from(x)) as f32),
-            exact: libm::atan2, wgsl: "m_atan2({x}, {y})", helpers: &[Helper::Inverse], ulps: |_, _| 6.0 }),
-    }
-    /// The square root of the sum of the squares.
-    Hypot "hypot" {
-        float: Some(FloatBinary { run: |x, y, out| map2_plain(x, y, out, |x, y| libm::hypot(f64::from(x), f64::from(y)) as f32),
-            exact: libm::hypot, wgsl: "m_hypot({x}, {y})", helpers: &[Helper::Inverse], ulps: |_, _| 4.0 }),
-    }
-    /// x with the sign of y.
-    Copysign "copysign" {
-        float: float!(f32::copysign, f64::copysign, "copy_sign({x}, {y})", [Basic], EXACT),
-    }
     /// x where it is positive, else x times y.
     LeakyRelu "leaky_relu" {
         float: float!(|x: f32, y| if x > 0.0 { x } else { x * y }, |x, y| if x > 0.0 { x } else { x * y },
@@ -179,6 +165,18 @@ table! {
     /// x where it is positive, else y (e^x - 1).
     Elu "elu" {
         float: float!(math::elu, |x, y| if x > 0.0 { x } else { y * libm::expm1(x) }, "m_elu({x}, {y})", [Exp], |_, _| 3.0),
+    }
+    /// The angle of the point (y, x), in [-pi, pi].
+    Atan2 "atan2" {
+        float: float!(libm::atan2f, f64::atan2, "m_atan2({x}, {y})", [Inverse], |_, _| 5.0),
+    }
+    /// x with the sign of y.
+    CopySign "copysign" {
+        float: float!(|x: f32, y| x.copysign(y), f64::copysign, "copy_sign({x}, {y})", [Basic], EXACT),
+    }
+    /// The length of (x, y), without overflow on the way.
+    Hypot "hypot" {
+        float: float!(libm::hypotf, f64::hypot, "m_hypot({x}, {y})", [Inverse], |_, _| 4.0),
     }
     /// ln(e^x + e^y), without overflow on the way.
     LogAddExp "logaddexp" {

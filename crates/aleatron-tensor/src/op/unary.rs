@@ -54,13 +54,6 @@ macro_rules! float {
     };
 }
 
-/// A function that the CPU computes in 64 bits.
-macro_rules! wide {
-    ($exact:expr, $wgsl:literal, $ulps:expr) => {
-        float!(@loop |x, out| math::in_64_bits(x, out, $exact), $exact, $wgsl, [Inverse], $ulps)
-    };
-}
-
 macro_rules! integer {
     ($run:expr, $wgsl:literal) => {
         Some(Integers {
@@ -168,40 +161,25 @@ table! {
     }
     /// The tangent.
     Tan "tan" {
-        float: wide!(f64::tan, "m_tan({x})", |x| 4.0 + near_zero_of_a_period(x) + near_zero_of_a_period(x + std::f64::consts::FRAC_PI_2)),
+        float: float!(libm::tanf, f64::tan, "m_tan({x})", [Inverse],
+            |x| 4.0 + near_zero_of_a_period(x) + near_zero_of_a_period(x + std::f64::consts::FRAC_PI_2)),
     }
-    /// The angle with this sine, between -pi / 2 and pi / 2; NaN past 1.
-    Asin "asin" {
-        float: wide!(libm::asin, "m_asin({x})", |_| 8.0),
-    }
-    /// The angle with this cosine, between 0 and pi; NaN past 1.
-    Acos "acos" {
-        float: wide!(libm::acos, "m_acos({x})", |_| 8.0),
-    }
-    /// The angle with this tangent, between -pi / 2 and pi / 2.
-    Atan "atan" {
-        float: wide!(libm::atan, "m_atan({x})", |_| 4.0),
-    }
-    /// The hyperbolic sine.
-    Sinh "sinh" {
-        float: wide!(libm::sinh, "m_sinh({x})", |_| 8.0),
-    }
+    /// The inverse sine; NaN outside [-1, 1].
+    Asin "asin" { float: float!(libm::asinf, f64::asin, "m_asin({x})", [Inverse], |_| 4.0), }
+    /// The inverse cosine; NaN outside [-1, 1].
+    Acos "acos" { float: float!(libm::acosf, f64::acos, "m_acos({x})", [Inverse], |_| 4.0), }
+    /// The inverse tangent.
+    Atan "atan" { float: float!(libm::atanf, f64::atan, "m_atan({x})", [Inverse], |_| 4.0), }
+    /// The hyperbolic sine, accurate near 0.
+    Sinh "sinh" { float: float!(libm::sinhf, f64::sinh, "m_sinh({x})", [Inverse], |_| 6.0), }
     /// The hyperbolic cosine.
-    Cosh "cosh" {
-        float: wide!(libm::cosh, "m_cosh({x})", |_| 8.0),
-    }
-    /// The inverse of the hyperbolic sine.
-    Asinh "asinh" {
-        float: wide!(libm::asinh, "m_asinh({x})", |_| 8.0),
-    }
-    /// The inverse of the hyperbolic cosine; NaN below 1.
-    Acosh "acosh" {
-        float: wide!(|x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, "m_acosh({x})", |_| 10.0),
-    }
-    /// The inverse of the hyperbolic tangent; NaN past 1.
-    Atanh "atanh" {
-        float: wide!(libm::atanh, "m_atanh({x})", |_| 10.0),
-    }
+    Cosh "cosh" { float: float!(libm::coshf, f64::cosh, "m_cosh({x})", [Inverse], |_| 6.0), }
+    /// The inverse hyperbolic sine, accurate near 0.
+    Asinh "asinh" { float: float!(libm::asinhf, libm::asinh, "m_asinh({x})", [Inverse], |_| 6.0), }
+    /// The inverse hyperbolic cosine; NaN below 1.
+    Acosh "acosh" { float: float!(|x: f32| if x < 1.0 { f32::NAN } else { libm::acoshf(x) }, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, "m_acosh({x})", [Inverse], |_| 6.0), }
+    /// The inverse hyperbolic tangent, accurate near 0; NaN outside [-1, 1].
+    Atanh "atanh" { float: float!(libm::atanhf, libm::atanh, "m_atanh({x})", [Inverse], |_| 6.0), }
     /// The hyperbolic tangent, accurate near 0.
     Tanh "tanh" {
         float: float!(math::tanh, f64::tanh, "m_tanh({x})", [Exp], |_| 4.0),

@@ -373,21 +373,21 @@ unary! {
     cos Cos
     /// The tangent.
     tan Tan
-    /// The angle with this sine.
+    /// The inverse sine.
     asin Asin
-    /// The angle with this cosine.
+    /// The inverse cosine.
     acos Acos
-    /// The angle with this tangent.
+    /// The inverse tangent.
     atan Atan
-    /// The hyperbolic sine.
+    /// The hyperbolic sine, accurate near 0.
     sinh Sinh
     /// The hyperbolic cosine.
     cosh Cosh
-    /// The inverse of the hyperbolic sine.
+    /// The inverse hyperbolic sine, accurate near 0.
     asinh Asinh
-    /// The inverse of the hyperbolic cosine.
+    /// The inverse hyperbolic cosine.
     acosh Acosh
-    /// The inverse of the hyperbolic tangent.
+    /// The inverse hyperbolic tangent, accurate near 0.
     atanh Atanh
     /// The hyperbolic tangent, accurate near 0.
     tanh Tanh
@@ -456,12 +456,6 @@ binary! {
     minimum Min
     /// The larger one; NaN where one is.
     maximum Max
-    /// The angle of the point whose first coordinate is the argument.
-    atan2 Atan2
-    /// The square root of the sum of the squares.
-    hypot Hypot
-    /// With the sign of the argument.
-    copysign Copysign
     /// x where it is positive, else x times the slope.
     leaky_relu LeakyRelu
     /// x where it is positive, else the slope times e^x - 1.
