@@ -13,8 +13,8 @@ use crate::kernels::{CallSeed, ValueKind};
 use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
 
-/// Values that go up at a time while the ones before are encoded: half a megabyte.
-const PIECE_VALUES: usize = 1 << 16;
+/// Values that go up at a time while the ones before are encoded: a megabyte. Half of it costs large batches a tenth and more.
+const PIECE_VALUES: usize = 1 << 17;
 
 /// Bytes of packed streams that go up at a time.
 const PACKED_BYTES: usize = 8 << 20;
