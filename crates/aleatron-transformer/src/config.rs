@@ -125,12 +125,38 @@ pub struct Config {
 
 /// Options that say nothing about the forward pass.
 const IRRELEVANT: &[&str] = &[
-    "architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "_name_or_path", "use_cache",
-    "bos_token_id", "pad_token_id", "initializer_range", "attention_dropout", "pretraining_tp", "return_dict",
-    "task_specific_params", "id2label", "label2id", "problem_type", "chunk_size_feed_forward", "_attn_implementation",
-    "max_window_layers", "sliding_window_pattern", "summary_type", "summary_use_proj", "summary_activation",
-    "summary_first_dropout", "summary_proj_to_labels", "resid_pdrop", "embd_pdrop", "attn_pdrop", "n_ctx",
-    "reorder_and_upcast_attn", "layer_norm_epsilon",
+    "architectures",
+    "model_type",
+    "torch_dtype",
+    "dtype",
+    "transformers_version",
+    "_name_or_path",
+    "use_cache",
+    "bos_token_id",
+    "pad_token_id",
+    "initializer_range",
+    "attention_dropout",
+    "pretraining_tp",
+    "return_dict",
+    "task_specific_params",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "chunk_size_feed_forward",
+    "_attn_implementation",
+    "max_window_layers",
+    "sliding_window_pattern",
+    "summary_type",
+    "summary_use_proj",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+    "n_ctx",
+    "reorder_and_upcast_attn",
+    "layer_norm_epsilon",
 ];
 
 /// More than any model has, and little enough that products of two sizes fit 63 bits.
@@ -170,7 +196,8 @@ impl Config {
         let max_positions = options.size("max_position_embeddings")?.unwrap_or(2048);
         options.only("hidden_act", |value| matches!(value.as_str(), Some("silu" | "swish")))?;
         options.only("layer_types", |value| {
-            let all_full = |types: &Vec<Value>| types.iter().all(|kind| kind.as_str() == Some("full_attention"));
+            let all_full =
+                |types: &Vec<Value>| types.iter().all(|kind| kind.as_str() == Some("full_attention"));
             value.as_array().is_some_and(all_full)
         })?;
         let biases = match architecture {
@@ -232,7 +259,11 @@ impl Config {
     /// [`Error::BadOption`] with the size that does not.
     pub fn check(&self) -> Result<()> {
         let bad = |option: &str, value: usize, reason: &str| {
-            Err(Error::BadOption { option: option.to_owned(), value: value.to_string(), reason: reason.to_owned() })
+            Err(Error::BadOption {
+                option: option.to_owned(),
+                value: value.to_string(),
+                reason: reason.to_owned(),
+            })
         };
         let sizes = [
             ("vocabulary size", self.vocabulary),
@@ -263,7 +294,11 @@ impl Config {
         }
         if !(self.norm_epsilon > 0.0 && self.norm_epsilon.is_finite()) {
             let value = self.norm_epsilon.to_string();
-            return Err(Error::BadOption { option: "norm epsilon".to_owned(), value, reason: "is not above 0".to_owned() });
+            return Err(Error::BadOption {
+                option: "norm epsilon".to_owned(),
+                value,
+                reason: "is not above 0".to_owned(),
+            });
         }
         Ok(())
     }
@@ -298,8 +333,8 @@ impl Config {
     /// The weights of all matrices but the embedding, which no token reads as a whole.
     #[must_use]
     pub fn matrix_weights(&self) -> u64 {
-        let layer = self.hidden as u64
-            * (self.qkv_rows() + self.query_width() + self.up_rows() + self.inner) as u64;
+        let layer =
+            self.hidden as u64 * (self.qkv_rows() + self.query_width() + self.up_rows() + self.inner) as u64;
         layer * self.layers as u64 + self.vocabulary as u64 * self.hidden as u64
     }
 

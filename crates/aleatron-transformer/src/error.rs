@@ -123,7 +123,9 @@ pub enum Error {
         limit: usize,
     },
     /// The cache of keys and values cannot grow to this size.
-    #[error("no memory for a cache of {bytes} bytes ({sequences} sequences of {positions} positions): {reason}")]
+    #[error(
+        "no memory for a cache of {bytes} bytes ({sequences} sequences of {positions} positions): {reason}"
+    )]
     Cache {
         /// The bytes it would take.
         bytes: u128,
@@ -134,6 +136,14 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// More sequences than one batch may have.
+    #[error("{sequences} sequences; a batch has {limit} at most")]
+    TooManySequences {
+        /// The sequences asked for.
+        sequences: usize,
+        /// The most there may be.
+        limit: usize,
+    },
     /// A sequence that was closed, or is another pass's.
     #[error("there is no sequence {sequence}")]
     NoSequence {
@@ -143,12 +153,6 @@ pub enum Error {
     /// A sequence appears twice in one batch.
     #[error("sequence {sequence} is in the batch twice")]
     RepeatedSequence {
-        /// Its number.
-        sequence: usize,
-    },
-    /// A sequence that holds no token cannot be continued.
-    #[error("sequence {sequence} holds no token to go on from")]
-    EmptySequence {
         /// Its number.
         sequence: usize,
     },

@@ -74,10 +74,29 @@ pub struct Adapter {
 
 /// Options of `adapter_config.json` that say nothing about the result.
 const IRRELEVANT: &[&str] = &[
-    "peft_type", "auto_mapping", "base_model_name_or_path", "revision", "task_type", "inference_mode", "lora_dropout",
-    "target_modules", "exclude_modules", "init_lora_weights", "layers_to_transform", "layers_pattern", "peft_version",
-    "megatron_core", "loftq_config", "eva_config", "corda_config", "runtime_config", "fan_in_fan_out", "qalora_group_size",
-    "lora_ga_config", "velora_config", "monteclora_config",
+    "peft_type",
+    "auto_mapping",
+    "base_model_name_or_path",
+    "revision",
+    "task_type",
+    "inference_mode",
+    "lora_dropout",
+    "target_modules",
+    "exclude_modules",
+    "init_lora_weights",
+    "layers_to_transform",
+    "layers_pattern",
+    "peft_version",
+    "megatron_core",
+    "loftq_config",
+    "eva_config",
+    "corda_config",
+    "runtime_config",
+    "fan_in_fan_out",
+    "qalora_group_size",
+    "lora_ga_config",
+    "velora_config",
+    "monteclora_config",
 ];
 
 impl Adapter {
@@ -91,7 +110,13 @@ impl Adapter {
         options.ignore(IRRELEVANT);
         options.only("peft_type", |value| value.as_str() == Some("LORA"))?;
         options.only("bias", |value| value.as_str() == Some("none"))?;
-        for empty in ["modules_to_save", "trainable_token_indices", "target_parameters", "layer_replication", "alora_invocation_tokens"] {
+        for empty in [
+            "modules_to_save",
+            "trainable_token_indices",
+            "target_parameters",
+            "layer_replication",
+            "alora_invocation_tokens",
+        ] {
             options.only(empty, |value| value.as_array().is_some_and(Vec::is_empty))?;
         }
         options.only("megatron_config", Value::is_null)?;
@@ -108,7 +133,8 @@ impl Adapter {
             for slot in Slot::ALL {
                 for &projection in projections(config, slot) {
                     let module = module_name(config, layer, projection);
-                    let names = ["lora_A", "lora_B"].map(|part| format!("base_model.model.{module}.{part}.weight"));
+                    let names =
+                        ["lora_A", "lora_B"].map(|part| format!("base_model.model.{module}.{part}.weight"));
                     if names.iter().all(|name| files.shape(name).is_none()) {
                         continue;
                     }
@@ -116,13 +142,18 @@ impl Adapter {
                     let alpha = matching(&alphas, &module).unwrap_or(alpha);
                     if rank == 0 || rank > 4096 {
                         let value = rank.to_string();
-                        return Err(Error::BadOption { option: "r".to_owned(), value, reason: "is not from 1 to 4096".to_owned() });
+                        return Err(Error::BadOption {
+                            option: "r".to_owned(),
+                            value,
+                            reason: "is not from 1 to 4096".to_owned(),
+                        });
                     }
                     let (rows, columns) = (Rows::of(config, projection).count, slot.shape(config)[1]);
                     let a = files.tensor(&names[0], &[rank, columns])?;
                     let b = files.tensor(&names[1], &[rows, rank])?;
                     let divisor = if stabilised { (rank as f64).sqrt() } else { rank as f64 };
-                    parts.insert((layer, projection), LowRank { rank, a, b, scale: (alpha / divisor) as f32 });
+                    parts
+                        .insert((layer, projection), LowRank { rank, a, b, scale: (alpha / divisor) as f32 });
                     used.extend(names);
                 }
             }

@@ -54,7 +54,8 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// [`Error::NoSequence`], or [`Error::Cache`] where the cache cannot grow.
     fn fork(&mut self, sequence: SequenceId) -> Result<SequenceId>;
 
-    /// Forgets all positions of a sequence but the first `keep`.
+    /// Forgets all positions of a sequence but the first `keep`. This ends the series of steps it is part of, as
+    /// [`Self::close`] and [`Self::use_adapter`] do.
     ///
     /// # Errors
     /// [`Error::NoSequence`], or [`Error::CutBack`] where there are fewer.
@@ -104,8 +105,8 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// As [`Self::prefill`].
     fn take_step(&mut self) -> Result<Vec<u32>>;
 
-    /// Changes with every call of [`Self::prefill`] and [`Self::forward`]: what a series of steps can go on from is the last
-    /// prefill only.
+    /// Changes with every call of [`Self::prefill`] and [`Self::forward`], and where a series of steps is ended otherwise: what
+    /// steps can go on from is the last prefill only.
     fn epoch(&self) -> u64;
 
     /// How many steps are best submitted ahead of the one that is taken.
@@ -113,6 +114,18 @@ pub trait ForwardPass: std::fmt::Debug + Send {
 
     /// The bytes of the weights that every step reads.
     fn weight_bytes(&self) -> u64;
+
+    /// Times the kernels of all calls from now on.
+    ///
+    /// # Errors
+    /// What the device reports; nothing where there are no kernels to time.
+    fn start_profile(&mut self) -> Result<()>;
+
+    /// A table of the kernels timed since [`Self::start_profile`], and the end of timing.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn finish_profile(&mut self) -> Result<String>;
 }
 
 /// The sequences of a pass: which are open, how long they are, and the adapter each uses.

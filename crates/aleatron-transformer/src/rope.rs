@@ -60,7 +60,10 @@ impl Rope {
         let (old_theta, old_scaling) = (options.number("rope_theta")?, options.object("rope_scaling")?);
         let described = options.object("rope_parameters")?.or(old_scaling);
         let Some(map) = described else {
-            return Ok(Self { theta: positive("rope_theta", old_theta.unwrap_or(10_000.0))?, scaling: RopeScaling::None });
+            return Ok(Self {
+                theta: positive("rope_theta", old_theta.unwrap_or(10_000.0))?,
+                scaling: RopeScaling::None,
+            });
         };
         let rope = Options::new(map, "rope_parameters.");
         let theta = positive("rope_theta", rope.number("rope_theta")?.or(old_theta).unwrap_or(10_000.0))?;

@@ -38,7 +38,9 @@ impl FromStr for DeviceChoice {
             "gpu" => Ok(Self::Gpu(None)),
             _ => match text.strip_prefix("gpu:").and_then(|index| index.parse().ok()) {
                 Some(index) => Ok(Self::Gpu(Some(index))),
-                None => Err(Error::UnknownOption { option: "device".to_owned(), value: format!("\"{text}\"") }),
+                None => {
+                    Err(Error::UnknownOption { option: "device".to_owned(), value: format!("\"{text}\"") })
+                }
             },
         }
     }
@@ -121,7 +123,8 @@ impl Transformer {
         };
         files.check(&tensors(&config), may_be)?;
         let merged = options.merge.as_deref().map(|adapter| Adapter::read(adapter, &config)).transpose()?;
-        let loader = Loader { config: &config, source: &files, precision: options.precision, merged: merged.as_ref() };
+        let loader =
+            Loader { config: &config, source: &files, precision: options.precision, merged: merged.as_ref() };
         let path = folder.join("tokenizer.json");
         let tokenizer = if path.exists() { Some(Tokenizer::read(&path)?) } else { None };
         Ok(Self { pass: open_pass(&loader, options.device)?, tokenizer, precision: options.precision })
@@ -299,7 +302,8 @@ impl GenerationState {
             None => self.step(&mut *model.pass)?,
         };
         self.remaining -= 1;
-        let handed = tokens.iter().zip(&self.ended).map(|(&token, &ended)| (!ended).then_some(token)).collect();
+        let handed =
+            tokens.iter().zip(&self.ended).map(|(&token, &ended)| (!ended).then_some(token)).collect();
         for (token, ended) in tokens.iter().zip(&mut self.ended) {
             *ended |= self.end_tokens.contains(token);
         }
@@ -315,8 +319,9 @@ impl GenerationState {
                 pass.cut_back(sequence, len)?;
             }
             let pairs = self.sequences.iter().zip(&self.last);
-            let segments: Vec<_> =
-                pairs.map(|(&sequence, token)| Segment { sequence, tokens: std::slice::from_ref(token) }).collect();
+            let segments: Vec<_> = pairs
+                .map(|(&sequence, token)| Segment { sequence, tokens: std::slice::from_ref(token) })
+                .collect();
             let tokens = pass.prefill(&segments, &self.sampling)?;
             self.epoch = pass.epoch();
             self.lengths.iter_mut().for_each(|len| *len += 1);

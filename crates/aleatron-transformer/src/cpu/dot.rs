@@ -95,8 +95,8 @@ mod avx2 {
     use super::{LANES, ROWS, tree};
     use half::f16;
     use std::arch::x86_64::{
-        __m128i, __m256, _mm_set_epi64x, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtph_ps, _mm256_fmadd_ps,
-        _mm256_setzero_ps,
+        __m128i, __m256, _mm_set_epi64x, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtph_ps,
+        _mm256_fmadd_ps, _mm256_setzero_ps,
     };
 
     /// Two registers hold the 16 partial sums of a row.
@@ -164,7 +164,8 @@ mod avx2 {
             for (sums, row) in sums.iter_mut().zip([a, b, c, d]) {
                 let [low, high]: [i64; 2] = bytemuck::cast(*row);
                 let float = |bytes: i64| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_set_epi64x(0, bytes)));
-                *sums = [_mm256_fmadd_ps(float(low), x[0], sums[0]), _mm256_fmadd_ps(float(high), x[1], sums[1])];
+                *sums =
+                    [_mm256_fmadd_ps(float(low), x[0], sums[0]), _mm256_fmadd_ps(float(high), x[1], sums[1])];
             }
         }
         finish(sums)
@@ -180,8 +181,10 @@ mod tests {
         let len = 176;
         let value = |i: usize| ((i * 37 % 101) as f32 - 50.0) / 64.0;
         let x: Vec<f32> = (0..len).map(|i| value(i + 7)).collect();
-        let int8: Vec<Vec<i8>> = (0..ROWS).map(|r| (0..len).map(|i| (value(i * 3 + r) * 64.0) as i8).collect()).collect();
-        let halves: Vec<Vec<f16>> = int8.iter().map(|row| row.iter().map(|&w| f16::from_f32(w.into())).collect()).collect();
+        let int8: Vec<Vec<i8>> =
+            (0..ROWS).map(|r| (0..len).map(|i| (value(i * 3 + r) * 64.0) as i8).collect()).collect();
+        let halves: Vec<Vec<f16>> =
+            int8.iter().map(|row| row.iter().map(|&w| f16::from_f32(w.into())).collect()).collect();
         let floats: Vec<Vec<f32>> = int8.iter().map(|row| row.iter().map(|&w| w.into()).collect()).collect();
         for instructions in [Instructions::Plain, Instructions::of(Tier::best())] {
             let sums = instructions.f32(std::array::from_fn(|r| &*floats[r]), &x);

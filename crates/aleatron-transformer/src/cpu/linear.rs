@@ -82,12 +82,16 @@ impl Workers<'_> {
         let (m, stride) = (x.rows(), matrix.stride());
         let count = columns.len() / m;
         // The last rows of four are repeated where there are fewer.
-        let four = |start: usize| -> [usize; ROWS] { std::array::from_fn(|i| (first + start + i).min(first + count - 1)) };
+        let four = |start: usize| -> [usize; ROWS] {
+            std::array::from_fn(|i| (first + start + i).min(first + count - 1))
+        };
         let mut scratch = Vec::new();
         if m > 1 && !matches!(matrix.data(), MatrixData::F32(_)) {
             scratch.resize(count * stride, 0.0);
             match matrix.data() {
-                MatrixData::F16(data) => data[first * stride..][..count * stride].convert_to_f32_slice(&mut scratch),
+                MatrixData::F16(data) => {
+                    data[first * stride..][..count * stride].convert_to_f32_slice(&mut scratch)
+                }
                 MatrixData::Int8(data, _) => {
                     scratch.iter_mut().zip(&data[first * stride..]).for_each(|(x, w)| *x = f32::from(*w));
                 }
@@ -100,10 +104,18 @@ impl Workers<'_> {
                 for i in block..m.min(block + ACTIVATION_ROWS) {
                     let x = &x.data[i * x.stride..][..stride];
                     let mut sums = match matrix.data() {
-                        MatrixData::F32(data) => self.instructions.f32(rows.map(|r| &data[r * stride..][..stride]), x),
-                        _ if m > 1 => self.instructions.f32(rows.map(|r| &scratch[(r - first) * stride..][..stride]), x),
-                        MatrixData::F16(data) => self.instructions.f16(rows.map(|r| &data[r * stride..][..stride]), x),
-                        MatrixData::Int8(data, _) => self.instructions.int8(rows.map(|r| &data[r * stride..][..stride]), x),
+                        MatrixData::F32(data) => {
+                            self.instructions.f32(rows.map(|r| &data[r * stride..][..stride]), x)
+                        }
+                        _ if m > 1 => {
+                            self.instructions.f32(rows.map(|r| &scratch[(r - first) * stride..][..stride]), x)
+                        }
+                        MatrixData::F16(data) => {
+                            self.instructions.f16(rows.map(|r| &data[r * stride..][..stride]), x)
+                        }
+                        MatrixData::Int8(data, _) => {
+                            self.instructions.int8(rows.map(|r| &data[r * stride..][..stride]), x)
+                        }
                     };
                     if let MatrixData::Int8(_, scales) = matrix.data() {
                         sums.iter_mut().zip(rows).for_each(|(sum, r)| *sum *= scales[r]);

@@ -97,7 +97,12 @@ impl CpuForwardPass {
             self.caches[segment.sequence.0].reserve(&self.config, positions)?;
             self.rotate_up_to(positions)?;
             let placed = segment.tokens.iter().zip(len..);
-            rows.extend(placed.map(|(&token, position)| Row { token, sequence: segment.sequence, position, adapter }));
+            rows.extend(placed.map(|(&token, position)| Row {
+                token,
+                sequence: segment.sequence,
+                position,
+                adapter,
+            }));
         }
         Ok(rows)
     }
@@ -211,6 +216,13 @@ impl CpuForwardPass {
         self.workers().product(head, &normed)
     }
 
+    /// Ends the series of steps that a sequence is part of.
+    fn end_steps_of(&mut self, sequence: SequenceId) {
+        if self.decoding.as_ref().is_some_and(|decoding| decoding.sequences.contains(&sequence)) {
+            self.restart();
+        }
+    }
+
     /// Ends a series of steps.
     fn restart(&mut self) {
         self.taken.clear();
@@ -260,6 +272,7 @@ impl ForwardPass for CpuForwardPass {
     }
 
     fn close(&mut self, sequence: SequenceId) {
+        self.end_steps_of(sequence);
         self.sequences.close(sequence);
         if let Some(cache) = self.caches.get_mut(sequence.0) {
             *cache = SequenceCache::default();
@@ -277,6 +290,7 @@ impl ForwardPass for CpuForwardPass {
     }
 
     fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
+        self.end_steps_of(sequence);
         self.sequences.cut_back(sequence, keep)
     }
 
@@ -292,6 +306,7 @@ impl ForwardPass for CpuForwardPass {
     }
 
     fn use_adapter(&mut self, sequence: SequenceId, adapter: Option<AdapterId>) -> Result<()> {
+        self.end_steps_of(sequence);
         self.sequences.use_adapter(sequence, adapter)
     }
 
@@ -346,10 +361,21 @@ impl ForwardPass for CpuForwardPass {
 
     fn weight_bytes(&self) -> u64 {
         let layer = |layer: &Layer| {
-            [&layer.qkv, &layer.output, &layer.up, &layer.down].iter().map(|map| map.matrix.bytes()).sum::<usize>()
+            [&layer.qkv, &layer.output, &layer.up, &layer.down]
+                .iter()
+                .map(|map| map.matrix.bytes())
+                .sum::<usize>()
         };
         let head = self.ends.head.as_ref().unwrap_or(&self.ends.embedding).bytes();
         (self.layers.iter().map(layer).sum::<usize>() + head) as u64
+    }
+
+    fn start_profile(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish_profile(&mut self) -> Result<String> {
+        Ok(String::new())
     }
 }
 

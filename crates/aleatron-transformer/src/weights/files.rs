@@ -52,8 +52,9 @@ impl TensorFiles {
             let failed = |source| Error::File { path: folder.to_owned(), source };
             let entries = std::fs::read_dir(folder).map_err(failed)?;
             let all = entries.filter_map(|entry| Some(entry.ok()?.path()));
-            let mut paths: Vec<PathBuf> =
-                all.filter(|path| path.extension().is_some_and(|extension| extension == "safetensors")).collect();
+            let mut paths: Vec<PathBuf> = all
+                .filter(|path| path.extension().is_some_and(|extension| extension == "safetensors"))
+                .collect();
             paths.sort();
             paths
         };
@@ -120,9 +121,14 @@ pub(crate) struct PrefixedFiles {
 
 impl PrefixedFiles {
     /// Checks that the tensors are those of a list, in name and shape, beside some that may be there.
-    pub(crate) fn check(&self, expected: &[(String, Vec<usize>)], may_be: impl Fn(&str) -> bool) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        expected: &[(String, Vec<usize>)],
+        may_be: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         for (name, shape) in expected {
-            let (file, own) = self.names.get(name).ok_or_else(|| Error::MissingTensor { name: name.clone() })?;
+            let (file, own) =
+                self.names.get(name).ok_or_else(|| Error::MissingTensor { name: name.clone() })?;
             self.files[*file].check(own, shape)?;
         }
         let known: BTreeSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();

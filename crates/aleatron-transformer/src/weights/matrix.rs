@@ -117,7 +117,9 @@ impl Matrix {
             MatrixData::F32(data) => out.copy_from_slice(&data[start..start + self.columns]),
             MatrixData::F16(data) => data[start..start + self.columns].convert_to_f32_slice(out),
             MatrixData::Int8(data, scales) => {
-                out.iter_mut().zip(&data[start..]).for_each(|(x, value)| *x = f32::from(*value) * scales[row]);
+                out.iter_mut()
+                    .zip(&data[start..])
+                    .for_each(|(x, value)| *x = f32::from(*value) * scales[row]);
             }
         }
     }

@@ -336,7 +336,8 @@ impl Loader<'_> {
         let mut bias = has_bias(self.config, slot).then(|| vec![0.0; n_rows]);
         let mut row = vec![0.0; n_columns];
         for &projection in projections(self.config, slot) {
-            let (module, rows) = (module_name(self.config, layer, projection), Rows::of(self.config, projection));
+            let (module, rows) =
+                (module_name(self.config, layer, projection), Rows::of(self.config, projection));
             let name = format!("{module}.weight");
             let added = self.merged.and_then(|adapter| adapter.part(layer, projection));
             let order = order(self.config);
