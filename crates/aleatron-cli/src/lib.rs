@@ -29,6 +29,8 @@ enum Command {
     Bench(commands::bench::Arguments),
     /// Judge a network as bit streams: accuracy against length and generator.
     Eval(Box<commands::eval::Arguments>),
+    /// Continue a text with a transformer.
+    Generate(commands::generate::Arguments),
     /// Show version, SIMD tiers, threads and devices.
     Info(commands::info::Arguments),
     /// Tabulate how wrong products of two generators are.
@@ -76,6 +78,7 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
     let result = match arguments.command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Eval(arguments) => commands::eval::run(&arguments),
+        Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),

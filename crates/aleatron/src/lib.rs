@@ -19,6 +19,7 @@
 //! - [`StreamLayer`]: a layer over given or random weights, dense or sparse, of random bits or shared sequences, on any [`Device`];
 //! - [`network`], [`data`], [`eval`]: networks, and how accurate they are as streams;
 //! - [`backend`]: the processors layers run on;
+//! - `transformer`, behind the cargo feature of this name: language models from Hugging Face files;
 //! - [`Cpu`]: the operations underneath, on packed words;
 //! - [`stream`], [`gates`], [`generator`], [`lif`] and their neighbours, from `aleatron-core`: what every bit means, with a plain
 //!   [`reference`](mod@reference) of each;
@@ -47,6 +48,8 @@ pub use aleatron_core::{
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
+#[cfg(feature = "transformer")]
+pub use aleatron_transformer as transformer;
 pub use backend::Device;
 pub use error::{Error, Parameter, Result};
 pub use layer::{DEFAULT_WEIGHT_SEED, LayerBuilder, StreamLayer, encode_inputs};

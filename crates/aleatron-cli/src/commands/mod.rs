@@ -2,8 +2,10 @@
 
 pub(crate) mod bench;
 pub(crate) mod eval;
+pub(crate) mod generate;
 pub(crate) mod info;
 pub(crate) mod tables;
+pub(crate) mod transformer;
 pub(crate) mod verify;
 
 use std::fmt;

@@ -103,6 +103,8 @@ pub(crate) struct Product {
     pub(crate) precision: Precision,
     pub(crate) epilogue: Epilogue,
     pub(crate) has_bias: bool,
+    /// Whether activations are normalised on the way, by their root mean square; for few rows only.
+    pub(crate) normed: bool,
 }
 
 /// A kernel of the pass.
@@ -135,7 +137,7 @@ params! {
     /// Of `norm.wgsl`.
     NormParams { vectors: u32, width: u32, epsilon: f32 }
     /// Of `gemv.wgsl`, `matmul.wgsl` and the kernel of cooperative matrices.
-    ProductParams { n_rows: u32, first: u32, k_vectors: u32, x_stride: u32, out_stride: u32, m: u32 }
+    ProductParams { n_rows: u32, first: u32, k_vectors: u32, x_stride: u32, out_stride: u32, m: u32, epsilon: f32, width: f32 }
     /// Of `rotate.wgsl`.
     RotateParams { n_rows: u32, qkv_stride: u32, capacity: u32 }
     /// Of `attention.wgsl`.
@@ -254,6 +256,9 @@ impl Product {
         if self.has_scales() {
             list.push(("scales", "f32", Access::Read));
         }
+        if self.normed {
+            list.push(("gain", "vec4<f32>", Access::Read));
+        }
         list
     }
 
@@ -270,6 +275,10 @@ impl Product {
         if !self.has_scales() {
             text += "const scales = array<f32, 1>(1.0);\n";
         }
+        if !self.normed {
+            text += "const gain = array<vec4<f32>, 1>(vec4<f32>(1.0, 1.0, 1.0, 1.0));\n";
+        }
+        let _ = writeln!(text, "const NORMED = {};", self.normed);
         let _ = writeln!(
             text,
             "const EPILOGUE = {}u; const HAS_BIAS = {}; const HAS_SCALES = {};",
@@ -533,7 +542,23 @@ mod tests {
                 }
                 for kind in kinds {
                     for has_bias in [false, true] {
-                        all.push(PassKernel::Product(Product { kind, precision, epilogue, has_bias }));
+                        all.push(PassKernel::Product(Product {
+                            kind,
+                            precision,
+                            epilogue,
+                            has_bias,
+                            normed: false,
+                        }));
+                    }
+                    if let ProductKind::Few { .. } = kind {
+                        let (has_bias, normed) = (true, true);
+                        all.push(PassKernel::Product(Product {
+                            kind,
+                            precision,
+                            epilogue,
+                            has_bias,
+                            normed,
+                        }));
                     }
                 }
             }

@@ -25,7 +25,7 @@ pub(super) fn source(precision: Precision, tile: u32) -> String {
     };
     let _ = write!(
         s,
-        "struct Params {{ n_rows: u32, first: u32, k_vectors: u32, x_stride: u32, out_stride: u32, m: u32 }}
+        "struct Params {{ n_rows: u32, first: u32, k_vectors: u32, x_stride: u32, out_stride: u32, m: u32, epsilon: f32, width: f32 }}
 var<immediate> params: Params;
 var<workgroup> sa: array<f16, {}>;
 var<workgroup> sb: array<f16, {}>;

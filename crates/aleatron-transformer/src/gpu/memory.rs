@@ -107,6 +107,8 @@ pub(super) struct Cache {
     context: Arc<GpuContext>,
     heads: Heads,
     slots: usize,
+    /// Changes when the buffers do.
+    pub(super) version: u64,
     /// The positions of a sequence.
     pub(super) capacity: usize,
     pub(super) layers: Vec<[GpuBuffer<u32>; 2]>,
@@ -116,7 +118,7 @@ pub(super) struct Cache {
 impl Cache {
     pub(super) fn new(context: &Arc<GpuContext>, heads: Heads) -> Self {
         let context = Arc::clone(context);
-        Self { context, heads, slots: 0, capacity: 0, layers: Vec::new(), rotations: None }
+        Self { context, heads, slots: 0, version: 0, capacity: 0, layers: Vec::new(), rotations: None }
     }
 
     /// The words of one position.
@@ -160,6 +162,7 @@ impl Cache {
             self.rotations = Some(self.context.upload(&rope.table(config.head_dim, 0, capacity))?);
         }
         (self.layers, self.slots, self.capacity) = (layers, slots, capacity);
+        self.version += 1;
         Ok(())
     }
 

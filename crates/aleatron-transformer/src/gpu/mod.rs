@@ -22,7 +22,7 @@ use crate::sampling::Sampling;
 use crate::weights::{Loader, Slot};
 use kernels::Heads;
 use memory::{Cache, DeviceLora, DeviceMatrix, DeviceNorm};
-use record::{Abilities, Buffers, FEW, Work, padded};
+use record::{Abilities, Buffers, FEW, Launches, Work, padded};
 
 /// The most rows of one submission, and sequences of one batch.
 const MOST_ROWS: usize = 512;
@@ -48,6 +48,8 @@ struct Decoding {
     adapters: Vec<usize>,
     /// Which of the two buffers of rows the next step reads.
     current: usize,
+    /// The kernels of a step for either buffer, and what they are for: the parts of attention, and the versions of the buffers.
+    kept: [Option<([u64; 3], Launches)>; 2],
     on_their_way: VecDeque<PendingRead<u32>>,
 }
 
@@ -80,6 +82,8 @@ pub struct WgslForwardPass {
     largest_rank: usize,
     decoding: Option<Decoding>,
     epoch: u64,
+    /// Changes when the buffers of activations or logits do.
+    version: u64,
     profiler: Option<Profiler>,
 }
 
@@ -147,6 +151,7 @@ impl WgslForwardPass {
             largest_rank: 0,
             decoding: None,
             epoch: 0,
+            version: 0,
             profiler: None,
             context: Arc::clone(context),
             config,
@@ -183,10 +188,12 @@ impl WgslForwardPass {
             let rows = rows.next_power_of_two();
             let head4 = self.heads.head4() as usize;
             self.buffers = Buffers::new(&self.context, &self.config, rows, self.largest_rank, head4)?;
+            self.version += 1;
         }
         let logits = logits.min(self.most_logits()) * self.config.vocabulary;
         if logits > self.logits.len() {
             self.logits = self.context.buffer(logits)?;
+            self.version += 1;
         }
         Ok(())
     }
@@ -256,51 +263,73 @@ impl WgslForwardPass {
             adapters: adapters.into_iter().map(|adapter| adapter as usize - 1).collect(),
         };
         let mut recorder = self.context.recorder(profiler)?;
-        self.record_layers(&mut recorder, &work)?;
+        let mut launches = Launches::default();
+        self.record_layers(&mut launches, &work)?;
         let (mut reads, most) = (Vec::new(), self.most_logits());
         for first in (0..chunk.wanted.len()).step_by(most) {
             let count = most.min(chunk.wanted.len() - first);
             let selection = self.selection.view_of(2 * first, 2 * count)?;
-            self.record_norm(&mut recorder, &self.norm, Some(selection), count)?;
-            self.record_head(&mut recorder, &self.logits, count)?;
+            self.record_norm(&mut launches, &self.norm, Some(selection), count)?;
+            self.record_head(&mut launches, &self.logits, count)?;
             match sampling {
                 Some(sampling) => {
                     let (tokens, next) = (&self.buffers.tokens, &self.step_rows[0]);
-                    self.record_sample(&mut recorder, tokens, selection, next, count, sampling)?;
+                    self.record_sample(&mut launches, tokens, selection, next, count, sampling)?;
                 }
                 None => {
+                    std::mem::take(&mut launches).play(&mut recorder)?;
                     let wanted = self.logits.view_of(0, count * self.config.vocabulary)?;
                     reads.push(recorder.read::<f32>(wanted)?);
                 }
             }
         }
+        launches.play(&mut recorder)?;
         recorder.submit()?;
         Ok(reads)
     }
 
-    /// One step of a series.
-    fn record_step(
-        &self,
-        decoding: &Decoding,
-        positions: usize,
-        profiler: Option<&mut Profiler>,
-    ) -> Result<PendingRead<u32>> {
+    /// The kernels of one step of a series.
+    fn step_launches(&self, decoding: &Decoding, positions: usize) -> Result<Launches> {
         let rows = decoding.sequences.len();
         let [tokens, next] = [decoding.current, 1 - decoding.current].map(|i| &self.step_rows[i]);
         let work = Work { tokens, rows, positions, adapters: decoding.adapters.clone() };
-        let mut recorder = self.context.recorder(profiler)?;
-        self.record_layers(&mut recorder, &work)?;
+        let mut launches = Launches::default();
+        self.record_layers(&mut launches, &work)?;
         let most = self.most_logits();
         for first in (0..rows).step_by(most) {
             let count = most.min(rows - first);
             let selection = self.every_row.view_of(2 * first, 2 * count)?;
-            self.record_norm(&mut recorder, &self.norm, Some(selection), count)?;
-            self.record_head(&mut recorder, &self.logits, count)?;
-            self.record_sample(&mut recorder, tokens, selection, next, count, &decoding.sampling)?;
+            self.record_norm(&mut launches, &self.norm, Some(selection), count)?;
+            self.record_head(&mut launches, &self.logits, count)?;
+            self.record_sample(&mut launches, tokens, selection, next, count, &decoding.sampling)?;
+        }
+        Ok(launches)
+    }
+
+    /// Submits one step of a series.
+    fn run_step(
+        &self,
+        decoding: &mut Decoding,
+        positions: usize,
+        profiler: Option<&mut Profiler>,
+    ) -> Result<()> {
+        let rows = decoding.sequences.len();
+        let key = [self.splits(rows, positions) as u64, self.cache.version, self.version];
+        let kept = &mut decoding.kept[decoding.current];
+        if kept.as_ref().is_none_or(|(known, _)| *known != key) {
+            *kept = None;
+            let launches = self.step_launches(decoding, positions)?;
+            decoding.kept[decoding.current] = Some((key, launches));
+        }
+        let mut recorder = self.context.recorder(profiler)?;
+        if let Some((_, launches)) = &decoding.kept[decoding.current] {
+            launches.play(&mut recorder)?;
         }
         let read = recorder.read(self.chosen.view_of(0, rows)?)?;
         recorder.submit()?;
-        Ok(read)
+        decoding.on_their_way.push_back(read);
+        decoding.current = 1 - decoding.current;
+        Ok(())
     }
 
     fn advance(&mut self, segments: &[Segment<'_>]) -> Result<()> {
@@ -372,6 +401,7 @@ impl ForwardPass for WgslForwardPass {
         // Its ranks may need more room.
         let (rows, head4) = (self.buffers.rows, self.heads.head4() as usize);
         self.buffers = Buffers::new(&self.context, &self.config, rows, self.largest_rank, head4)?;
+        self.version += 1;
         self.adapters.push(layers);
         Ok(self.sequences.add_adapter())
     }
@@ -415,6 +445,7 @@ impl ForwardPass for WgslForwardPass {
             sampling: *sampling,
             adapters: adapters.into_iter().collect(),
             current: 0,
+            kept: [None, None],
             on_their_way: VecDeque::new(),
         });
         Ok(tokens)
@@ -434,10 +465,9 @@ impl ForwardPass for WgslForwardPass {
             self.cache.reserve(&self.config, slots, positions)?;
             self.reserve(decoding.sequences.len(), decoding.sequences.len())?;
             let mut profiler = self.profiler.take();
-            let read = self.record_step(&decoding, positions, profiler.as_mut());
+            let submitted = self.run_step(&mut decoding, positions, profiler.as_mut());
             self.keep(profiler)?;
-            decoding.on_their_way.push_back(read?);
-            decoding.current = 1 - decoding.current;
+            submitted?;
             for &sequence in &decoding.sequences {
                 self.sequences.get_mut(sequence)?.len += 1;
             }

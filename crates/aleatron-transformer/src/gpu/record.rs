@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use aleatron_device::{AdapterKind, BufferView, GpuBuffer, GpuContext, MatrixElement, Recorder, grid};
+use aleatron_device::{AdapterKind, Bound, BufferView, GpuBuffer, GpuContext, MatrixElement, Recorder, grid};
+use bytemuck::Pod;
 
 use super::kernels::{
     ActivateParams, AttentionParams, CombineParams, EmbedParams, Epilogue, LoraDownParams, LoraUpParams,
@@ -10,13 +11,16 @@ use super::kernels::{
 };
 use super::memory::{DeviceMatrix, DeviceNorm};
 use super::{DeviceLayer, WgslForwardPass};
-use crate::config::{Activation, Config, Precision};
+use crate::config::{Activation, Config, NormKind, Precision};
 use crate::error::Result;
 use crate::sampling::Sampling;
 use crate::weights::{Matrix, Slot};
 
 /// The most rows a product reads the weights once for.
 pub(super) const FEW: usize = 16;
+
+/// The most rows a product normalises itself.
+const NORMED_ROWS: usize = 4;
 
 /// The positions a workgroup of attention takes at a time.
 const BLOCK: usize = 128;
@@ -104,6 +108,53 @@ impl Buffers {
     }
 }
 
+/// The parameters of a launch.
+#[derive(Debug, Clone, Copy)]
+struct Params {
+    words: [u32; 8],
+    len: usize,
+}
+
+impl Params {
+    fn of(params: &impl Pod) -> Self {
+        let given: &[u32] = bytemuck::cast_slice(std::slice::from_ref(params));
+        let mut words = [0; 8];
+        words[..given.len()].copy_from_slice(given);
+        Self { words, len: given.len() }
+    }
+}
+
+/// A kernel, ready to be dispatched.
+#[derive(Debug)]
+struct Launch {
+    bound: Bound,
+    params: Params,
+    grid: [u32; 3],
+    bytes: u64,
+}
+
+/// Kernels in their order. Looking up their pipelines and buffers takes longer than dispatching them, so those of a step are kept
+/// for the next.
+#[derive(Debug, Default)]
+pub(super) struct Launches(Vec<Launch>);
+
+impl Launches {
+    pub(super) fn play(&self, recorder: &mut Recorder<'_>) -> Result<()> {
+        for Launch { bound, params: Params { words: words @ [a, b, c, d, e, f, ..], len }, grid, bytes } in
+            &self.0
+        {
+            match len {
+                2 => recorder.dispatch(bound, &[*a, *b], *grid, *bytes)?,
+                3 => recorder.dispatch(bound, &[*a, *b, *c], *grid, *bytes)?,
+                4 => recorder.dispatch(bound, &[*a, *b, *c, *d], *grid, *bytes)?,
+                6 => recorder.dispatch(bound, &[*a, *b, *c, *d, *e, *f], *grid, *bytes)?,
+                _ => recorder.dispatch(bound, words, *grid, *bytes)?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The rows of one submission.
 #[derive(Debug, Clone)]
 pub(super) struct Work<'a> {
@@ -117,9 +168,9 @@ pub(super) struct Work<'a> {
 }
 
 impl WgslForwardPass {
-    fn launch<P: bytemuck::Pod>(
+    fn launch<P: Pod>(
         &self,
-        recorder: &mut Recorder<'_>,
+        launches: &mut Launches,
         kernel: PassKernel,
         views: &[BufferView<'_>],
         params: &P,
@@ -128,19 +179,20 @@ impl WgslForwardPass {
     ) -> Result<()> {
         let pipeline = self.context.pipeline(&kernel, &[])?;
         let bound = self.context.bind(&pipeline, views)?;
-        Ok(recorder.dispatch(&bound, params, grid, bytes)?)
+        launches.0.push(Launch { bound, params: Params::of(params), grid, bytes });
+        Ok(())
     }
 
     /// All layers, from tokens to the residual stream.
-    pub(super) fn record_layers(&self, recorder: &mut Recorder<'_>, work: &Work<'_>) -> Result<()> {
-        self.record_embedding(recorder, work)?;
+    pub(super) fn record_layers(&self, launches: &mut Launches, work: &Work<'_>) -> Result<()> {
+        self.record_embedding(launches, work)?;
         for (index, layer) in self.layers.iter().enumerate() {
-            self.record_layer(recorder, work, index, layer)?;
+            self.record_layer(launches, work, index, layer)?;
         }
         Ok(())
     }
 
-    fn record_embedding(&self, recorder: &mut Recorder<'_>, work: &Work<'_>) -> Result<()> {
+    fn record_embedding(&self, launches: &mut Launches, work: &Work<'_>) -> Result<()> {
         let vectors = padded(self.config.hidden) / 4;
         let kernel =
             PassKernel::Embed { precision: self.embedding.precision, learned: self.positions.is_some() };
@@ -152,31 +204,30 @@ impl WgslForwardPass {
             let params =
                 EmbedParams { first: part.first as u32, n_rows: part.rows as u32, vectors: vectors as u32 };
             let grid = [vectors.div_ceil(64) as u32, work.rows as u32, 1];
-            self.launch(recorder, kernel, &views, &params, grid, (work.rows * vectors * 32) as u64)?;
+            self.launch(launches, kernel, &views, &params, grid, (work.rows * vectors * 32) as u64)?;
         }
         Ok(())
     }
 
     fn record_layer(
         &self,
-        recorder: &mut Recorder<'_>,
+        launches: &mut Launches,
         work: &Work<'_>,
         index: usize,
         layer: &DeviceLayer,
     ) -> Result<()> {
         let (b, m) = (&self.buffers, work.rows);
-        self.record_norm(recorder, &layer.attention_norm, None, m)?;
-        self.record_product(recorder, &layer.qkv, &b.normed, &b.qkv, m, Epilogue::Store)?;
-        self.record_loras(recorder, work, index, Slot::Qkv, &b.normed, &b.qkv)?;
-        self.record_attention(recorder, work, index)?;
-        self.record_product(recorder, &layer.output, &b.heads, &b.x, m, Epilogue::Add)?;
-        self.record_loras(recorder, work, index, Slot::Output, &b.heads, &b.x)?;
-        self.record_norm(recorder, &layer.feed_forward_norm, None, m)?;
+        self.record_normed(launches, work, (&layer.attention_norm, &layer.qkv), &b.qkv, Epilogue::Store)?;
+        self.record_loras(launches, work, index, Slot::Qkv, &b.normed, &b.qkv)?;
+        self.record_attention(launches, work, index)?;
+        self.record_product(launches, &layer.output, (&b.heads, None), &b.x, m, Epilogue::Add)?;
+        self.record_loras(launches, work, index, Slot::Output, &b.heads, &b.x)?;
         let activation = self.config.activation;
+        let up = (&layer.feed_forward_norm, &layer.up);
         if self.has_lora(work, index, Slot::Up) {
             // An adapter adds to what goes into the function, which then cannot be part of the product.
-            self.record_product(recorder, &layer.up, &b.normed, &b.up, m, Epilogue::Store)?;
-            self.record_loras(recorder, work, index, Slot::Up, &b.normed, &b.up)?;
+            self.record_normed(launches, work, up, &b.up, Epilogue::Store)?;
+            self.record_loras(launches, work, index, Slot::Up, &b.normed, &b.up)?;
             let inner = self.config.inner;
             let params = ActivateParams {
                 inner: inner as u32,
@@ -186,7 +237,7 @@ impl WgslForwardPass {
             let grid = [inner.div_ceil(64) as u32, m as u32, 1];
             let views = [b.up.view(), b.inner.view()];
             self.launch(
-                recorder,
+                launches,
                 PassKernel::Activate(activation),
                 &views,
                 &params,
@@ -198,16 +249,34 @@ impl WgslForwardPass {
                 Activation::GatedSilu => Epilogue::GatedSilu,
                 Activation::GeluTanh => Epilogue::Gelu,
             };
-            self.record_product(recorder, &layer.up, &b.normed, &b.inner, m, epilogue)?;
+            self.record_normed(launches, work, up, &b.inner, epilogue)?;
         }
-        self.record_product(recorder, &layer.down, &b.inner, &b.x, m, Epilogue::Add)?;
-        self.record_loras(recorder, work, index, Slot::Down, &b.inner, &b.x)
+        self.record_product(launches, &layer.down, (&b.inner, None), &b.x, m, Epilogue::Add)?;
+        self.record_loras(launches, work, index, Slot::Down, &b.inner, &b.x)
+    }
+
+    /// A product with the normalised residual stream: in one kernel for very few rows, whose norm every workgroup can afford
+    /// to find for itself. Adapters need the normalised rows.
+    fn record_normed(
+        &self,
+        launches: &mut Launches,
+        work: &Work<'_>,
+        (norm, matrix): (&DeviceNorm, &DeviceMatrix),
+        out: &GpuBuffer<f32>,
+        epilogue: Epilogue,
+    ) -> Result<()> {
+        let (b, rows) = (&self.buffers, work.rows);
+        if rows <= NORMED_ROWS && self.config.norm == NormKind::Rms && work.adapters.is_empty() {
+            return self.record_product(launches, matrix, (&b.x, Some(norm)), out, rows, epilogue);
+        }
+        self.record_norm(launches, norm, None, rows)?;
+        self.record_product(launches, matrix, (&b.normed, None), out, rows, epilogue)
     }
 
     /// Normalises the residual stream: all rows, or those of a list.
     pub(super) fn record_norm(
         &self,
-        recorder: &mut Recorder<'_>,
+        launches: &mut Launches,
         norm: &DeviceNorm,
         selection: Option<BufferView<'_>>,
         rows: usize,
@@ -219,7 +288,7 @@ impl WgslForwardPass {
         let (width, vectors) = (self.config.hidden, padded(self.config.hidden) / 4);
         let params =
             NormParams { vectors: vectors as u32, width: width as u32, epsilon: self.config.norm_epsilon };
-        self.launch(recorder, kernel, &views, &params, [rows as u32, 1, 1], (rows * vectors * 32) as u64)
+        self.launch(launches, kernel, &views, &params, [rows as u32, 1, 1], (rows * vectors * 32) as u64)
     }
 
     /// How the products of a matrix with so many rows are made.
@@ -239,16 +308,16 @@ impl WgslForwardPass {
     /// The products of a matrix with the first rows of activations.
     pub(super) fn record_product(
         &self,
-        recorder: &mut Recorder<'_>,
+        launches: &mut Launches,
         matrix: &DeviceMatrix,
-        x: &GpuBuffer<f32>,
+        (x, norm): (&GpuBuffer<f32>, Option<&DeviceNorm>),
         out: &GpuBuffer<f32>,
         rows: usize,
         epilogue: Epilogue,
     ) -> Result<()> {
         let kind = self.product_kind(matrix, rows);
         let (precision, has_bias) = (matrix.precision, matrix.bias.is_some());
-        let product = Product { kind, precision, epilogue, has_bias };
+        let product = Product { kind, precision, epilogue, has_bias, normed: norm.is_some() };
         let width = match epilogue {
             Epilogue::GatedSilu => matrix.rows / 2,
             _ => matrix.rows,
@@ -259,6 +328,7 @@ impl WgslForwardPass {
             let mut views = vec![part.data.view(), x.view(), out.view()];
             views.extend(matrix.bias.as_ref().map(GpuBuffer::view));
             views.extend(part.scales.as_ref().map(GpuBuffer::view));
+            views.extend(norm.map(|norm| norm.weight.view()));
             let params = ProductParams {
                 n_rows: part.rows as u32,
                 first: part.first as u32,
@@ -266,6 +336,8 @@ impl WgslForwardPass {
                 x_stride: matrix.stride as u32 / 4,
                 out_stride: out_stride as u32,
                 m: rows as u32,
+                epsilon: self.config.norm_epsilon,
+                width: self.config.hidden as f32,
             };
             let across = (part.rows as u32).div_ceil(product.rows_of_workgroup());
             let down = (rows as u32).div_ceil(product.activations_of_workgroup());
@@ -274,7 +346,7 @@ impl WgslForwardPass {
                 _ => [across, down, 1],
             };
             let bytes = part.data.len() + rows * (matrix.stride + part.rows) * 4;
-            self.launch(recorder, PassKernel::Product(product), &views, &params, grid, bytes as u64)?;
+            self.launch(launches, PassKernel::Product(product), &views, &params, grid, bytes as u64)?;
         }
         Ok(())
     }
@@ -286,7 +358,7 @@ impl WgslForwardPass {
     /// What adapters add to a product.
     fn record_loras(
         &self,
-        recorder: &mut Recorder<'_>,
+        launches: &mut Launches,
         work: &Work<'_>,
         layer: usize,
         slot: Slot,
@@ -302,18 +374,18 @@ impl WgslForwardPass {
                 LoraDownParams { adapter, width: width as u32, x_stride: padded(width) as u32, rank };
             let views = [tokens, lora.a.view(), x.view(), ranks.view()];
             let bytes = (lora.a.len() + work.rows * width) as u64 * 4;
-            self.launch(recorder, PassKernel::LoraDown, &views, &params, [rank, work.rows as u32, 1], bytes)?;
+            self.launch(launches, PassKernel::LoraDown, &views, &params, [rank, work.rows as u32, 1], bytes)?;
             let params =
                 LoraUpParams { adapter, n_rows: n_rows as u32, out_stride: padded(n_rows) as u32, rank };
             let views = [tokens, lora.b.view(), ranks.view(), out.view()];
             let grid = [n_rows.div_ceil(64) as u32, work.rows as u32, 1];
             let bytes = (lora.b.len() + work.rows * n_rows * 2) as u64 * 4;
-            self.launch(recorder, PassKernel::LoraUp, &views, &params, grid, bytes)?;
+            self.launch(launches, PassKernel::LoraUp, &views, &params, grid, bytes)?;
         }
         Ok(())
     }
 
-    fn record_attention(&self, recorder: &mut Recorder<'_>, work: &Work<'_>, layer: usize) -> Result<()> {
+    fn record_attention(&self, launches: &mut Launches, work: &Work<'_>, layer: usize) -> Result<()> {
         let (config, b, heads) = (&self.config, &self.buffers, self.heads);
         let [keys, values] = &self.cache.layers[layer];
         let (rows, capacity) = (work.rows, self.cache.capacity as u32);
@@ -325,7 +397,7 @@ impl WgslForwardPass {
             RotateParams { n_rows: rows as u32, qkv_stride: padded(config.qkv_rows()) as u32, capacity };
         let threads = (config.heads + 2 * config.kv_heads) * heads.head4() as usize;
         let grid = [threads.div_ceil(64) as u32, rows as u32, 1];
-        self.launch(recorder, kernel, &views, &params, grid, (rows * config.qkv_rows() * 8) as u64)?;
+        self.launch(launches, kernel, &views, &params, grid, (rows * config.qkv_rows() * 8) as u64)?;
 
         let out_stride = padded(config.query_width()) as u32;
         let tiles = config.kv_heads as u32 * heads.tiles();
@@ -341,19 +413,19 @@ impl WgslForwardPass {
         let kernel = PassKernel::Attention { heads, split: splits > 1 };
         let target = if splits > 1 { self.partial.view() } else { b.heads.view() };
         let views = [tokens, b.queries.view(), keys.view(), values.view(), target];
-        self.launch(recorder, kernel, &views, &params, grid, bytes)?;
+        self.launch(launches, kernel, &views, &params, grid, bytes)?;
         if splits > 1 {
             let params = CombineParams { out_stride, splits: splits as u32 };
             let grid = [rows as u32, config.heads as u32, 1];
             let bytes = (rows * config.query_width() * 4 * (splits + 1)) as u64;
             let views = [self.partial.view(), b.heads.view()];
-            self.launch(recorder, PassKernel::Combine { heads }, &views, &params, grid, bytes)?;
+            self.launch(launches, PassKernel::Combine { heads }, &views, &params, grid, bytes)?;
         }
         Ok(())
     }
 
     /// The workgroups that share the positions of one row.
-    fn splits(&self, rows: usize, positions: usize) -> usize {
+    pub(super) fn splits(&self, rows: usize, positions: usize) -> usize {
         let others = rows * self.config.kv_heads * self.heads.tiles() as usize;
         let blocks = positions.div_ceil(BLOCK);
         // Putting parts together takes a kernel, which two blocks do not pay for.
@@ -369,18 +441,18 @@ impl WgslForwardPass {
     /// Logits of the normalised rows.
     pub(super) fn record_head(
         &self,
-        recorder: &mut Recorder<'_>,
+        launches: &mut Launches,
         logits: &GpuBuffer<f32>,
         rows: usize,
     ) -> Result<()> {
         let head = self.head.as_ref().unwrap_or(&self.embedding);
-        self.record_product(recorder, head, &self.buffers.normed, logits, rows, Epilogue::Store)
+        self.record_product(launches, head, (&self.buffers.normed, None), logits, rows, Epilogue::Store)
     }
 
     /// Chooses a token for each row of logits, and puts it where the next step reads it.
     pub(super) fn record_sample(
         &self,
-        recorder: &mut Recorder<'_>,
+        launches: &mut Launches,
         tokens: &GpuBuffer<u32>,
         selection: BufferView<'_>,
         next: &GpuBuffer<u32>,
@@ -398,6 +470,6 @@ impl WgslForwardPass {
             seed_high: (sampling.seed >> 32) as u32,
         };
         let bytes = (rows * self.config.vocabulary * 4) as u64;
-        self.launch(recorder, kernel, &views, &params, [rows as u32, 1, 1], bytes)
+        self.launch(launches, kernel, &views, &params, [rows as u32, 1, 1], bytes)
     }
 }

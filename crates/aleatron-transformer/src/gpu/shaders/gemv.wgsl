@@ -1,6 +1,7 @@
 // Products of a matrix with a few rows of activations: the weights are read once. Before this file: M (rows of activations),
 // R (rows of weights of a group of 32 threads), U (vectors of weights on their way at once), XV (vectors of activations for one of
-// weights), the type Packed, `unpacked`, and the bindings.
+// weights), NORMED (whether activations are normalised here, by their root mean square and `gain`), the type Packed, `unpacked`,
+// and the bindings.
 
 struct Params {
     n_rows: u32,
@@ -9,6 +10,8 @@ struct Params {
     x_stride: u32,
     out_stride: u32,
     m: u32,
+    epsilon: f32,
+    width: f32,
 }
 var<immediate> params: Params;
 
@@ -31,6 +34,10 @@ fn main(
     let base = ((id.x + id.y * size.x) * GROUPS + t / 32u) * R;
     let count = params.k_vectors;
     var sums: array<f32, RM>;
+    var squares: array<f32, M>;
+    for (var m = 0u; m < M; m++) {
+        squares[m] = 0.0;
+    }
     var begin: array<u32, R>;
     for (var r = 0u; r < R; r++) {
         // Groups past the end repeat the last row, and store nothing.
@@ -56,7 +63,11 @@ fn main(
             }
             for (var m = 0u; m < M; m++) {
                 for (var j = 0u; j < XV; j++) {
-                    let a = x[m * params.x_stride + (i + u * 32u) * XV + j];
+                    var a = x[m * params.x_stride + (i + u * 32u) * XV + j];
+                    if (NORMED) {
+                        squares[m] = fused(a, a, squares[m]);
+                        a *= gain[(i + u * 32u) * XV + j];
+                    }
                     for (var r = 0u; r < R; r++) {
                         sums[r * M + m] = fused(w[r * XV + j], a, sums[r * M + m]);
                     }
@@ -65,14 +76,31 @@ fn main(
         }
     }
     for (; i < count; i += 32u) {
+        var w: array<vec4<f32>, RX>;
         for (var r = 0u; r < R; r++) {
             let packed = weights[begin[r] + i];
             for (var j = 0u; j < XV; j++) {
-                let w = unpacked(packed, j);
-                for (var m = 0u; m < M; m++) {
-                    sums[r * M + m] = fused(w, x[m * params.x_stride + i * XV + j], sums[r * M + m]);
+                w[r * XV + j] = unpacked(packed, j);
+            }
+        }
+        for (var m = 0u; m < M; m++) {
+            for (var j = 0u; j < XV; j++) {
+                var a = x[m * params.x_stride + i * XV + j];
+                if (NORMED) {
+                    squares[m] = fused(a, a, squares[m]);
+                    a *= gain[i * XV + j];
+                }
+                for (var r = 0u; r < R; r++) {
+                    sums[r * M + m] = fused(w[r * XV + j], a, sums[r * M + m]);
                 }
             }
+        }
+    }
+    var scale: array<f32, M>;
+    for (var m = 0u; m < M; m++) {
+        scale[m] = 1.0;
+        if (NORMED) {
+            scale[m] = inverseSqrt(group_sum(squares[m], t) / params.width + params.epsilon);
         }
     }
     for (var r = 0u; r < R; r += 2u) {
@@ -80,7 +108,7 @@ fn main(
             let a = group_sum(sums[r * M + m], t);
             let b = group_sum(sums[(r + 1u) * M + m], t);
             if (lane == (r * M + m) % 32u) {
-                emit_pair(m, base + r, a, b);
+                emit_pair(m, base + r, a * scale[m], b * scale[m]);
             }
         }
     }

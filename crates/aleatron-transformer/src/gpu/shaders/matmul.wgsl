@@ -8,6 +8,8 @@ struct Params {
     x_stride: u32,
     out_stride: u32,
     m: u32,
+    epsilon: f32,
+    width: f32,
 }
 var<immediate> params: Params;
 
