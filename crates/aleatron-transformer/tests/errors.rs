@@ -1,4 +1,5 @@
 //! What is wrong with files and calls is an error that names it.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,6 +1,7 @@
 //! What the tests share: the golden files, and the devices under test.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron_transformer::weights::TensorSource;
 use aleatron_transformer::weights::files::TensorFiles;
