@@ -88,8 +88,9 @@ impl Heads {
 /// How the products of a matrix are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ProductKind {
-    /// For up to so many rows of activations, reading the weights once; 32 lanes may be a subgroup.
-    Few { rows: u32, subgroups_of_32: bool },
+    /// For up to so many rows of activations, reading the weights once; 32 lanes may be a subgroup, and activations may go
+    /// through workgroup memory.
+    Few { rows: u32, subgroups_of_32: bool, staged: bool },
     /// In tiles, by threads.
     Tiles,
     /// In tiles of 64 by so many rows of weights, by cooperative matrices of 16-bit floats.
@@ -210,7 +211,7 @@ impl Product {
     /// Rows of weights of one workgroup.
     pub(crate) fn rows_of_workgroup(self) -> u32 {
         match self.kind {
-            ProductKind::Few { .. } => 4 * self.rows_of_group(),
+            ProductKind::Few { staged, .. } => (if staged { 8 } else { 4 }) * self.rows_of_group(),
             ProductKind::Tiles => 64,
             ProductKind::Matrices { tile } => tile,
         }
@@ -235,7 +236,8 @@ impl Product {
 
     fn rows_of_group(self) -> u32 {
         match (self.kind, self.precision) {
-            (ProductKind::Few { rows: 1..=2, .. }, _) | (_, Precision::Int8) => 2,
+            (ProductKind::Few { rows: 1..=2, .. } | ProductKind::Few { staged: true, .. }, _)
+            | (_, Precision::Int8) => 2,
             _ => 4,
         }
     }
@@ -287,17 +289,24 @@ impl Product {
             self.has_scales()
         );
         match self.kind {
-            ProductKind::Few { rows, subgroups_of_32 } => {
+            ProductKind::Few { rows, subgroups_of_32, staged } => {
                 let r = self.rows_of_group();
-                let unroll = if rows == 1 { 4 } else { 1 };
-                let _ = writeln!(text, "const M = {rows}u; const R = {r}u; const U = {unroll}u;");
+                let (unroll, groups) = (if rows == 1 { 4 } else { 1 }, if staged { 8 } else { 4 });
+                let _ = writeln!(
+                    text,
+                    "const M = {rows}u; const R = {r}u; const U = {unroll}u; const GROUPS = {groups}u;"
+                );
                 text += sixteen_bytes(self.precision);
                 text += if subgroups_of_32 {
                     include_str!("shaders/group_sum_subgroup.wgsl")
                 } else {
                     include_str!("shaders/group_sum_shared.wgsl")
                 };
-                text += include_str!("shaders/gemv.wgsl");
+                text += if staged {
+                    include_str!("shaders/gemv_shared.wgsl")
+                } else {
+                    include_str!("shaders/gemv.wgsl")
+                };
             }
             ProductKind::Tiles => {
                 text += four_weights(self.precision);
@@ -533,9 +542,11 @@ mod tests {
             for epilogue in [Epilogue::Store, Epilogue::Add, Epilogue::GatedSilu, Epilogue::Gelu] {
                 let mut kinds = vec![ProductKind::Tiles];
                 for rows in [1, 2, 4, 8, 16] {
-                    kinds.extend(
-                        [false, true].map(|subgroups_of_32| ProductKind::Few { rows, subgroups_of_32 }),
-                    );
+                    for (staged, subgroups_of_32) in
+                        [(false, false), (false, true), (true, false), (true, true)]
+                    {
+                        kinds.push(ProductKind::Few { rows, subgroups_of_32, staged });
+                    }
                 }
                 if precision != F32 {
                     kinds.extend([64, 128].map(|tile| ProductKind::Matrices { tile }));
@@ -550,7 +561,7 @@ mod tests {
                             normed: false,
                         }));
                     }
-                    if let ProductKind::Few { .. } = kind {
+                    if let ProductKind::Few { staged: false, .. } = kind {
                         let (has_bias, normed) = (true, true);
                         all.push(PassKernel::Product(Product {
                             kind,
@@ -598,13 +609,13 @@ mod tests {
             assert_eq!(bytes, kernel.immediate_bytes(), "{kernel:?}");
             let shared = variables().filter(|v| v.space == naga::AddressSpace::WorkGroup);
             let bytes: u32 = shared.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
-            let limit = if matches!(
-                kernel,
-                PassKernel::Product(Product { kind: ProductKind::Matrices { .. }, .. })
-            ) {
-                48 << 10
-            } else {
-                16 << 10
+            let limit = match kernel {
+                // Launched only where the device has as much; see `Abilities`.
+                PassKernel::Product(Product {
+                    kind: ProductKind::Matrices { .. } | ProductKind::Few { staged: true, .. },
+                    ..
+                }) => 48 << 10,
+                _ => 16 << 10,
             };
             assert!(bytes <= limit, "{kernel:?}: {bytes} bytes of workgroup memory");
         }

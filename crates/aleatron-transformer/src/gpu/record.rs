@@ -39,6 +39,8 @@ pub(super) struct Abilities {
     pub(super) subgroups_of_32: bool,
     pub(super) matrices: bool,
     pub(super) sample_threads: u32,
+    /// The memory a workgroup may use.
+    pub(super) staging_bytes: u32,
 }
 
 impl Abilities {
@@ -56,6 +58,7 @@ impl Abilities {
             subgroups_of_32,
             matrices: subgroups_of_32 && can.float16 && can.cooperative_matrices && fits && room,
             sample_threads: if many { 1024 } else { 256 },
+            staging_bytes: info.workgroup_bytes,
         }
     }
 }
@@ -295,7 +298,15 @@ impl WgslForwardPass {
     fn product_kind(&self, matrix: &DeviceMatrix, rows: usize) -> ProductKind {
         if rows <= FEW {
             let rows = rows.next_power_of_two() as u32;
-            return ProductKind::Few { rows, subgroups_of_32: self.abilities.subgroups_of_32 };
+            let Abilities { subgroups_of_32, staging_bytes, .. } = self.abilities;
+            // Activations of more rows would be read from far away by every group of threads.
+            let vectors = match matrix.precision {
+                Precision::F32 => 1,
+                Precision::F16 => 2,
+                Precision::Int8 => 4,
+            };
+            let staged = rows as usize > NORMED_ROWS && rows * vectors * 32 * 16 + 1024 <= staging_bytes;
+            return ProductKind::Few { rows, subgroups_of_32, staged };
         }
         if self.abilities.matrices && matrix.precision != Precision::F32 && matrix.stride.is_multiple_of(32) {
             let tiles = matrix.rows.div_ceil(128) * rows.div_ceil(64);

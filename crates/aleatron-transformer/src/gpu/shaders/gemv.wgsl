@@ -1,5 +1,5 @@
 // Products of a matrix with a few rows of activations: the weights are read once. Before this file: M (rows of activations),
-// R (rows of weights of a group of 32 threads), U (vectors of weights on their way at once), XV (vectors of activations for one of
+// GROUPS (of 32 threads in a workgroup), R (rows of weights of a group), U (vectors of weights on their way at once), XV (vectors of activations for one of
 // weights), NORMED (whether activations are normalised here, by their root mean square and `gain`), the type Packed, `unpacked`,
 // and the bindings.
 
@@ -18,13 +18,12 @@ var<immediate> params: Params;
 const RM = R * M;
 const UR = U * R;
 const RX = R * XV;
-const GROUPS = 4u;
 
 fn fused(a: vec4<f32>, b: vec4<f32>, c: f32) -> f32 {
     return fma(a.x, b.x, fma(a.y, b.y, fma(a.z, b.z, fma(a.w, b.w, c))));
 }
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(GROUPS * 32u)
 fn main(
     @builtin(local_invocation_index) t: u32,
     @builtin(workgroup_id) id: vec3<u32>,

@@ -1,5 +1,5 @@
-// The sum over 32 threads of a workgroup of 128, by workgroup memory. Every thread must call it.
-var<workgroup> group_parts: array<f32, 128>;
+// The sum over 32 threads of a workgroup of GROUPS times 32, by workgroup memory. Every thread must call it.
+var<workgroup> group_parts: array<f32, GROUPS * 32u>;
 
 fn group_sum(value: f32, t: u32) -> f32 {
     workgroupBarrier();
