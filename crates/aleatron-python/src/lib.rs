@@ -2,7 +2,7 @@
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
 //! `compute.rs` releases the interpreter around every computation. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `network.rs`, `evaluation.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `network.rs`, `evaluation.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -21,6 +21,7 @@ mod lif;
 mod network;
 mod streams;
 mod system;
+mod transformer;
 mod warning;
 
 use pyo3::prelude::*;
@@ -45,6 +46,9 @@ mod _core {
         after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory, set_num_threads,
         simd_tier,
     };
+
+    #[pymodule_export]
+    use crate::transformer::{Generation, Transformer};
 
     /// Loads NumPy's interface, which cannot be done while a Ctrl-C waits to be raised: the first call of a process could.
     #[pymodule_init]
