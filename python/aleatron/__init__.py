@@ -12,6 +12,7 @@ products, so a layer is an AND and a count:
 - `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
 - `Network`, `Layer`, `StreamNetwork`, `evaluate`: networks, and how accurate they are as streams;
+- `Transformer`: language models from Hugging Face files;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
   changes what it computes;
 - `aleatron.compat`: the names of `sc_neurocore_engine`;
@@ -34,6 +35,7 @@ try:
         SparseLayer,
         StreamLayer,
         StreamNetwork,
+        Transformer,
         __version__,
         _after_fork,
         encode,
@@ -103,6 +105,7 @@ __all__ = [
     "SparseLayer",
     "StreamLayer",
     "StreamNetwork",
+    "Transformer",
     "__version__",
     "and_",
     "decode",

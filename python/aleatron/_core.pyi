@@ -39,6 +39,9 @@ __all__ = [
     "_EvalProgram",
     "_Evaluation",
     "_Job",
+    "Transformer",
+    "_Evaluation",
+    "_Generation",
     "__version__",
     "_after_fork",
     "_correlation",
@@ -528,3 +531,50 @@ class Tensor:
     def pool(self, name: str, kernel: list[int], stride: list[int], padding: list[tuple[int, int]]) -> Tensor: ...
     def attention(self, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor: ...
 
+class Transformer:
+    @staticmethod
+    def from_pretrained(
+        folder: str | PathLike[str],
+        *,
+        device: str = "auto",
+        precision: Literal["f32", "f16", "int8"] = "f16",
+        merge: str | PathLike[str] | None = None,
+    ) -> Transformer: ...
+    def forward(self, tokens: Iterable[SupportsIndex], *, lora: str | PathLike[str] | None = None) -> npt.NDArray[np.float32]: ...
+    def generate(
+        self,
+        tokens: Iterable[SupportsIndex],
+        *,
+        max_tokens: int = 128,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: SupportsIndex | None = None,
+        lora: str | PathLike[str] | None = None,
+    ) -> _Generation: ...
+    def generate_text(
+        self,
+        text: str,
+        *,
+        max_tokens: int = 128,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: SupportsIndex | None = None,
+        lora: str | PathLike[str] | None = None,
+    ) -> str: ...
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, tokens: Iterable[SupportsIndex]) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def precision(self) -> str: ...
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def max_positions(self) -> int: ...
+
+@final
+class _Generation:
+    def __iter__(self) -> _Generation: ...
+    def __next__(self) -> int: ...

@@ -32,6 +32,8 @@ enum Command {
     Bench(commands::bench::Arguments),
     /// Judge a network as bit streams: accuracy against length and generator.
     Eval(Box<commands::eval::Arguments>),
+    /// Continue a text with a transformer.
+    Generate(commands::generate::Arguments),
     /// Show version, SIMD tiers, threads and devices.
     Info(commands::info::Arguments),
     /// Put the shards of an evaluation together.
@@ -79,6 +81,7 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
     code_of(match command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Eval(arguments) => commands::eval::run(&arguments),
+        Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Merge(arguments) => commands::merge::run(&arguments),
         #[cfg(feature = "graph")]

@@ -2,7 +2,7 @@
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
 //! `compute.rs` releases the interpreter around every computation, `cuda.rs` takes arrays that are on a card. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `network.rs`, `evaluation.rs`, `job.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `network.rs`, `evaluation.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -24,6 +24,7 @@ mod network;
 mod streams;
 mod system;
 mod tensor;
+mod transformer;
 mod warning;
 
 use pyo3::prelude::*;
@@ -55,6 +56,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::tensor::Tensor;
+    #[pymodule_export]
+    use crate::transformer::{Generation, Transformer};
 
     /// Loads NumPy's interface, which cannot be done while a Ctrl-C waits to be raised: the first call of a process could.
     #[pymodule_init]

@@ -20,6 +20,7 @@
 //! - [`network`], [`data`], [`eval`]: networks, and how accurate they are as streams;
 //! - `graph`, with the feature of that name: networks of ONNX files;
 //! - [`backend`]: the processors layers run on;
+//! - `transformer`, behind the cargo feature of this name: language models from Hugging Face files;
 //! - [`Cpu`]: the operations underneath, on packed words;
 //! - [`stream`], [`gates`], [`generator`], [`lif`] and their neighbours, from `aleatron-core`: what every bit means, with a plain
 //!   [`reference`](mod@reference) of each;
@@ -52,6 +53,8 @@ pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_dr
 pub use aleatron_cuda as cuda;
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
+#[cfg(feature = "transformer")]
+pub use aleatron_transformer as transformer;
 pub use backend::Device;
 pub use error::{Error, Parameter, Result};
 pub use layer::{DEFAULT_WEIGHT_SEED, LayerBuilder, StreamLayer, encode_inputs};

@@ -1,4 +1,5 @@
-//! `aleatron bench`: dense layers on the CPU and on the GPU, checked to be equal before they are timed.
+//! `aleatron bench`: dense layers on the CPU and on the GPU, checked to be equal before they are timed; transformers are in
+//! `transformer.rs`.
 
 use super::{Failure, Outcome, read_length};
 use crate::{Verdict, output};
@@ -19,6 +20,8 @@ enum What {
     Cpu(Options),
     /// Layers on the GPU, beside the CPU.
     Gpu(GpuOptions),
+    /// A transformer of a named size with random weights.
+    Transformer(super::transformer::Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -88,6 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             report(&rows.collect::<Result<Vec<_>, aleatron::Error>>()?, options)
         }
         What::Gpu(options) => gpu(options),
+        What::Transformer(options) => super::transformer::run(options),
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod eval;
 #[cfg(feature = "graph")]
 mod find;
+pub(crate) mod generate;
 pub(crate) mod info;
 #[cfg(feature = "graph")]
 pub(crate) mod inspect;
@@ -11,6 +12,7 @@ pub(crate) mod merge;
 pub(crate) mod report;
 pub(crate) mod shard;
 pub(crate) mod tables;
+pub(crate) mod transformer;
 pub(crate) mod verify;
 
 use std::fmt;

@@ -1,0 +1,145 @@
+//! `aleatron generate`: a text continued by a transformer, shown as it is made.
+
+use super::{Failure, Outcome};
+use crate::{Verdict, interrupt, output};
+use aleatron::transformer::{
+    DeviceChoice, GenerateOptions, LoadOptions, Precision, Sampling, TextStream, Transformer,
+};
+use serde::Serialize;
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A folder with config.json, .safetensors files and tokenizer.json.
+    model: PathBuf,
+    /// The text to continue; standard input if not given.
+    prompt: Option<String>,
+    /// Token ids instead of a text, for models without a tokenizer.
+    #[arg(long, value_delimiter = ',', value_name = "ID,...", conflicts_with = "prompt")]
+    tokens: Option<Vec<u32>>,
+    /// A folder with an adapter: adapter_config.json and adapter_model.safetensors.
+    #[arg(long, value_name = "DIR")]
+    lora: Option<PathBuf>,
+    /// The most tokens to make.
+    #[arg(long, value_name = "N", default_value_t = GenerateOptions::default().max_tokens)]
+    max_tokens: usize,
+    /// What logits are divided by; 0 always takes the likeliest token.
+    #[arg(long, value_name = "T", default_value_t = 0.0, allow_hyphen_values = true)]
+    temperature: f32,
+    /// Only the likeliest K tokens; 0 for all.
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    top_k: u32,
+    /// Only the likeliest tokens that make up this probability.
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_hyphen_values = true)]
+    top_p: f32,
+    /// The seed of random choices.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Where to run: auto, cpu, gpu or gpu:1.
+    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
+    /// How weights are kept: f32, f16 or int8.
+    #[arg(long, default_value_t = Precision::F16)]
+    precision: Precision,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    device: String,
+    prompt_tokens: usize,
+    tokens: Vec<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    prefill_seconds: f64,
+    tokens_per_second: f64,
+    interrupted: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let sampling = Sampling {
+        temperature: arguments.temperature,
+        top_k: arguments.top_k,
+        top_p: arguments.top_p,
+        seed: arguments.seed,
+    };
+    sampling.check().map_err(Failure::usage)?;
+    let options =
+        LoadOptions { device: arguments.device, precision: arguments.precision, ..LoadOptions::default() };
+    let mut model = Transformer::from_pretrained(&arguments.model, &options)?;
+    let adapter = arguments.lora.as_deref().map(|folder| model.load_adapter(folder)).transpose()?;
+    let device = model.device();
+    let prompt = match (&arguments.tokens, &arguments.prompt) {
+        (Some(tokens), _) => tokens.clone(),
+        (None, Some(text)) => model.tokenizer()?.encode(text)?,
+        (None, None) => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            model.tokenizer()?.encode(text.trim_end_matches('\n'))?
+        }
+    };
+    let tokenizer = model.tokenizer().ok().cloned();
+    interrupt::watch();
+    let (start, mut stream, mut tokens) = (Instant::now(), TextStream::default(), Vec::new());
+    let generating = GenerateOptions { max_tokens: arguments.max_tokens, sampling, adapter };
+    let mut generation = model.generate(&prompt, &generating)?;
+    let prefill_seconds = start.elapsed().as_secs_f64();
+    let (start, mut out, mut text) = (Instant::now(), std::io::stdout(), String::new());
+    let mut interrupted = false;
+    for token in &mut generation {
+        let token = token?;
+        tokens.push(token);
+        let new = match &tokenizer {
+            Some(tokenizer) => stream.push(tokenizer, token)?,
+            None => format!("{token} "),
+        };
+        if !arguments.json {
+            // A reader that has gone away ends the text, not in a failure.
+            if write!(out, "{new}").and_then(|()| out.flush()).is_err() {
+                return Ok(Verdict::Good);
+            }
+        }
+        text += &new;
+        if interrupt::is_pressed() {
+            interrupted = true;
+            break;
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    // The first token comes with the prompt.
+    let tokens_per_second = tokens.len().saturating_sub(1) as f64 / seconds.max(1e-9);
+    if arguments.json {
+        let text = tokenizer.is_some().then_some(text);
+        let prompt_tokens = prompt.len();
+        output::json(&Report {
+            device,
+            prompt_tokens,
+            tokens,
+            text,
+            prefill_seconds,
+            tokens_per_second,
+            interrupted,
+        })?;
+        return Ok(Verdict::Good);
+    }
+    output::line("")?;
+    let ended = if interrupted { ", interrupted" } else { "" };
+    let summary = format!(
+        "{} tokens after a prompt of {}, {tokens_per_second:.1} tokens/s, prompt {:.1} ms, {} on {device}{ended}",
+        tokens.len(),
+        prompt.len(),
+        prefill_seconds * 1e3,
+        arguments.precision,
+    );
+    // Text that is read by a program stays text.
+    if std::io::stdout().is_terminal() {
+        output::line(summary)?
+    } else {
+        eprintln!("{summary}")
+    }
+    Ok(Verdict::Good)
+}

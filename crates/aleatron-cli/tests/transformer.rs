@@ -1,0 +1,87 @@
+//! `generate` and `bench transformer` as a user runs them.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
+const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
+
+fn aleatron(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).output().unwrap()
+}
+
+fn tokens(arguments: &[&str]) -> Vec<u64> {
+    let mut all =
+        vec!["generate", MODEL, "--tokens", "5,6,7", "--device", "cpu", "--max-tokens", "12", "--json"];
+    all.extend(arguments);
+    let output = aleatron(&all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["device"], "cpu");
+    assert_eq!(report["prompt_tokens"], 3);
+    report["tokens"].as_array().unwrap().iter().map(|token| token.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn generate_repeats_and_follows_its_options() {
+    let plain = tokens(&[]);
+    assert!(!plain.is_empty() && plain.len() <= 12);
+    assert_eq!(tokens(&[]), plain);
+    assert_eq!(tokens(&["--temperature", "3", "--top-k", "1"]), plain);
+    assert_ne!(
+        tokens(&["--temperature", "3", "--seed", "1"]),
+        tokens(&["--temperature", "3", "--seed", "2"])
+    );
+    assert_ne!(tokens(&["--lora", ADAPTER]), plain);
+}
+
+#[test]
+fn generate_shows_tokens_as_text_and_its_speed_apart() {
+    let output = aleatron(&["generate", MODEL, "--tokens", "5,6", "--device", "cpu", "--max-tokens", "3"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.split_whitespace().all(|token| token.parse::<u32>().is_ok()), "{text}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("tokens/s") && error.contains("on cpu"), "{error}");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    for (arguments, code, expected) in [
+        (vec!["generate", "nowhere", "text"], 1, "config.json"),
+        (vec!["generate", MODEL, "text", "--device", "cpu"], 1, "tokenizer.json"),
+        (vec!["generate", MODEL, "--tokens", "500", "--device", "cpu"], 1, "token 0 is 500"),
+        (vec!["generate", MODEL, "--tokens", "5", "--top-p", "2"], 2, "top_p"),
+        (vec!["generate", MODEL, "--tokens", "5", "--precision", "f8"], 2, "f8"),
+        (vec!["bench", "transformer", "--size", "vast"], 2, "tinyllama"),
+    ] {
+        let output = aleatron(&arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn bench_transformer_reports_prompt_and_steps() {
+    let arguments = [
+        "bench",
+        "transformer",
+        "--device",
+        "cpu",
+        "--prompt",
+        "20",
+        "--steps",
+        "4",
+        "--batch",
+        "1,3",
+        "--json",
+    ];
+    let output = aleatron(&arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["decoding"].as_array().unwrap().len(), 2);
+    assert_eq!(report["decoding"][1]["sequences"], 3);
+    // On the CPU both ways give the same bits.
+    assert_eq!(report["difference"], 0.0);
+}

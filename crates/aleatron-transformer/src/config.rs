@@ -1,0 +1,358 @@
+//! What a model is: its architecture and sizes, read from `config.json`.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::options::{Options, read_object};
+use crate::rope::{Rope, RopeScaling};
+
+/// The family of a model, which decides the names of its tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Architecture {
+    /// RMS norms, rotary positions, grouped-query attention, gated feed-forward.
+    Llama,
+    /// The same with biases on queries, keys and values.
+    Qwen2,
+    /// Layer norms with biases, learned positions, plain feed-forward.
+    Gpt2,
+}
+
+/// How activations are normalised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NormKind {
+    /// Divided by their root mean square.
+    Rms,
+    /// Shifted to mean 0 and divided by their deviation.
+    Layer,
+}
+
+/// The function between the two halves of a feed-forward part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// `silu(gate) * up`.
+    GatedSilu,
+    /// GELU in its tanh form.
+    GeluTanh,
+}
+
+/// How weights are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Precision {
+    /// As 32-bit floats.
+    F32,
+    /// As 16-bit floats.
+    #[default]
+    F16,
+    /// As 8-bit integers with a scale per row.
+    Int8,
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Int8 => "int8",
+        })
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "f32" => Ok(Self::F32),
+            "f16" => Ok(Self::F16),
+            "int8" => Ok(Self::Int8),
+            _ => Err(Error::UnknownPrecision { name: name.to_owned() }),
+        }
+    }
+}
+
+/// Which linear maps have a bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Biases {
+    /// Queries, keys and values.
+    pub qkv: bool,
+    /// The output of attention.
+    pub output: bool,
+    /// Both maps of the feed-forward part.
+    pub feed_forward: bool,
+}
+
+/// The architecture and the sizes of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The family.
+    pub architecture: Architecture,
+    /// The tokens there are.
+    pub vocabulary: usize,
+    /// The width of the residual stream.
+    pub hidden: usize,
+    /// The layers.
+    pub layers: usize,
+    /// The heads of queries.
+    pub heads: usize,
+    /// The heads of keys and values, each shared by `heads / kv_heads` heads of queries.
+    pub kv_heads: usize,
+    /// The width of a head.
+    pub head_dim: usize,
+    /// The width between the halves of the feed-forward part.
+    pub inner: usize,
+    /// The most positions of a sequence.
+    pub max_positions: usize,
+    /// How activations are normalised.
+    pub norm: NormKind,
+    /// What keeps the divisor of a norm from being 0.
+    pub norm_epsilon: f32,
+    /// Rotary positions; without them positions are learned.
+    pub rope: Option<Rope>,
+    /// The function of the feed-forward part.
+    pub activation: Activation,
+    /// Which maps have a bias.
+    pub biases: Biases,
+    /// Whether the head uses the embedding's weights.
+    pub tied_head: bool,
+    /// The tokens that end a text.
+    pub end_tokens: Vec<u32>,
+}
+
+/// Options that say nothing about the forward pass.
+const IRRELEVANT: &[&str] = &[
+    "architectures",
+    "model_type",
+    "torch_dtype",
+    "dtype",
+    "transformers_version",
+    "_name_or_path",
+    "use_cache",
+    "bos_token_id",
+    "pad_token_id",
+    "initializer_range",
+    "attention_dropout",
+    "pretraining_tp",
+    "return_dict",
+    "task_specific_params",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "chunk_size_feed_forward",
+    "_attn_implementation",
+    "max_window_layers",
+    "sliding_window_pattern",
+    "summary_type",
+    "summary_use_proj",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+    "n_ctx",
+    "reorder_and_upcast_attn",
+    "layer_norm_epsilon",
+];
+
+/// More than any model has, and little enough that products of two sizes fit 63 bits.
+const MOST: usize = 1 << 30;
+
+impl Config {
+    /// Reads `config.json`.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or the option that is missing or not known.
+    pub fn read(path: &Path) -> Result<Self> {
+        let map = read_object(path)?;
+        let options = Options::new(&map, "");
+        options.ignore(IRRELEVANT);
+        let config = match options.text("model_type")?.ok_or_else(|| options.missing("model_type"))? {
+            "llama" => Self::llama(&options, Architecture::Llama)?,
+            "mistral" => {
+                options.only("sliding_window", Value::is_null)?;
+                Self::llama(&options, Architecture::Llama)?
+            }
+            "qwen2" => {
+                options.only("use_sliding_window", |value| value.as_bool() == Some(false))?;
+                options.ignore(&["sliding_window"]);
+                Self::llama(&options, Architecture::Qwen2)?
+            }
+            "gpt2" => Self::gpt2(&options)?,
+            other => return Err(options.fault("model_type", &Value::from(other))),
+        };
+        options.finish()?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn llama(options: &Options<'_>, architecture: Architecture) -> Result<Self> {
+        let (hidden, heads) =
+            (options.required_size("hidden_size")?, options.required_size("num_attention_heads")?);
+        let max_positions = options.size("max_position_embeddings")?.unwrap_or(2048);
+        options.only("hidden_act", |value| matches!(value.as_str(), Some("silu" | "swish")))?;
+        options.only("layer_types", |value| {
+            let all_full =
+                |types: &Vec<Value>| types.iter().all(|kind| kind.as_str() == Some("full_attention"));
+            value.as_array().is_some_and(all_full)
+        })?;
+        let biases = match architecture {
+            Architecture::Qwen2 => Biases { qkv: true, ..Biases::default() },
+            _ => {
+                let attention = options.flag("attention_bias")?.unwrap_or(false);
+                let feed_forward = options.flag("mlp_bias")?.unwrap_or(false);
+                Biases { qkv: attention, output: attention, feed_forward }
+            }
+        };
+        Ok(Self {
+            architecture,
+            vocabulary: options.required_size("vocab_size")?,
+            hidden,
+            layers: options.required_size("num_hidden_layers")?,
+            heads,
+            kv_heads: options.size("num_key_value_heads")?.unwrap_or(heads),
+            head_dim: options.size("head_dim")?.unwrap_or(hidden / heads.max(1)),
+            inner: options.required_size("intermediate_size")?,
+            max_positions,
+            norm: NormKind::Rms,
+            norm_epsilon: options.number("rms_norm_eps")?.unwrap_or(1e-6) as f32,
+            rope: Some(Rope::read(options, max_positions)?),
+            activation: Activation::GatedSilu,
+            biases,
+            tied_head: options.flag("tie_word_embeddings")?.unwrap_or(false),
+            end_tokens: end_tokens(options)?,
+        })
+    }
+
+    fn gpt2(options: &Options<'_>) -> Result<Self> {
+        let (hidden, heads) = (options.required_size("n_embd")?, options.required_size("n_head")?);
+        let gelu = |value: &Value| matches!(value.as_str(), Some("gelu_new" | "gelu_pytorch_tanh"));
+        options.only("activation_function", gelu)?;
+        options.only("scale_attn_weights", |value| value.as_bool() == Some(true))?;
+        Ok(Self {
+            architecture: Architecture::Gpt2,
+            vocabulary: options.required_size("vocab_size")?,
+            hidden,
+            layers: options.required_size("n_layer")?,
+            heads,
+            kv_heads: heads,
+            head_dim: hidden / heads.max(1),
+            inner: options.size("n_inner")?.unwrap_or(hidden.saturating_mul(4)),
+            max_positions: options.required_size("n_positions")?,
+            norm: NormKind::Layer,
+            norm_epsilon: options.number("layer_norm_epsilon")?.unwrap_or(1e-5) as f32,
+            rope: None,
+            activation: Activation::GeluTanh,
+            biases: Biases { qkv: true, output: true, feed_forward: true },
+            tied_head: options.flag("tie_word_embeddings")?.unwrap_or(true),
+            end_tokens: end_tokens(options)?,
+        })
+    }
+
+    /// Checks that the sizes go together.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] with the size that does not.
+    pub fn check(&self) -> Result<()> {
+        let bad = |option: &str, value: usize, reason: &str| {
+            Err(Error::BadOption {
+                option: option.to_owned(),
+                value: value.to_string(),
+                reason: reason.to_owned(),
+            })
+        };
+        let sizes = [
+            ("vocabulary size", self.vocabulary),
+            ("hidden size", self.hidden),
+            ("number of layers", self.layers),
+            ("number of heads", self.heads),
+            ("number of key-value heads", self.kv_heads),
+            ("width of a head", self.head_dim),
+            ("inner size", self.inner),
+            ("number of positions", self.max_positions),
+        ];
+        for (name, value) in sizes {
+            if value == 0 || value > MOST {
+                return bad(name, value, "is not from 1 to 2^30");
+            }
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            return bad("number of heads", self.heads, "is not a multiple of the key-value heads");
+        }
+        if self.rope.is_none() && self.heads.checked_mul(self.head_dim) != Some(self.hidden) {
+            return bad("hidden size", self.hidden, "is not a multiple of the heads");
+        }
+        if !self.head_dim.is_multiple_of(2) || self.head_dim > 256 {
+            return bad("width of a head", self.head_dim, "is not an even number up to 256");
+        }
+        if self.heads / self.kv_heads > 64 {
+            return bad("number of heads", self.heads, "is more than 64 for each key-value head");
+        }
+        if !(self.norm_epsilon > 0.0 && self.norm_epsilon.is_finite()) {
+            let value = self.norm_epsilon.to_string();
+            return Err(Error::BadOption {
+                option: "norm epsilon".to_owned(),
+                value,
+                reason: "is not above 0".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The width of all queries.
+    #[must_use]
+    pub fn query_width(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// The width of all keys, or of all values.
+    #[must_use]
+    pub fn kv_width(&self) -> usize {
+        self.kv_heads * self.head_dim
+    }
+
+    /// The rows of the map to queries, keys and values.
+    #[must_use]
+    pub fn qkv_rows(&self) -> usize {
+        self.query_width() + 2 * self.kv_width()
+    }
+
+    /// The rows of the first map of the feed-forward part: of gates and values where it is gated.
+    #[must_use]
+    pub fn up_rows(&self) -> usize {
+        match self.activation {
+            Activation::GatedSilu => 2 * self.inner,
+            Activation::GeluTanh => self.inner,
+        }
+    }
+
+    /// The weights of all matrices but the embedding, which no token reads as a whole.
+    #[must_use]
+    pub fn matrix_weights(&self) -> u64 {
+        let layer =
+            self.hidden as u64 * (self.qkv_rows() + self.query_width() + self.up_rows() + self.inner) as u64;
+        layer * self.layers as u64 + self.vocabulary as u64 * self.hidden as u64
+    }
+
+    /// Whether positions past those of the training are refused though the model has them.
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
+        self.rope.is_some_and(|rope| rope.scaling == RopeScaling::Dynamic)
+    }
+}
+
+fn end_tokens(options: &Options<'_>) -> Result<Vec<u32>> {
+    let one = |value: &Value| value.as_u64().and_then(|token| u32::try_from(token).ok());
+    match options.get("eos_token_id") {
+        None => Ok(Vec::new()),
+        Some(Value::Array(tokens)) => tokens
+            .iter()
+            .map(|token| one(token).ok_or_else(|| options.fault("eos_token_id", token)))
+            .collect(),
+        Some(token) => Ok(vec![one(token).ok_or_else(|| options.fault("eos_token_id", token))?]),
+    }
+}

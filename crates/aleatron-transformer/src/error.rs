@@ -1,0 +1,233 @@
+//! The error of this crate: what was wrong, where, and its value.
+
+use std::path::PathBuf;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong with a model, its files, or a call.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be opened or read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file is not what its name says.
+    #[error("{}: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A folder holds no weights.
+    #[error("{}: no .safetensors file", path.display())]
+    NoWeights {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A configuration lacks an option.
+    #[error("option \"{option}\" is missing")]
+    MissingOption {
+        /// The option.
+        option: String,
+    },
+    /// A configuration has an option, or a value of one, that is not known here: ignoring it could change results.
+    #[error("option \"{option}\": {value} is not supported")]
+    UnknownOption {
+        /// The option.
+        option: String,
+        /// Its value.
+        value: String,
+    },
+    /// Sizes of a configuration contradict each other.
+    #[error("option \"{option}\": {value} {reason}")]
+    BadOption {
+        /// The option.
+        option: String,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A tensor that the model needs is in no file.
+    #[error("tensor \"{name}\" is missing")]
+    MissingTensor {
+        /// Its name.
+        name: String,
+    },
+    /// A file has a tensor that the model does not.
+    #[error("tensor \"{name}\" is not part of this model")]
+    ExtraTensor {
+        /// Its name.
+        name: String,
+    },
+    /// Two files have a tensor of one name.
+    #[error("tensor \"{name}\" is in two files")]
+    RepeatedTensor {
+        /// Its name.
+        name: String,
+    },
+    /// A tensor has another shape than the configuration says.
+    #[error("tensor \"{name}\" has shape {actual:?} instead of {expected:?}")]
+    TensorShape {
+        /// Its name.
+        name: String,
+        /// The shape that follows from the configuration.
+        expected: Vec<usize>,
+        /// The shape in the file.
+        actual: Vec<usize>,
+    },
+    /// The elements of a tensor are of a type that is not supported.
+    #[error("tensor \"{name}\" has elements of type {element}; f32, f16 and bf16 are supported")]
+    TensorType {
+        /// Its name.
+        name: String,
+        /// The type.
+        element: String,
+    },
+    /// A tensor whose numbers cannot be rounded to the precision asked for.
+    #[error("tensor \"{name}\" holds {value}, which {precision} cannot hold")]
+    TensorValue {
+        /// Its name.
+        name: String,
+        /// The number.
+        value: f32,
+        /// The precision.
+        precision: crate::Precision,
+    },
+    /// A token is not in the vocabulary.
+    #[error("token {index} is {value}; the vocabulary has {vocabulary}")]
+    Token {
+        /// Its place in the call.
+        index: usize,
+        /// The token.
+        value: u32,
+        /// The size of the vocabulary.
+        vocabulary: usize,
+    },
+    /// A call without tokens.
+    #[error("no tokens")]
+    NoTokens,
+    /// More positions than the model was made for.
+    #[error("{positions} positions; the model has {limit}")]
+    TooLong {
+        /// The positions asked for.
+        positions: usize,
+        /// The positions there are.
+        limit: usize,
+    },
+    /// The cache of keys and values cannot grow to this size.
+    #[error(
+        "no memory for a cache of {bytes} bytes ({sequences} sequences of {positions} positions): {reason}"
+    )]
+    Cache {
+        /// The bytes it would take.
+        bytes: u128,
+        /// The sequences.
+        sequences: usize,
+        /// The positions of each.
+        positions: usize,
+        /// Why not.
+        reason: String,
+    },
+    /// More sequences than one batch may have.
+    #[error("{sequences} sequences; a batch has {limit} at most")]
+    TooManySequences {
+        /// The sequences asked for.
+        sequences: usize,
+        /// The most there may be.
+        limit: usize,
+    },
+    /// A sequence that was closed, or is another pass's.
+    #[error("there is no sequence {sequence}")]
+    NoSequence {
+        /// Its number.
+        sequence: usize,
+    },
+    /// A sequence appears twice in one batch.
+    #[error("sequence {sequence} is in the batch twice")]
+    RepeatedSequence {
+        /// Its number.
+        sequence: usize,
+    },
+    /// A sequence cannot be cut to more than it holds.
+    #[error("sequence {sequence} holds {len} positions, fewer than {keep}")]
+    CutBack {
+        /// Its number.
+        sequence: usize,
+        /// The positions it holds.
+        len: usize,
+        /// The positions to keep.
+        keep: usize,
+    },
+    /// An adapter that was not loaded here.
+    #[error("there is no adapter {adapter}")]
+    NoAdapter {
+        /// Its number.
+        adapter: usize,
+    },
+    /// An option of sampling out of its range.
+    #[error("{option}: {value} is not {range}")]
+    Sampling {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        range: &'static str,
+    },
+    /// All logits of a sequence are NaN or infinite: no token can be chosen.
+    #[error("the logits of sequence {sequence} are not finite")]
+    NotFinite {
+        /// Its number.
+        sequence: usize,
+    },
+    /// There is no text without a tokenizer.
+    #[error("the model has no tokenizer.json")]
+    NoTokenizer,
+    /// The tokenizer failed.
+    #[error("tokenizer: {reason}")]
+    Tokenizer {
+        /// What it said.
+        reason: String,
+    },
+    /// A size of a model that has no such name.
+    #[error("there is no size \"{name}\"; there are: {known}")]
+    UnknownSize {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A precision that has no such name.
+    #[error("there is no precision \"{name}\"; there are: f32, f16, int8")]
+    UnknownPrecision {
+        /// The name.
+        name: String,
+    },
+    /// This build has no GPU support.
+    #[error("this build has no GPU support (cargo feature `gpu`)")]
+    NoGpuSupport,
+    /// Memory of the host.
+    #[error(transparent)]
+    Core(#[from] aleatron_core::Error),
+    /// Threads of the CPU.
+    #[error(transparent)]
+    Cpu(#[from] aleatron_cpu::Error),
+    /// The GPU.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Device(#[from] aleatron_device::Error),
+}
+
+impl Error {
+    pub(crate) fn format(path: &std::path::Path, reason: impl ToString) -> Self {
+        Self::Format { path: path.to_owned(), reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,486 @@
+//! Recording the kernels of a pass.
+
+use std::sync::Arc;
+
+use aleatron_device::{AdapterKind, Bound, BufferView, GpuBuffer, GpuContext, MatrixElement, Recorder, grid};
+use bytemuck::Pod;
+
+use super::kernels::{
+    ActivateParams, AttentionParams, CombineParams, EmbedParams, Epilogue, LoraDownParams, LoraUpParams,
+    NormParams, PassKernel, Product, ProductKind, ProductParams, RotateParams, SampleParams,
+};
+use super::memory::{DeviceMatrix, DeviceNorm};
+use super::{DeviceLayer, WgslForwardPass};
+use crate::config::{Activation, Config, NormKind, Precision};
+use crate::error::Result;
+use crate::sampling::Sampling;
+use crate::weights::{Matrix, Slot};
+
+/// The most rows a product reads the weights once for.
+pub(super) const FEW: usize = 16;
+
+/// The most rows a product normalises itself.
+const NORMED_ROWS: usize = 4;
+
+/// The positions a workgroup of attention takes at a time.
+const BLOCK: usize = 128;
+
+/// Workgroups of attention that keep a large device busy.
+const BUSY: usize = 512;
+
+/// The length of a row of activations of this width.
+pub(super) fn padded(width: usize) -> usize {
+    width.next_multiple_of(Matrix::PADDING)
+}
+
+/// What products a device is good at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Abilities {
+    pub(super) subgroups_of_32: bool,
+    pub(super) matrices: bool,
+    pub(super) sample_threads: u32,
+    /// The memory a workgroup may use.
+    pub(super) staging_bytes: u32,
+}
+
+impl Abilities {
+    pub(super) fn of(context: &GpuContext) -> Self {
+        let (info, can) = (context.info(), context.capabilities());
+        let subgroups_of_32 = can.subgroups && info.subgroup_lanes == [32, 32];
+        let fits = info.cooperative_matrices.iter().any(|matrix| {
+            [matrix.m, matrix.n, matrix.k] == [16; 3]
+                && matrix.operands == MatrixElement::F16
+                && matrix.sums == MatrixElement::F32
+        });
+        let many = info.max_workgroup_threads >= 1024 && info.kind != AdapterKind::Software;
+        let room = info.workgroup_bytes >= 48 << 10;
+        Self {
+            subgroups_of_32,
+            matrices: subgroups_of_32 && can.float16 && can.cooperative_matrices && fits && room,
+            sample_threads: if many { 1024 } else { 256 },
+            staging_bytes: info.workgroup_bytes,
+        }
+    }
+}
+
+/// The activations of a pass, kept from call to call.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    /// The rows there is room for.
+    pub(super) rows: usize,
+    pub(super) tokens: GpuBuffer<u32>,
+    pub(super) x: GpuBuffer<f32>,
+    pub(super) normed: GpuBuffer<f32>,
+    pub(super) qkv: GpuBuffer<f32>,
+    pub(super) queries: GpuBuffer<f32>,
+    pub(super) heads: GpuBuffer<f32>,
+    pub(super) up: GpuBuffer<f32>,
+    pub(super) inner: GpuBuffer<f32>,
+    pub(super) ranks: GpuBuffer<f32>,
+}
+
+impl Buffers {
+    pub(super) fn new(
+        context: &Arc<GpuContext>,
+        config: &Config,
+        rows: usize,
+        rank: usize,
+        head4: usize,
+    ) -> Result<Self> {
+        let mut recorder = context.recorder(None)?;
+        let mut buffer = |width: usize| -> Result<GpuBuffer<f32>> {
+            let buffer = context.buffer::<f32>(rows * padded(width))?;
+            // Padding is read and never written.
+            recorder.clear(buffer.view())?;
+            Ok(buffer)
+        };
+        let buffers = Self {
+            rows,
+            tokens: context.buffer(rows * 4)?,
+            x: buffer(config.hidden)?,
+            normed: buffer(config.hidden)?,
+            qkv: buffer(config.qkv_rows())?,
+            queries: buffer(config.heads * head4 * 4)?,
+            heads: buffer(config.query_width())?,
+            up: buffer(config.up_rows())?,
+            inner: buffer(config.inner)?,
+            ranks: buffer(rank.max(1))?,
+        };
+        recorder.submit()?;
+        Ok(buffers)
+    }
+}
+
+/// The parameters of a launch.
+#[derive(Debug, Clone, Copy)]
+struct Params {
+    words: [u32; 8],
+    len: usize,
+}
+
+impl Params {
+    fn of(params: &impl Pod) -> Self {
+        let given: &[u32] = bytemuck::cast_slice(std::slice::from_ref(params));
+        let mut words = [0; 8];
+        words[..given.len()].copy_from_slice(given);
+        Self { words, len: given.len() }
+    }
+}
+
+/// A kernel, ready to be dispatched.
+#[derive(Debug)]
+struct Launch {
+    bound: Bound,
+    params: Params,
+    grid: [u32; 3],
+    bytes: u64,
+}
+
+/// Kernels in their order. Looking up their pipelines and buffers takes longer than dispatching them, so those of a step are kept
+/// for the next.
+#[derive(Debug, Default)]
+pub(super) struct Launches(Vec<Launch>);
+
+impl Launches {
+    pub(super) fn play(&self, recorder: &mut Recorder<'_>) -> Result<()> {
+        for Launch { bound, params: Params { words: words @ [a, b, c, d, e, f, ..], len }, grid, bytes } in
+            &self.0
+        {
+            match len {
+                2 => recorder.dispatch(bound, &[*a, *b], *grid, *bytes)?,
+                3 => recorder.dispatch(bound, &[*a, *b, *c], *grid, *bytes)?,
+                4 => recorder.dispatch(bound, &[*a, *b, *c, *d], *grid, *bytes)?,
+                6 => recorder.dispatch(bound, &[*a, *b, *c, *d, *e, *f], *grid, *bytes)?,
+                _ => recorder.dispatch(bound, words, *grid, *bytes)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rows of one submission.
+#[derive(Debug, Clone)]
+pub(super) struct Work<'a> {
+    /// Token, slot, position and adapter of each row.
+    pub(super) tokens: &'a GpuBuffer<u32>,
+    pub(super) rows: usize,
+    /// The most positions a row looks back at.
+    pub(super) positions: usize,
+    /// The adapters in use.
+    pub(super) adapters: Vec<usize>,
+}
+
+impl WgslForwardPass {
+    fn launch<P: Pod>(
+        &self,
+        launches: &mut Launches,
+        kernel: PassKernel,
+        views: &[BufferView<'_>],
+        params: &P,
+        grid: [u32; 3],
+        bytes: u64,
+    ) -> Result<()> {
+        let pipeline = self.context.pipeline(&kernel, &[])?;
+        let bound = self.context.bind(&pipeline, views)?;
+        launches.0.push(Launch { bound, params: Params::of(params), grid, bytes });
+        Ok(())
+    }
+
+    /// All layers, from tokens to the residual stream.
+    pub(super) fn record_layers(&self, launches: &mut Launches, work: &Work<'_>) -> Result<()> {
+        self.record_embedding(launches, work)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            self.record_layer(launches, work, index, layer)?;
+        }
+        Ok(())
+    }
+
+    fn record_embedding(&self, launches: &mut Launches, work: &Work<'_>) -> Result<()> {
+        let vectors = padded(self.config.hidden) / 4;
+        let kernel =
+            PassKernel::Embed { precision: self.embedding.precision, learned: self.positions.is_some() };
+        for part in &self.embedding.parts {
+            let mut views =
+                vec![work.tokens.view_of(0, work.rows * 4)?, part.data.view(), self.buffers.x.view()];
+            views.extend(part.scales.as_ref().map(GpuBuffer::view));
+            views.extend(self.positions.as_ref().map(GpuBuffer::view));
+            let params =
+                EmbedParams { first: part.first as u32, n_rows: part.rows as u32, vectors: vectors as u32 };
+            let grid = [vectors.div_ceil(64) as u32, work.rows as u32, 1];
+            self.launch(launches, kernel, &views, &params, grid, (work.rows * vectors * 32) as u64)?;
+        }
+        Ok(())
+    }
+
+    fn record_layer(
+        &self,
+        launches: &mut Launches,
+        work: &Work<'_>,
+        index: usize,
+        layer: &DeviceLayer,
+    ) -> Result<()> {
+        let (b, m) = (&self.buffers, work.rows);
+        self.record_normed(launches, work, (&layer.attention_norm, &layer.qkv), &b.qkv, Epilogue::Store)?;
+        self.record_loras(launches, work, index, Slot::Qkv, &b.normed, &b.qkv)?;
+        self.record_attention(launches, work, index)?;
+        self.record_product(launches, &layer.output, (&b.heads, None), &b.x, m, Epilogue::Add)?;
+        self.record_loras(launches, work, index, Slot::Output, &b.heads, &b.x)?;
+        let activation = self.config.activation;
+        let up = (&layer.feed_forward_norm, &layer.up);
+        if self.has_lora(work, index, Slot::Up) {
+            // An adapter adds to what goes into the function, which then cannot be part of the product.
+            self.record_normed(launches, work, up, &b.up, Epilogue::Store)?;
+            self.record_loras(launches, work, index, Slot::Up, &b.normed, &b.up)?;
+            let inner = self.config.inner;
+            let params = ActivateParams {
+                inner: inner as u32,
+                up_stride: padded(self.config.up_rows()) as u32,
+                out_stride: padded(inner) as u32,
+            };
+            let grid = [inner.div_ceil(64) as u32, m as u32, 1];
+            let views = [b.up.view(), b.inner.view()];
+            self.launch(
+                launches,
+                PassKernel::Activate(activation),
+                &views,
+                &params,
+                grid,
+                (m * inner * 12) as u64,
+            )?;
+        } else {
+            let epilogue = match activation {
+                Activation::GatedSilu => Epilogue::GatedSilu,
+                Activation::GeluTanh => Epilogue::Gelu,
+            };
+            self.record_normed(launches, work, up, &b.inner, epilogue)?;
+        }
+        self.record_product(launches, &layer.down, (&b.inner, None), &b.x, m, Epilogue::Add)?;
+        self.record_loras(launches, work, index, Slot::Down, &b.inner, &b.x)
+    }
+
+    /// A product with the normalised residual stream: in one kernel for very few rows, whose norm every workgroup can afford
+    /// to find for itself. Adapters need the normalised rows.
+    fn record_normed(
+        &self,
+        launches: &mut Launches,
+        work: &Work<'_>,
+        (norm, matrix): (&DeviceNorm, &DeviceMatrix),
+        out: &GpuBuffer<f32>,
+        epilogue: Epilogue,
+    ) -> Result<()> {
+        let (b, rows) = (&self.buffers, work.rows);
+        if rows <= NORMED_ROWS && self.config.norm == NormKind::Rms && work.adapters.is_empty() {
+            return self.record_product(launches, matrix, (&b.x, Some(norm)), out, rows, epilogue);
+        }
+        self.record_norm(launches, norm, None, rows)?;
+        self.record_product(launches, matrix, (&b.normed, None), out, rows, epilogue)
+    }
+
+    /// Normalises the residual stream: all rows, or those of a list.
+    pub(super) fn record_norm(
+        &self,
+        launches: &mut Launches,
+        norm: &DeviceNorm,
+        selection: Option<BufferView<'_>>,
+        rows: usize,
+    ) -> Result<()> {
+        let kernel = PassKernel::Norm { kind: self.config.norm, selected: selection.is_some() };
+        let mut views = vec![self.buffers.x.view(), norm.weight.view(), self.buffers.normed.view()];
+        views.extend(norm.bias.as_ref().map(GpuBuffer::view));
+        views.extend(selection);
+        let (width, vectors) = (self.config.hidden, padded(self.config.hidden) / 4);
+        let params =
+            NormParams { vectors: vectors as u32, width: width as u32, epsilon: self.config.norm_epsilon };
+        self.launch(launches, kernel, &views, &params, [rows as u32, 1, 1], (rows * vectors * 32) as u64)
+    }
+
+    /// How the products of a matrix with so many rows are made.
+    fn product_kind(&self, matrix: &DeviceMatrix, rows: usize) -> ProductKind {
+        if rows <= FEW {
+            let rows = rows.next_power_of_two() as u32;
+            let Abilities { subgroups_of_32, staging_bytes, .. } = self.abilities;
+            // Activations of more rows would be read from far away by every group of threads.
+            let vectors = match matrix.precision {
+                Precision::F32 => 1,
+                Precision::F16 => 2,
+                Precision::Int8 => 4,
+            };
+            let staged = rows as usize > NORMED_ROWS && rows * vectors * 32 * 16 + 1024 <= staging_bytes;
+            return ProductKind::Few { rows, subgroups_of_32, staged };
+        }
+        if self.abilities.matrices && matrix.precision != Precision::F32 && matrix.stride.is_multiple_of(32) {
+            let tiles = matrix.rows.div_ceil(128) * rows.div_ceil(64);
+            // Larger tiles reuse more, smaller ones keep more of the device busy.
+            return ProductKind::Matrices { tile: if tiles >= 256 { 128 } else { 64 } };
+        }
+        ProductKind::Tiles
+    }
+
+    /// The products of a matrix with the first rows of activations.
+    pub(super) fn record_product(
+        &self,
+        launches: &mut Launches,
+        matrix: &DeviceMatrix,
+        (x, norm): (&GpuBuffer<f32>, Option<&DeviceNorm>),
+        out: &GpuBuffer<f32>,
+        rows: usize,
+        epilogue: Epilogue,
+    ) -> Result<()> {
+        let kind = self.product_kind(matrix, rows);
+        let (precision, has_bias) = (matrix.precision, matrix.bias.is_some());
+        let product = Product { kind, precision, epilogue, has_bias, normed: norm.is_some() };
+        let width = match epilogue {
+            Epilogue::GatedSilu => matrix.rows / 2,
+            _ => matrix.rows,
+        };
+        // Logits are not padded: nothing multiplies them.
+        let out_stride = if width == self.config.vocabulary { width } else { padded(width) };
+        for part in &matrix.parts {
+            let mut views = vec![part.data.view(), x.view(), out.view()];
+            views.extend(matrix.bias.as_ref().map(GpuBuffer::view));
+            views.extend(part.scales.as_ref().map(GpuBuffer::view));
+            views.extend(norm.map(|norm| norm.weight.view()));
+            let params = ProductParams {
+                n_rows: part.rows as u32,
+                first: part.first as u32,
+                k_vectors: matrix.stride as u32 / product.vector_weights(),
+                x_stride: matrix.stride as u32 / 4,
+                out_stride: out_stride as u32,
+                m: rows as u32,
+                epsilon: self.config.norm_epsilon,
+                width: self.config.hidden as f32,
+            };
+            let across = (part.rows as u32).div_ceil(product.rows_of_workgroup());
+            let down = (rows as u32).div_ceil(product.activations_of_workgroup());
+            let grid = match kind {
+                ProductKind::Few { .. } => grid(across.into(), self.context.info().max_workgroups)?,
+                _ => [across, down, 1],
+            };
+            let bytes = part.data.len() + rows * (matrix.stride + part.rows) * 4;
+            self.launch(launches, PassKernel::Product(product), &views, &params, grid, bytes as u64)?;
+        }
+        Ok(())
+    }
+
+    fn has_lora(&self, work: &Work<'_>, layer: usize, slot: Slot) -> bool {
+        work.adapters.iter().any(|&adapter| self.adapters[adapter][layer][slot as usize].is_some())
+    }
+
+    /// What adapters add to a product.
+    fn record_loras(
+        &self,
+        launches: &mut Launches,
+        work: &Work<'_>,
+        layer: usize,
+        slot: Slot,
+        x: &GpuBuffer<f32>,
+        out: &GpuBuffer<f32>,
+    ) -> Result<()> {
+        let [n_rows, width] = slot.shape(&self.config);
+        for &adapter in &work.adapters {
+            let Some(lora) = &self.adapters[adapter][layer][slot as usize] else { continue };
+            let (tokens, ranks) = (work.tokens.view_of(0, work.rows * 4)?, &self.buffers.ranks);
+            let (adapter, rank) = (adapter as u32 + 1, lora.rank as u32);
+            let params =
+                LoraDownParams { adapter, width: width as u32, x_stride: padded(width) as u32, rank };
+            let views = [tokens, lora.a.view(), x.view(), ranks.view()];
+            let bytes = (lora.a.len() + work.rows * width) as u64 * 4;
+            self.launch(launches, PassKernel::LoraDown, &views, &params, [rank, work.rows as u32, 1], bytes)?;
+            let params =
+                LoraUpParams { adapter, n_rows: n_rows as u32, out_stride: padded(n_rows) as u32, rank };
+            let views = [tokens, lora.b.view(), ranks.view(), out.view()];
+            let grid = [n_rows.div_ceil(64) as u32, work.rows as u32, 1];
+            let bytes = (lora.b.len() + work.rows * n_rows * 2) as u64 * 4;
+            self.launch(launches, PassKernel::LoraUp, &views, &params, grid, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn record_attention(&self, launches: &mut Launches, work: &Work<'_>, layer: usize) -> Result<()> {
+        let (config, b, heads) = (&self.config, &self.buffers, self.heads);
+        let [keys, values] = &self.cache.layers[layer];
+        let (rows, capacity) = (work.rows, self.cache.capacity as u32);
+        let tokens = work.tokens.view_of(0, rows * 4)?;
+        let kernel = PassKernel::Rotate { heads, rotary: self.cache.rotations.is_some() };
+        let mut views = vec![tokens, b.qkv.view(), b.queries.view(), keys.view(), values.view()];
+        views.extend(self.cache.rotations.as_ref().map(GpuBuffer::view));
+        let params =
+            RotateParams { n_rows: rows as u32, qkv_stride: padded(config.qkv_rows()) as u32, capacity };
+        let threads = (config.heads + 2 * config.kv_heads) * heads.head4() as usize;
+        let grid = [threads.div_ceil(64) as u32, rows as u32, 1];
+        self.launch(launches, kernel, &views, &params, grid, (rows * config.qkv_rows() * 8) as u64)?;
+
+        let out_stride = padded(config.query_width()) as u32;
+        let tiles = config.kv_heads as u32 * heads.tiles();
+        let splits = self.splits(rows, work.positions);
+        let params = AttentionParams {
+            capacity,
+            out_stride,
+            splits: splits as u32,
+            scale: 1.0 / (config.head_dim as f32).sqrt(),
+        };
+        let grid = [rows as u32, tiles, splits as u32];
+        let bytes = (rows * work.positions * config.kv_width()) as u64 * heads.vector_bytes() as u64 / 2;
+        let kernel = PassKernel::Attention { heads, split: splits > 1 };
+        let target = if splits > 1 { self.partial.view() } else { b.heads.view() };
+        let views = [tokens, b.queries.view(), keys.view(), values.view(), target];
+        self.launch(launches, kernel, &views, &params, grid, bytes)?;
+        if splits > 1 {
+            let params = CombineParams { out_stride, splits: splits as u32 };
+            let grid = [rows as u32, config.heads as u32, 1];
+            let bytes = (rows * config.query_width() * 4 * (splits + 1)) as u64;
+            let views = [self.partial.view(), b.heads.view()];
+            self.launch(launches, PassKernel::Combine { heads }, &views, &params, grid, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The workgroups that share the positions of one row.
+    pub(super) fn splits(&self, rows: usize, positions: usize) -> usize {
+        let others = rows * self.config.kv_heads * self.heads.tiles() as usize;
+        let blocks = positions.div_ceil(BLOCK);
+        // Putting parts together takes a kernel, which two blocks do not pay for.
+        if blocks <= 2 { 1 } else { (BUSY / others.max(1)).clamp(1, blocks).min(self.most_splits(rows)) }
+    }
+
+    /// As many parts of attention as there is room for.
+    fn most_splits(&self, rows: usize) -> usize {
+        let part = (self.heads.head4() as usize + 1) * 4;
+        (self.partial.len() / (rows * self.config.heads * part)).max(1)
+    }
+
+    /// Logits of the normalised rows.
+    pub(super) fn record_head(
+        &self,
+        launches: &mut Launches,
+        logits: &GpuBuffer<f32>,
+        rows: usize,
+    ) -> Result<()> {
+        let head = self.head.as_ref().unwrap_or(&self.embedding);
+        self.record_product(launches, head, (&self.buffers.normed, None), logits, rows, Epilogue::Store)
+    }
+
+    /// Chooses a token for each row of logits, and puts it where the next step reads it.
+    pub(super) fn record_sample(
+        &self,
+        launches: &mut Launches,
+        tokens: &GpuBuffer<u32>,
+        selection: BufferView<'_>,
+        next: &GpuBuffer<u32>,
+        rows: usize,
+        sampling: &Sampling,
+    ) -> Result<()> {
+        let kernel = PassKernel::Sample { threads: self.abilities.sample_threads };
+        let views = [self.logits.view(), tokens.view(), selection, next.view(), self.chosen.view()];
+        let params = SampleParams {
+            vocabulary: self.config.vocabulary as u32,
+            scale: if sampling.temperature > 0.0 { 1.0 / sampling.temperature } else { 0.0 },
+            top_k: sampling.top_k,
+            top_p: sampling.top_p,
+            seed_low: sampling.seed as u32,
+            seed_high: (sampling.seed >> 32) as u32,
+        };
+        let bytes = (rows * self.config.vocabulary * 4) as u64;
+        self.launch(launches, kernel, &views, &params, [rows as u32, 1, 1], bytes)
+    }
+}

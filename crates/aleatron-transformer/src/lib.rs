@@ -1,0 +1,34 @@
+//! Decoder-only transformers from Hugging Face files, resident on a GPU or on the CPU's cores.
+//!
+//! - [`Transformer`] loads a folder and generates text; [`ForwardPass`] is what it runs on, for batches, caches and adapters:
+//!   [`WgslForwardPass`](gpu::WgslForwardPass) on GPUs and [`CpuForwardPass`] on the CPU, with one interface.
+//! - [`config`] and [`rope`] say what a model is, [`weights`] how its tensors become matrices, [`lora`] what adapters add.
+//! - [`sampling`] chooses tokens, [`tokenizer`] makes text of them.
+//!
+//! Unsafe code: the call that maps a file in `weights/files.rs`, and calls of functions for AVX2 in `cpu/dot.rs`.
+#![deny(unsafe_code)]
+
+pub mod config;
+pub mod cpu;
+pub mod error;
+#[cfg(feature = "gpu")]
+pub mod gpu;
+pub mod lora;
+mod options;
+mod pass;
+pub mod rope;
+pub mod sampling;
+pub mod tokenizer;
+mod transformer;
+pub mod weights;
+
+pub use config::{Config, Precision};
+pub use cpu::CpuForwardPass;
+pub use error::{Error, Result};
+#[cfg(feature = "gpu")]
+pub use gpu::WgslForwardPass;
+pub use lora::{Adapter, QkvLoRA};
+pub use pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
+pub use sampling::Sampling;
+pub use tokenizer::{TextStream, Tokenizer};
+pub use transformer::{DeviceChoice, GenerateOptions, Generation, GenerationState, LoadOptions, Transformer};

@@ -1,0 +1,100 @@
+//! Options of a JSON file, read so that none is overlooked: what nobody asked for is an error.
+
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use crate::error::{Error, Result};
+
+/// The options of one JSON object, with the names that were asked for.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    map: &'a Map<String, Value>,
+    prefix: &'static str,
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Options<'a> {
+    pub(crate) fn new(map: &'a Map<String, Value>, prefix: &'static str) -> Self {
+        Self { map, prefix, asked: RefCell::default() }
+    }
+
+    /// The value of an option; null is as good as none.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
+        self.asked.borrow_mut().insert(name.to_owned());
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn fault(&self, name: &str, value: &Value) -> Error {
+        Error::UnknownOption { option: format!("{}{name}", self.prefix), value: value.to_string() }
+    }
+
+    pub(crate) fn missing(&self, name: &str) -> Error {
+        Error::MissingOption { option: format!("{}{name}", self.prefix) }
+    }
+
+    fn read<T>(&self, name: &str, convert: impl Fn(&'a Value) -> Option<T>) -> Result<Option<T>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(value) => convert(value).map(Some).ok_or_else(|| self.fault(name, value)),
+        }
+    }
+
+    pub(crate) fn size(&self, name: &str) -> Result<Option<usize>> {
+        self.read(name, |value| value.as_u64().and_then(|n| usize::try_from(n).ok()))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
+        self.read(name, |value| value.as_f64().filter(|x| x.is_finite()))
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>> {
+        self.read(name, Value::as_bool)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>> {
+        self.read(name, Value::as_str)
+    }
+
+    pub(crate) fn object(&self, name: &str) -> Result<Option<&'a Map<String, Value>>> {
+        self.read(name, Value::as_object)
+    }
+
+    pub(crate) fn required_size(&self, name: &str) -> Result<usize> {
+        self.size(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    pub(crate) fn required_number(&self, name: &str) -> Result<f64> {
+        self.number(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Refuses every value of an option but those that change nothing.
+    pub(crate) fn only(&self, name: &str, is_neutral: impl Fn(&Value) -> bool) -> Result<()> {
+        match self.get(name) {
+            Some(value) if !is_neutral(value) => Err(self.fault(name, value)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Names of options that change nothing here, whatever their value.
+    pub(crate) fn ignore(&self, names: &[&str]) {
+        self.asked.borrow_mut().extend(names.iter().map(|&name| name.to_owned()));
+    }
+
+    /// Refuses what nobody asked for. Null and false ask for nothing.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let asked = self.asked.borrow();
+        let inert = |value: &Value| matches!(value, Value::Null | Value::Bool(false));
+        match self.map.iter().find(|(name, value)| !asked.contains(*name) && !inert(value)) {
+            Some((name, value)) => Err(self.fault(name, value)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A JSON file that holds an object.
+pub(crate) fn read_object(path: &std::path::Path) -> Result<Map<String, Value>> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+    serde_json::from_str(&text).map_err(|error| Error::format(path, error))
+}

@@ -1,0 +1,227 @@
+//! The interface of the forward pass, the same on every device.
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::lora::Adapter;
+use crate::sampling::Sampling;
+
+/// A sequence whose keys and values a pass caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SequenceId(pub(crate) usize);
+
+/// An adapter that a pass holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AdapterId(pub(crate) usize);
+
+/// Tokens to append to a sequence.
+#[derive(Debug, Clone, Copy)]
+pub struct Segment<'a> {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// The tokens, at least one.
+    pub tokens: &'a [u32],
+}
+
+/// Which logits a call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logits {
+    /// Those after every token.
+    All,
+    /// Those after the last token of each segment.
+    Last,
+}
+
+/// A transformer's layers on a device, with a cache of keys and values for each sequence.
+pub trait ForwardPass: std::fmt::Debug + Send {
+    /// The model.
+    fn config(&self) -> &Config;
+
+    /// The device, by name.
+    fn device(&self) -> String;
+
+    /// Opens an empty sequence.
+    ///
+    /// # Errors
+    /// [`Error::Cache`] where the cache cannot grow.
+    fn open(&mut self) -> Result<SequenceId>;
+
+    /// Closes a sequence. Closing one that is not open does nothing.
+    fn close(&mut self, sequence: SequenceId);
+
+    /// A new sequence with the tokens of another.
+    ///
+    /// # Errors
+    /// [`Error::NoSequence`], or [`Error::Cache`] where the cache cannot grow.
+    fn fork(&mut self, sequence: SequenceId) -> Result<SequenceId>;
+
+    /// Forgets all positions of a sequence but the first `keep`. This ends the series of steps it is part of, as
+    /// [`Self::close`] and [`Self::use_adapter`] do.
+    ///
+    /// # Errors
+    /// [`Error::NoSequence`], or [`Error::CutBack`] where there are fewer.
+    fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()>;
+
+    /// The positions a sequence holds.
+    ///
+    /// # Errors
+    /// [`Error::NoSequence`].
+    fn len(&self, sequence: SequenceId) -> Result<usize>;
+
+    /// Loads an adapter.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn load_adapter(&mut self, adapter: &Adapter) -> Result<AdapterId>;
+
+    /// Uses an adapter, or none, for what is appended to a sequence from now on.
+    ///
+    /// # Errors
+    /// [`Error::NoSequence`] or [`Error::NoAdapter`].
+    fn use_adapter(&mut self, sequence: SequenceId, adapter: Option<AdapterId>) -> Result<()>;
+
+    /// Appends tokens to sequences and returns logits, vocabulary by vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoSequence`] and the like, before anything is changed; or what the device reports.
+    fn forward(&mut self, segments: &[Segment<'_>], logits: Logits) -> Result<Vec<f32>>;
+
+    /// Appends tokens to sequences and chooses the token that follows each. The token is not appended:
+    /// [`Self::submit_step`] does that.
+    ///
+    /// # Errors
+    /// As [`Self::forward`], [`Error::Sampling`], [`Error::NotFinite`].
+    fn prefill(&mut self, segments: &[Segment<'_>], sampling: &Sampling) -> Result<Vec<u32>>;
+
+    /// Appends to each sequence of the last prefill or step the token chosen for it and chooses the next, without waiting for
+    /// it: [`Self::take_step`] does.
+    ///
+    /// # Errors
+    /// As [`Self::prefill`].
+    fn submit_step(&mut self) -> Result<()>;
+
+    /// The tokens of the oldest step not yet taken, in the order of the prefill's segments.
+    ///
+    /// # Errors
+    /// As [`Self::prefill`].
+    fn take_step(&mut self) -> Result<Vec<u32>>;
+
+    /// Changes with every call of [`Self::prefill`] and [`Self::forward`], and where a series of steps is ended otherwise: what
+    /// steps can go on from is the last prefill only.
+    fn epoch(&self) -> u64;
+
+    /// How many steps are best submitted ahead of the one that is taken.
+    fn look_ahead(&self) -> usize;
+
+    /// The bytes of the weights that every step reads.
+    fn weight_bytes(&self) -> u64;
+
+    /// Times the kernels of all calls from now on.
+    ///
+    /// # Errors
+    /// What the device reports; nothing where there are no kernels to time.
+    fn start_profile(&mut self) -> Result<()>;
+
+    /// A table of the kernels timed since [`Self::start_profile`], and the end of timing.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn finish_profile(&mut self) -> Result<String>;
+}
+
+/// The sequences of a pass: which are open, how long they are, and the adapter each uses.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences {
+    slots: Vec<Option<Sequence>>,
+    n_adapters: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sequence {
+    pub(crate) len: usize,
+    pub(crate) adapter: Option<AdapterId>,
+}
+
+impl Sequences {
+    /// The first free slot, which may be one past those there are.
+    pub(crate) fn free_slot(&self) -> usize {
+        self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len())
+    }
+
+    pub(crate) fn occupy(&mut self, slot: usize, sequence: Sequence) -> SequenceId {
+        if slot >= self.slots.len() {
+            self.slots.resize(slot + 1, None);
+        }
+        self.slots[slot] = Some(sequence);
+        SequenceId(slot)
+    }
+
+    pub(crate) fn close(&mut self, id: SequenceId) {
+        if let Some(slot) = self.slots.get_mut(id.0) {
+            *slot = None;
+        }
+    }
+
+    pub(crate) fn get(&self, id: SequenceId) -> Result<Sequence> {
+        self.slots.get(id.0).copied().flatten().ok_or(Error::NoSequence { sequence: id.0 })
+    }
+
+    pub(crate) fn get_mut(&mut self, id: SequenceId) -> Result<&mut Sequence> {
+        self.slots.get_mut(id.0).and_then(Option::as_mut).ok_or(Error::NoSequence { sequence: id.0 })
+    }
+
+    pub(crate) fn cut_back(&mut self, id: SequenceId, keep: usize) -> Result<()> {
+        let sequence = self.get_mut(id)?;
+        if keep > sequence.len {
+            return Err(Error::CutBack { sequence: id.0, len: sequence.len, keep });
+        }
+        sequence.len = keep;
+        Ok(())
+    }
+
+    pub(crate) fn add_adapter(&mut self) -> AdapterId {
+        self.n_adapters += 1;
+        AdapterId(self.n_adapters - 1)
+    }
+
+    pub(crate) fn use_adapter(&mut self, id: SequenceId, adapter: Option<AdapterId>) -> Result<()> {
+        if let Some(unknown) = adapter.filter(|adapter| adapter.0 >= self.n_adapters) {
+            return Err(Error::NoAdapter { adapter: unknown.0 });
+        }
+        self.get_mut(id)?.adapter = adapter;
+        Ok(())
+    }
+
+    /// Checks what a call is given, before anything is changed.
+    pub(crate) fn check(&self, config: &Config, segments: &[Segment<'_>]) -> Result<()> {
+        if segments.is_empty() {
+            return Err(Error::NoTokens);
+        }
+        let mut index = 0;
+        for (i, segment) in segments.iter().enumerate() {
+            let len = self.get(segment.sequence)?.len;
+            if segments[..i].iter().any(|earlier| earlier.sequence == segment.sequence) {
+                return Err(Error::RepeatedSequence { sequence: segment.sequence.0 });
+            }
+            if segment.tokens.is_empty() {
+                return Err(Error::NoTokens);
+            }
+            let positions = len.saturating_add(segment.tokens.len());
+            if positions > config.max_positions {
+                return Err(Error::TooLong { positions, limit: config.max_positions });
+            }
+            let vocabulary = config.vocabulary;
+            for &value in segment.tokens {
+                if value as usize >= vocabulary {
+                    return Err(Error::Token { index, value, vocabulary });
+                }
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The room for positions that a cache grows to, in steps, so that it seldom grows.
+pub(crate) fn grown(positions: usize, config: &Config) -> usize {
+    positions.next_power_of_two().max(256).min(config.max_positions)
+}

@@ -1,0 +1,69 @@
+//! Text and tokens, by a model's `tokenizer.json`.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// A model's tokenizer.
+#[derive(Debug, Clone)]
+pub struct Tokenizer(Box<tokenizers::Tokenizer>);
+
+impl Tokenizer {
+    /// Reads `tokenizer.json`.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        let tokenizer = tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| Error::format(path, e))?;
+        Ok(Self(Box::new(tokenizer)))
+    }
+
+    /// The tokens of a text, with those that begin one.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        let encoding = self.0.encode(text, true).map_err(|e| Error::Tokenizer { reason: e.to_string() })?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The text of tokens, without special ones.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn decode(&self, tokens: &[u32]) -> Result<String> {
+        self.0.decode(tokens, true).map_err(|e| Error::Tokenizer { reason: e.to_string() })
+    }
+}
+
+/// Text of tokens as they come: a character may take several of them, and a space may depend on the token before.
+#[derive(Debug, Default)]
+pub struct TextStream {
+    tokens: Vec<u32>,
+    /// The text of the tokens from `start` on that was already handed out.
+    shown: String,
+    start: usize,
+}
+
+impl TextStream {
+    /// What a token adds to the text; nothing while a character is incomplete.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<String> {
+        self.tokens.push(token);
+        let text = tokenizer.decode(&self.tokens[self.start..])?;
+        if text.ends_with('\u{fffd}') {
+            return Ok(String::new());
+        }
+        let new = text.strip_prefix(self.shown.as_str()).unwrap_or(&text).to_owned();
+        self.shown = text;
+        // Decoding all tokens again and again would take longer and longer: a few before the last give the same.
+        if self.tokens.len() - self.start > 64 {
+            self.start = self.tokens.len() - 8;
+            self.shown = tokenizer.decode(&self.tokens[self.start..])?;
+        }
+        Ok(new)
+    }
+}

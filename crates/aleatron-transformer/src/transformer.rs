@@ -1,0 +1,373 @@
+//! A model with its tokenizer on a device, and the generation of text.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::config::{Architecture, Config, Precision};
+use crate::cpu::CpuForwardPass;
+use crate::error::{Error, Result};
+use crate::lora::Adapter;
+use crate::pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
+use crate::sampling::Sampling;
+use crate::tokenizer::Tokenizer;
+use crate::weights::files::TensorFiles;
+use crate::weights::random::RandomTensors;
+use crate::weights::{HEAD, Loader, tensors};
+
+/// Where a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum DeviceChoice {
+    /// On a hardware GPU, or the one the environment names, where there is one; else on the CPU.
+    /// [`Transformer::device`] says which.
+    #[default]
+    Auto,
+    /// On the CPU.
+    Cpu,
+    /// On the default GPU, or the one of this index.
+    Gpu(Option<usize>),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "gpu" => Ok(Self::Gpu(None)),
+            _ => match text.strip_prefix("gpu:").and_then(|index| index.parse().ok()) {
+                Some(index) => Ok(Self::Gpu(Some(index))),
+                None => {
+                    Err(Error::UnknownOption { option: "device".to_owned(), value: format!("\"{text}\"") })
+                }
+            },
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Gpu(None) => f.write_str("gpu"),
+            Self::Gpu(Some(index)) => write!(f, "gpu:{index}"),
+        }
+    }
+}
+
+/// How a model is loaded.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// Where it runs.
+    pub device: DeviceChoice,
+    /// How its weights are kept.
+    pub precision: Precision,
+    /// The folder of an adapter that is added to the weights for good.
+    pub merge: Option<PathBuf>,
+}
+
+/// How text is generated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GenerateOptions {
+    /// The most tokens.
+    pub max_tokens: usize,
+    /// How each is chosen.
+    pub sampling: Sampling,
+    /// An adapter.
+    pub adapter: Option<AdapterId>,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> Self {
+        Self { max_tokens: 128, sampling: Sampling::GREEDY, adapter: None }
+    }
+}
+
+/// A model on a device.
+#[derive(Debug)]
+pub struct Transformer {
+    pass: Box<dyn ForwardPass>,
+    tokenizer: Option<Tokenizer>,
+    precision: Precision,
+}
+
+impl Transformer {
+    /// Loads a folder of Hugging Face files: `config.json`, `.safetensors` files, and `tokenizer.json` where there is one.
+    ///
+    /// ```no_run
+    /// use aleatron_transformer::{GenerateOptions, LoadOptions, Transformer};
+    ///
+    /// let mut model = Transformer::from_pretrained("model".as_ref(), &LoadOptions::default())?;
+    /// let prompt = model.tokenizer()?.encode("Once upon a time")?;
+    /// for token in model.generate(&prompt, &GenerateOptions::default())? {
+    ///     println!("{}", token?);
+    /// }
+    /// # Ok::<(), aleatron_transformer::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file, the option or the tensor that is wrong, or what the device reports.
+    pub fn from_pretrained(folder: &Path, options: &LoadOptions) -> Result<Self> {
+        let config = Config::read(&folder.join("config.json"))?;
+        let files = TensorFiles::open_folder(folder)?;
+        // GPT-2's first files leave out the prefix.
+        let is_bare = |name: &str| {
+            config.architecture == Architecture::Gpt2 && !name.starts_with("transformer.") && name != HEAD
+        };
+        let files = files.with_prefix("transformer.", is_bare);
+        let may_be = |name: &str| {
+            let buffers = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
+            buffers.iter().any(|end| name.ends_with(end)) || (config.tied_head && name == HEAD)
+        };
+        files.check(&tensors(&config), may_be)?;
+        let merged = options.merge.as_deref().map(|adapter| Adapter::read(adapter, &config)).transpose()?;
+        let loader =
+            Loader { config: &config, source: &files, precision: options.precision, merged: merged.as_ref() };
+        let path = folder.join("tokenizer.json");
+        let tokenizer = if path.exists() { Some(Tokenizer::read(&path)?) } else { None };
+        Ok(Self { pass: open_pass(&loader, options.device)?, tokenizer, precision: options.precision })
+    }
+
+    /// A model with random weights, for benchmarks.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn random(config: &Config, seed: u64, options: &LoadOptions) -> Result<Self> {
+        let source = RandomTensors { seed };
+        let loader = Loader { config, source: &source, precision: options.precision, merged: None };
+        Ok(Self { pass: open_pass(&loader, options.device)?, tokenizer: None, precision: options.precision })
+    }
+
+    /// The architecture and the sizes.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        self.pass.config()
+    }
+
+    /// The device it runs on.
+    #[must_use]
+    pub fn device(&self) -> String {
+        self.pass.device()
+    }
+
+    /// How its weights are kept.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// [`Error::NoTokenizer`] where the folder has none.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.tokenizer.as_ref().ok_or(Error::NoTokenizer)
+    }
+
+    /// The pass, for batches, caches and adapters.
+    pub fn pass(&mut self) -> &mut dyn ForwardPass {
+        &mut *self.pass
+    }
+
+    /// Loads an adapter in PEFT's files. It is used where a call names it.
+    ///
+    /// # Errors
+    /// What is wrong with its files, or what the device reports.
+    pub fn load_adapter(&mut self, folder: &Path) -> Result<AdapterId> {
+        let adapter = Adapter::read(folder, self.pass.config())?;
+        self.pass.load_adapter(&adapter)
+    }
+
+    /// The logits after each token of a text, vocabulary by vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoTokens`], or what the device reports.
+    pub fn forward(&mut self, tokens: &[u32], adapter: Option<AdapterId>) -> Result<Vec<f32>> {
+        let sequence = self.pass.open()?;
+        let logits = self
+            .pass
+            .use_adapter(sequence, adapter)
+            .and_then(|()| self.pass.forward(&[Segment { sequence, tokens }], Logits::All));
+        self.pass.close(sequence);
+        logits
+    }
+
+    /// Continues a text, token by token.
+    ///
+    /// # Errors
+    /// As [`Self::forward`], and [`Error::Sampling`].
+    pub fn generate<'a>(&'a mut self, prompt: &[u32], options: &GenerateOptions) -> Result<Generation<'a>> {
+        let state = GenerationState::start(self, &[prompt], options)?;
+        Ok(Generation { model: self, state })
+    }
+}
+
+fn open_pass(loader: &Loader<'_>, device: DeviceChoice) -> Result<Box<dyn ForwardPass>> {
+    #[cfg(feature = "gpu")]
+    {
+        use aleatron_device::{AdapterChoice, GpuContext, is_gpu_available};
+        let choice = match device {
+            DeviceChoice::Gpu(Some(index)) => Some(AdapterChoice::Index(index)),
+            DeviceChoice::Gpu(None) => Some(AdapterChoice::from_env()),
+            DeviceChoice::Auto if is_gpu_available() => Some(AdapterChoice::from_env()),
+            _ => None,
+        };
+        if let Some(choice) = choice {
+            let context = GpuContext::get(&choice)?;
+            return Ok(Box::new(crate::gpu::WgslForwardPass::new(&context, loader)?));
+        }
+    }
+    #[cfg(not(feature = "gpu"))]
+    if let DeviceChoice::Gpu(_) = device {
+        return Err(Error::NoGpuSupport);
+    }
+    Ok(Box::new(CpuForwardPass::new(loader)?))
+}
+
+/// Where the generation of one or several texts is: it can be continued, and left, at any token.
+#[derive(Debug)]
+pub struct GenerationState {
+    sequences: Vec<SequenceId>,
+    /// The tokens each sequence holds in the cache, of those that were handed out.
+    lengths: Vec<usize>,
+    /// The last token of each.
+    last: Vec<u32>,
+    /// Whether each has ended.
+    ended: Vec<bool>,
+    sampling: Sampling,
+    end_tokens: Vec<u32>,
+    /// Tokens still to hand out, those of steps on their way included.
+    remaining: usize,
+    on_their_way: usize,
+    epoch: u64,
+    /// The tokens of the prefill, which are handed out first.
+    first: Option<Vec<u32>>,
+}
+
+impl GenerationState {
+    /// Reads prompts, each a text of its own.
+    ///
+    /// # Errors
+    /// As [`Transformer::generate`].
+    pub fn start(model: &mut Transformer, prompts: &[&[u32]], options: &GenerateOptions) -> Result<Self> {
+        options.sampling.check()?;
+        let (pass, mut sequences) = (&mut *model.pass, Vec::new());
+        let started = (|| {
+            for _ in prompts {
+                let sequence = pass.open()?;
+                sequences.push(sequence);
+                pass.use_adapter(sequence, options.adapter)?;
+            }
+            let pairs = sequences.iter().zip(prompts);
+            let segments: Vec<_> = pairs.map(|(&sequence, &tokens)| Segment { sequence, tokens }).collect();
+            pass.prefill(&segments, &options.sampling)
+        })();
+        let first = match started {
+            Ok(first) => first,
+            Err(error) => {
+                sequences.into_iter().for_each(|sequence| pass.close(sequence));
+                return Err(error);
+            }
+        };
+        let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
+        // The last token is handed out without a place in the cache.
+        let room = pass.config().max_positions + 1 - longest;
+        Ok(Self {
+            lengths: prompts.iter().map(|prompt| prompt.len()).collect(),
+            last: first.clone(),
+            ended: vec![false; prompts.len()],
+            sampling: options.sampling,
+            end_tokens: pass.config().end_tokens.clone(),
+            remaining: options.max_tokens.min(room),
+            on_their_way: 0,
+            epoch: pass.epoch(),
+            sequences,
+            first: Some(first),
+        })
+    }
+
+    /// The next token of each text, nothing for those that have ended; nothing at all once all have.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn next(&mut self, model: &mut Transformer) -> Result<Option<Vec<Option<u32>>>> {
+        if self.remaining == 0 || self.ended.iter().all(|ended| *ended) {
+            self.close(model);
+            return Ok(None);
+        }
+        let tokens = match self.first.take() {
+            Some(first) => first,
+            None => self.step(&mut *model.pass)?,
+        };
+        self.remaining -= 1;
+        let handed =
+            tokens.iter().zip(&self.ended).map(|(&token, &ended)| (!ended).then_some(token)).collect();
+        for (token, ended) in tokens.iter().zip(&mut self.ended) {
+            *ended |= self.end_tokens.contains(token);
+        }
+        self.last = tokens;
+        Ok(Some(handed))
+    }
+
+    fn step(&mut self, pass: &mut dyn ForwardPass) -> Result<Vec<u32>> {
+        if pass.epoch() != self.epoch {
+            // Something else ran meanwhile: the steps on their way are lost, and the last token is read again.
+            self.on_their_way = 0;
+            for (&sequence, &len) in self.sequences.iter().zip(&self.lengths) {
+                pass.cut_back(sequence, len)?;
+            }
+            let pairs = self.sequences.iter().zip(&self.last);
+            let segments: Vec<_> = pairs
+                .map(|(&sequence, token)| Segment { sequence, tokens: std::slice::from_ref(token) })
+                .collect();
+            let tokens = pass.prefill(&segments, &self.sampling)?;
+            self.epoch = pass.epoch();
+            self.lengths.iter_mut().for_each(|len| *len += 1);
+            return Ok(tokens);
+        }
+        while self.on_their_way <= pass.look_ahead() && self.on_their_way < self.remaining {
+            pass.submit_step()?;
+            self.on_their_way += 1;
+        }
+        let tokens = pass.take_step()?;
+        self.on_their_way -= 1;
+        self.lengths.iter_mut().for_each(|len| *len += 1);
+        Ok(tokens)
+    }
+
+    /// Gives back the cache of its texts.
+    pub fn close(&mut self, model: &mut Transformer) {
+        self.remaining = 0;
+        self.sequences.drain(..).for_each(|sequence| model.pass.close(sequence));
+    }
+}
+
+/// The tokens that continue a text; an iterator.
+#[derive(Debug)]
+pub struct Generation<'a> {
+    model: &'a mut Transformer,
+    state: GenerationState,
+}
+
+impl Iterator for Generation<'_> {
+    type Item = Result<u32>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.state.next(self.model) {
+            Ok(Some(tokens)) => tokens.first().copied().flatten().map(Ok),
+            Ok(None) => None,
+            Err(error) => {
+                self.state.close(self.model);
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl Drop for Generation<'_> {
+    fn drop(&mut self) {
+        self.state.close(self.model);
+    }
+}

@@ -1,0 +1,100 @@
+//! What the tests share: the golden files, and the devices under test.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use aleatron_transformer::weights::TensorSource;
+use aleatron_transformer::weights::files::TensorFiles;
+use aleatron_transformer::{
+    DeviceChoice, ForwardPass, LoadOptions, Precision, Sampling, Segment, Transformer,
+};
+use std::path::{Path, PathBuf};
+
+pub const MODELS: [&str; 6] = ["llama", "llama-scaled", "llama-yarn", "llama-linear", "qwen2", "gpt2"];
+
+/// Adapters and the models they are for.
+pub const ADAPTERS: [(&str, &str); 3] =
+    [("llama-lora", "llama"), ("llama-lora-qkv", "llama"), ("gpt2-lora", "gpt2")];
+
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The CPU and, where it is built in, the GPU. No adapter is a failure: these tests must run.
+pub fn devices() -> Vec<DeviceChoice> {
+    #[cfg(feature = "gpu")]
+    return vec![DeviceChoice::Cpu, gpu()];
+    #[cfg(not(feature = "gpu"))]
+    vec![DeviceChoice::Cpu]
+}
+
+/// The adapter the environment names, else Mesa's software one.
+#[cfg(feature = "gpu")]
+pub fn gpu() -> DeviceChoice {
+    use aleatron_device::{AdapterChoice, GpuContext};
+    let choice = match AdapterChoice::from_env() {
+        AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
+        named => named,
+    };
+    let context = GpuContext::get(&choice).unwrap_or_else(|error| {
+        panic!("{error}\nGPU tests need an adapter: apt-get install mesa-vulkan-drivers libvulkan1")
+    });
+    DeviceChoice::Gpu(Some(context.info().index))
+}
+
+pub fn load(name: &str, device: DeviceChoice, precision: Precision) -> Transformer {
+    let options = LoadOptions { device, precision, ..LoadOptions::default() };
+    Transformer::from_pretrained(&folder(name), &options).unwrap()
+}
+
+/// What Hugging Face gives; see `golden/make.py`.
+pub struct Golden {
+    pub tokens: Vec<u32>,
+    pub logits: Vec<f32>,
+    pub greedy: Vec<u32>,
+    files: TensorFiles,
+}
+
+impl Golden {
+    pub fn read(name: &str) -> Self {
+        let path = folder(name).join("golden.safetensors");
+        let files = TensorFiles::open(std::slice::from_ref(&path)).unwrap();
+        let logits = files.tensor("logits", files.shape("logits").unwrap()).unwrap();
+        let bytes = std::fs::read(path).unwrap();
+        let all = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let integers = |name: &str| -> Vec<u32> {
+            let (chunks, _) = all.tensor(name).unwrap().data().as_chunks::<8>();
+            chunks.iter().map(|bytes| i64::from_le_bytes(*bytes) as u32).collect()
+        };
+        Self { tokens: integers("tokens"), greedy: integers("greedy"), logits, files }
+    }
+
+    pub fn bound(&self, precision: Precision) -> f32 {
+        self.files.tensor(&format!("bound_{precision}"), &[1]).unwrap()[0]
+    }
+}
+
+/// The largest difference of two slices; NaN is larger than anything.
+pub fn difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, |most, d| if d.is_nan() || most.is_nan() { f32::NAN } else { most.max(d) })
+}
+
+#[track_caller]
+pub fn assert_within(a: &[f32], b: &[f32], bound: f32, what: &str) {
+    let difference = difference(a, b);
+    assert!(difference <= bound, "{what}: {difference} > {bound}");
+}
+
+/// Tokens chosen by their logits alone, ends of texts or not.
+pub fn greedy(pass: &mut dyn ForwardPass, prompt: &[u32], steps: usize) -> Vec<u32> {
+    let sequence = pass.open().unwrap();
+    let mut text = pass.prefill(&[Segment { sequence, tokens: prompt }], &Sampling::GREEDY).unwrap();
+    while text.len() < steps {
+        pass.submit_step().unwrap();
+        text.extend(pass.take_step().unwrap());
+    }
+    pass.close(sequence);
+    text
+}

@@ -1,0 +1,155 @@
+//! Prompts, steps, caches and batches: however a text is read, its logits are the same.
+
+mod common;
+
+use aleatron_transformer::{DeviceChoice, Error, GenerateOptions, Logits, Precision, Sampling, Segment};
+use common::{Golden, MODELS, assert_within, devices, greedy, load};
+
+/// How far two ways through one model on one device may be apart: not at all on the CPU, which sums in one order.
+fn apart(device: DeviceChoice, golden: &Golden) -> f32 {
+    match device {
+        DeviceChoice::Cpu => 0.0,
+        _ => golden.bound(Precision::F32),
+    }
+}
+
+#[test]
+fn a_prompt_equals_its_tokens_one_by_one() {
+    for device in devices() {
+        for name in MODELS {
+            let golden = Golden::read(name);
+            let mut model = load(name, device, Precision::F32);
+            let whole = model.forward(&golden.tokens, None).unwrap();
+            let pass = model.pass();
+            let sequence = pass.open().unwrap();
+            let mut single = Vec::new();
+            for token in &golden.tokens {
+                let tokens = std::slice::from_ref(token);
+                single.extend(pass.forward(&[Segment { sequence, tokens }], Logits::Last).unwrap());
+            }
+            assert_eq!(pass.len(sequence).unwrap(), golden.tokens.len());
+            assert_within(&single, &whole, apart(device, &golden), &format!("{name} on {device}"));
+        }
+    }
+}
+
+#[test]
+fn a_cache_cut_back_goes_on_as_a_fresh_one() {
+    for device in devices() {
+        let golden = Golden::read("llama");
+        let mut model = load("llama", device, Precision::F32);
+        let pass = model.pass();
+        let sequence = pass.open().unwrap();
+        let other: Vec<u32> = golden.tokens.iter().map(|token| (token + 40) % 131).collect();
+        pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::Last).unwrap();
+        pass.forward(&[Segment { sequence, tokens: &other }], Logits::Last).unwrap();
+        assert!(matches!(pass.cut_back(sequence, 23), Err(Error::CutBack { len: 22, keep: 23, .. })));
+        pass.cut_back(sequence, 4).unwrap();
+        let copy = pass.fork(sequence).unwrap();
+        let again = pass.forward(&[Segment { sequence, tokens: &golden.tokens[4..] }], Logits::All).unwrap();
+        let expected = &golden.logits[4 * 131..];
+        assert_within(&again, expected, golden.bound(Precision::F32), "cut back");
+        // The copy is unharmed by what its original went on to.
+        let copied =
+            pass.forward(&[Segment { sequence: copy, tokens: &golden.tokens[4..] }], Logits::All).unwrap();
+        assert_eq!(copied, again);
+        pass.cut_back(sequence, 0).unwrap();
+        let fresh = pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::All).unwrap();
+        assert_within(&fresh, &golden.logits, golden.bound(Precision::F32), "fresh");
+        pass.close(copy);
+        assert!(matches!(pass.len(copy), Err(Error::NoSequence { .. })));
+    }
+}
+
+#[test]
+fn a_cache_grows_without_losing_what_it_holds() {
+    for device in devices() {
+        let mut model = load("llama", device, Precision::F32);
+        let tokens: Vec<u32> = (0..256).map(|i| 3 + i * 7 % 120).collect();
+        // Past the first step of growth in one, and in two.
+        let whole = model.forward(&tokens, None).unwrap();
+        let pass = model.pass();
+        let (first, sequence) = (pass.open().unwrap(), pass.open().unwrap());
+        let mut parts = pass.forward(&[Segment { sequence, tokens: &tokens[..100] }], Logits::All).unwrap();
+        let more: Vec<_> = (0..20).map(|_| pass.open().unwrap()).collect();
+        parts.extend(pass.forward(&[Segment { sequence, tokens: &tokens[100..] }], Logits::All).unwrap());
+        // The bound of 75 positions; attention is an average, so more positions do not add to it.
+        let golden = Golden::read("llama");
+        assert_within(&parts, &whole, apart(device, &golden), &format!("{device}"));
+        let late = Segment { sequence, tokens: &[3] };
+        assert!(matches!(
+            pass.forward(&[late], Logits::Last),
+            Err(Error::TooLong { positions: 257, limit: 256 })
+        ));
+        more.into_iter().chain([first]).for_each(|sequence| pass.close(sequence));
+    }
+}
+
+#[test]
+fn a_batch_of_different_lengths_equals_its_sequences_alone() {
+    for device in devices() {
+        for name in ["llama", "gpt2", "llama-yarn"] {
+            let golden = Golden::read(name);
+            let mut model = load(name, device, Precision::F32);
+            let prompts: Vec<&[u32]> = (1..=11).map(|len| &golden.tokens[..len]).collect();
+            let alone: Vec<Vec<u32>> =
+                prompts.iter().map(|prompt| greedy(model.pass(), prompt, 12)).collect();
+            let pass = model.pass();
+            let segments: Vec<_> =
+                prompts.iter().map(|&tokens| Segment { sequence: pass.open().unwrap(), tokens }).collect();
+            let mut steps = vec![pass.prefill(&segments, &Sampling::GREEDY).unwrap()];
+            for _ in 1..12 {
+                pass.submit_step().unwrap();
+                steps.push(pass.take_step().unwrap());
+            }
+            for (i, alone) in alone.iter().enumerate() {
+                let own: Vec<u32> = steps.iter().map(|step| step[i]).collect();
+                assert_eq!(&own, alone, "prompt {i} of {name} on {device}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sampling_repeats_with_its_seed_and_keeps_to_its_options() {
+    for device in devices() {
+        let golden = Golden::read("llama");
+        let mut model = load("llama", device, Precision::F32);
+        let mut sample = |sampling: Sampling| -> Vec<u32> {
+            let options = GenerateOptions { max_tokens: 24, sampling, adapter: None };
+            model.generate(&golden.tokens, &options).unwrap().map(|token| token.unwrap()).collect()
+        };
+        let free = Sampling { temperature: 3.0, top_k: 0, top_p: 1.0, seed: 7 };
+        let text = sample(free);
+        assert_eq!(sample(free), text, "{device}");
+        assert_ne!(sample(Sampling { seed: 8, ..free }), text, "{device}");
+        let greedy = sample(Sampling::GREEDY);
+        assert_eq!(sample(Sampling { top_k: 1, ..free }), greedy, "{device}");
+        assert_eq!(sample(Sampling { top_p: 1e-6, ..free }), greedy, "{device}");
+    }
+}
+
+#[test]
+fn generations_may_alternate() {
+    for device in devices() {
+        let golden = Golden::read("qwen2");
+        let mut model = load("qwen2", device, Precision::F32);
+        let options = GenerateOptions { max_tokens: 10, ..GenerateOptions::default() };
+        let alone: Vec<Vec<u32>> = [7, 11]
+            .map(|len| model.generate(&golden.tokens[..len], &options).unwrap().map(|t| t.unwrap()).collect())
+            .into();
+        let mut states = [7, 11].map(|len| {
+            aleatron_transformer::GenerationState::start(&mut model, &[&golden.tokens[..len]], &options)
+                .unwrap()
+        });
+        let mut texts = [Vec::new(), Vec::new()];
+        for _ in 0..11 {
+            for (state, text) in states.iter_mut().zip(&mut texts) {
+                if let Some(step) = state.next(&mut model).unwrap() {
+                    text.extend(step[0]);
+                }
+            }
+        }
+        assert_eq!(texts.to_vec(), alone, "{device}");
+    }
+}

@@ -1,0 +1,102 @@
+"""Transformers against the golden files that Hugging Face transformers and peft made."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import aleatron as al
+
+GOLDEN = pathlib.Path(__file__).parents[2] / "crates" / "aleatron-transformer" / "tests" / "golden"
+MODELS = ["llama", "llama-scaled", "llama-yarn", "llama-linear", "qwen2", "gpt2"]
+
+
+def golden(name: str) -> dict[str, npt.NDArray[Any]]:
+    """The tensors of a golden file, read by hand: a length, JSON, and bytes."""
+    data = (GOLDEN / name / "golden.safetensors").read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    types = {"F32": np.float32, "I64": np.int64}
+    return {
+        key: np.frombuffer(
+            data[8 + length + info["data_offsets"][0] : 8 + length + info["data_offsets"][1]], types[info["dtype"]]
+        ).reshape(info["shape"])
+        for key, info in header.items()
+        if key != "__metadata__"
+    }
+
+
+def load(name: str, **options: Any) -> al.Transformer:
+    return al.Transformer.from_pretrained(GOLDEN / name, **{"device": "cpu", "precision": "f32", **options})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_logits(name: str) -> None:
+    expected = golden(name)
+    for precision in ["f32", "f16", "int8"]:
+        logits = load(name, precision=precision).forward(expected["tokens"])
+        assert logits.shape == expected["logits"].shape
+        assert np.abs(logits - expected["logits"]).max() <= expected[f"bound_{precision}"][0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_greedy(name: str) -> None:
+    expected = golden(name)
+    greedy = expected["greedy"].tolist()
+    # A text ends with its end token.
+    end = greedy.index(2) + 1 if 2 in greedy else len(greedy)
+    assert list(load(name).generate(expected["tokens"].tolist(), max_tokens=64)) == greedy[:end]
+
+
+def test_adapters() -> None:
+    expected, plain = golden("llama-lora"), golden("llama")
+    model = load("llama")
+    bound = expected["bound_f32"][0]
+    for _ in range(2):
+        logits = model.forward(expected["tokens"], lora=GOLDEN / "llama-lora")
+        assert np.abs(logits - expected["logits"]).max() <= bound
+        assert np.abs(model.forward(plain["tokens"]) - plain["logits"]).max() <= plain["bound_f32"][0]
+    merged = load("llama", merge=GOLDEN / "llama-lora").forward(expected["tokens"])
+    assert np.abs(merged - expected["logits"]).max() <= bound
+
+
+def test_iterators_may_alternate() -> None:
+    expected = golden("qwen2")
+    model = load("qwen2")
+    tokens = expected["tokens"].tolist()
+    alone = [list(model.generate(tokens[:n], max_tokens=8)) for n in (5, 11)]
+    both = [model.generate(tokens[:n], max_tokens=8) for n in (5, 11)]
+    assert [list(pair) for pair in zip(*zip(*both))] == alone
+
+
+def test_sampling_repeats_with_its_seed() -> None:
+    model, tokens = load("llama"), golden("llama")["tokens"]
+    texts = [list(model.generate(tokens, max_tokens=16, temperature=2.0, seed=seed)) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_errors() -> None:
+    model = load("llama")
+    with pytest.raises(ValueError, match="no tokens"):
+        model.forward([])
+    with pytest.raises(ValueError, match="token 1 is 500; the vocabulary has 131"):
+        model.forward([3, 500])
+    with pytest.raises(ValueError, match="token 0 is -1"):
+        model.forward([-1])
+    with pytest.raises(TypeError, match="sequence of integers"):
+        model.forward([0.5])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="top_p"):
+        model.generate([3], top_p=1.5)
+    with pytest.raises(ValueError, match="no tokenizer"):
+        model.encode("text")
+    with pytest.raises(OSError, match="config.json"):
+        al.Transformer.from_pretrained("nowhere")
+    with pytest.raises(ValueError, match="f64"):
+        load("llama", precision="f64")
+    assert model.device == "cpu" and model.precision == "f32" and model.vocabulary == 131
