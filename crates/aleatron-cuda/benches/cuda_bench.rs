@@ -208,7 +208,7 @@ impl Known {
         let run = || -> Result<f64, Failure> {
             let layer = backend.prepare(&self.spec, &self.weights, &self.options())?;
             self.check(&layer.counts(&self.batch(), Cancel::NEVER)?)?;
-            Ok(times(|| Ok(drop(layer.counts(&self.batch(), Cancel::NEVER)?)))?[0])
+            Ok(times(|| layer.counts(&self.batch(), Cancel::NEVER).map(drop).map_err(Into::into))?[0])
         };
         run().map_err(|error| println!("  Vulkan: {error}")).ok()
     }
@@ -336,7 +336,7 @@ impl Bench {
                     known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
                 }
                 let before = bench.context.allocations();
-                let [best, median] = times(|| Ok(drop(layer.counts(&batch, Cancel::NEVER)?)))?;
+                let [best, median] = times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
                 let allocated = bench.context.allocations() - before;
                 let bar = if most > 0.0 { Bar::AtMost(most) } else { Bar::None };
                 let what =
@@ -366,7 +366,7 @@ impl Bench {
                 let batch = known.batch();
                 known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
                 let bar = |most: f64| if most > 0.0 { Bar::AtMost(most) } else { Bar::None };
-                let [best, median] = times(|| Ok(drop(layer.counts(&batch, Cancel::NEVER)?)))?;
+                let [best, median] = times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
                 let vulkan = known.vulkan(bench);
                 bench.show(
                     &format!("{n}x{m} from the host (median {median:.1})"),

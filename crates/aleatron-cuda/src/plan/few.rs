@@ -134,7 +134,7 @@ mod tests {
                     assert!(slices >= bytes && slices - u64::from(plan.slice_bytes) < bytes, "{plan:?}");
                     let rows = plan.n_groups as usize * plan.group_rows as usize;
                     assert!(rows >= n_rows && rows - (plan.group_rows as usize) < n_rows, "{plan:?}");
-                    assert!(plan.slice_bytes % 128 == 0 && plan.group_rows % 16 == 0);
+                    assert!(plan.slice_bytes.is_multiple_of(128) && plan.group_rows.is_multiple_of(16));
                     assert!(plan.shared_bytes(8) <= 48 << 10);
                 }
             }
@@ -154,7 +154,7 @@ mod tests {
                     let FewKernel::Rows { vectors, .. } = FewKernel::best(1, plan.slice_bytes) else {
                         panic!()
                     };
-                    assert!(vectors * 512 >= plan.slice_bytes && plan.slice_bytes % 128 == 0, "{plan:?}");
+                    assert!(vectors * 512 >= plan.slice_bytes && plan.slice_bytes.is_multiple_of(128), "{plan:?}");
                 }
             }
         }

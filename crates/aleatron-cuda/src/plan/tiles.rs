@@ -293,7 +293,7 @@ mod tests {
                         assert!(plan.row_tiles as usize * shape.rows as usize >= n_rows);
                         assert!(plan.sample_tiles as usize * shape.samples as usize >= n_samples);
                         assert!(plan.n_parts >= 1 && plan.n_parts <= row_blocks.min(65_535));
-                        assert!(plan.blocks % shape.cluster().max(1) == 0);
+                        assert!(plan.blocks.is_multiple_of(shape.cluster().max(1)));
                         assert!(card.hopper || !shape.needs_hopper());
                         assert!(shape.shared_bytes() <= card.max_shared_bytes);
                     }

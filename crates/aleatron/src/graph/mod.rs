@@ -287,7 +287,7 @@ impl GraphNetwork {
             Error::from(GraphError::Model { place: format!("graph \"{}\"", self.graph.name()), reason })
         };
         let Some(first) = outputs.first() else { return Err(fault("it has no output".to_owned())) };
-        if !first.dtype().is_float() || first.len() == 0 || first.len() % n != 0 {
+        if !first.dtype().is_float() || first.is_empty() || first.len() % n != 0 {
             return Err(fault(format!(
                 "scores of samples are needed, not {} {:?}",
                 first.dtype(),
