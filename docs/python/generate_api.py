@@ -105,7 +105,9 @@ def members(cls: type) -> Iterator[str]:
         # A type slot carries neither the docstring nor the signature it was given.
         text = "Computes outputs for one sample of shape (n_inputs,) or a batch of shape (N, n_inputs)."
         yield f"### `{cls.__name__}.__call__(x, seed=44257)`\n\n{text}\n"
-    public = {name: member for name, member in sorted(vars(cls).items()) if not name.startswith("_")}
+    # scikit-learn adds set_METHOD_request to its estimators' classes, with a text of its own.
+    names = sorted(name for name in vars(cls) if not name.startswith("_") and not name.endswith("_request"))
+    public = {name: vars(cls)[name] for name in names}
     methods = [name for name in public if callable(getattr(cls, name))]
     for name in methods:
         method = getattr(cls, name)

@@ -13,8 +13,10 @@ products, so a layer is an AND and a count:
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
 - `Network`, `Layer`, `StreamNetwork`, `evaluate`: networks, and how accurate they are as streams;
 - `Transformer`: language models from Hugging Face files;
+- `StreamClassifier`: a scikit-learn classifier whose network runs as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
   changes what it computes;
+- `aleatron.tensor`: float tensors on the CPU and on GPUs, by the Python array API standard;
 - `aleatron.compat`: the names of `sc_neurocore_engine`;
 - `aleatron.cluster`: evaluations and layers on several processes and machines;
 - `aleatron.accel`: the same bits in NumPy, CuPy, JAX and Numba, and over MPI.
@@ -60,6 +62,7 @@ else:
     from aleatron._devices import Gpu, gpus
     from aleatron._evaluation import Evaluation, evaluate, load_digits
     from aleatron._network import Layer
+    from aleatron._sklearn import from_sklearn as _from_sklearn
     from aleatron._streams import (
         and_,
         decode,
@@ -74,10 +77,26 @@ else:
         zce,
     )
 
+    # scikit-learn's objects are read in Python, so this one method of the extension's class is.
+    setattr(Network, "from_sklearn", staticmethod(_from_sklearn))
+
     if hasattr(_os, "register_at_fork"):
         _os.register_at_fork(after_in_child=_after_fork)
 
-if not _TYPE_CHECKING and _why_no_core is not None:
+if _TYPE_CHECKING:
+    from aleatron._stream_classifier import StreamClassifier
+elif _why_no_core is None:
+
+    def __getattr__(name: str) -> object:
+        if name != "StreamClassifier":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # scikit-learn is optional, and takes long to import.
+        from aleatron._sklearn import stream_classifier
+
+        globals()[name] = found = stream_classifier()
+        return found
+
+else:
     from importlib import metadata as _metadata
 
     try:
@@ -103,6 +122,7 @@ __all__ = [
     "Layer",
     "Network",
     "SparseLayer",
+    "StreamClassifier",
     "StreamLayer",
     "StreamNetwork",
     "Transformer",

@@ -336,7 +336,8 @@ impl Bench {
                     known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
                 }
                 let before = bench.context.allocations();
-                let [best, median] = times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
+                let [best, median] =
+                    times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
                 let allocated = bench.context.allocations() - before;
                 let bar = if most > 0.0 { Bar::AtMost(most) } else { Bar::None };
                 let what =
@@ -366,7 +367,8 @@ impl Bench {
                 let batch = known.batch();
                 known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
                 let bar = |most: f64| if most > 0.0 { Bar::AtMost(most) } else { Bar::None };
-                let [best, median] = times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
+                let [best, median] =
+                    times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
                 let vulkan = known.vulkan(bench);
                 bench.show(
                     &format!("{n}x{m} from the host (median {median:.1})"),

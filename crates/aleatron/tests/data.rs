@@ -27,7 +27,10 @@ fn faults_of_archives_are_named() {
     };
     assert_eq!(message("no_labels.npz"), "there is no array \"y\"");
     assert_eq!(message("half_classes.npz"), "the label of sample 0 is 0.5, not a class counted from 0");
-    assert_eq!(message("flat.npz"), "array \"x\" has shape [6], expected (samples, features)");
+    assert_eq!(
+        message("flat.npz"),
+        "array \"x\" has shape [6], expected (samples, features), or with more axes in row-major order"
+    );
     assert_eq!(message("text.npz"), "array \"x\": type <U1 is not read; floats, integers and booleans are");
     assert_eq!(message("short.npz"), "6 values are not 3 samples of 3 features");
     assert!(message("missing.npz").contains("No such file"));

@@ -154,7 +154,10 @@ mod tests {
                     let FewKernel::Rows { vectors, .. } = FewKernel::best(1, plan.slice_bytes) else {
                         panic!()
                     };
-                    assert!(vectors * 512 >= plan.slice_bytes && plan.slice_bytes.is_multiple_of(128), "{plan:?}");
+                    assert!(
+                        vectors * 512 >= plan.slice_bytes && plan.slice_bytes.is_multiple_of(128),
+                        "{plan:?}"
+                    );
                 }
             }
         }
