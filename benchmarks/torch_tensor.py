@@ -6,8 +6,12 @@ Everything stays on the device, calls follow each other in one stream, and the s
 are f32 products: TF32 is off.
 """
 
+from __future__ import annotations
+
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -15,7 +19,7 @@ torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 
 
-def seconds(device, operation):
+def seconds(device: str, operation: Callable[[], Any]) -> float:
     """The shortest time of one call, of batches of about 30 ms."""
     best, repeats = float("inf"), 1
     for _ in range(7):
@@ -32,11 +36,11 @@ def seconds(device, operation):
     return best
 
 
-def row(name, took, flops):
+def row(name: str, took: float, flops: int) -> None:
     print(f"{name:<40} {took * 1e6:>12.1f} us {flops / took / 1e12:>10.3f} TFLOP/s", flush=True)
 
 
-def gpu():
+def gpu() -> None:
     device = "cuda"
     print(torch.__version__, torch.cuda.get_device_name())
     x = torch.randn(1024, 1024, device=device)
@@ -74,7 +78,7 @@ def gpu():
         row(f"f32 attention 32 x {n} x 128", took, 4 * 32 * n * n * 128)
 
 
-def cpu():
+def cpu() -> None:
     for n in [512, 1024]:
         a, b = torch.randn(n, n), torch.randn(n, n)
         row(f"cpu matmul {n}, torch", seconds("cpu", lambda: a @ b), 2 * n**3)

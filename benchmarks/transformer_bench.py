@@ -28,7 +28,7 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-@torch.inference_mode()
+@torch.inference_mode()  # type: ignore[untyped-decorator,unused-ignore]
 def measure(size: str, prompt: int, steps: int, batches: list[int]) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.float16 if device == "cuda" else torch.float32

@@ -168,7 +168,7 @@ class CudaArray:
         """Itself, in the way of DLPack; calls end with everything done, so no stream has anything to wait for."""
         return _to_capsule(self)
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """A copy on the host."""
         if copy is False:
             raise ValueError("an array on a CUDA device cannot be viewed by the host: it must be copied")
