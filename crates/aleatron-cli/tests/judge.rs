@@ -160,8 +160,10 @@ fn eval_reads_networks_and_data_from_files() {
     assert!(digits.contains("--data"), "{digits}");
     assert!(fault(&aleatron(&["eval", "nowhere"])).contains("nowhere.json"));
     // A name with another ending is not the network of the same stem.
-    let other = folder.join("net.onnx");
-    assert!(fault(&aleatron(&["eval", &other])).contains("net.onnx.json"));
+    let other = folder.join("net.v2");
+    assert!(fault(&aleatron(&["eval", &other])).contains("net.v2.json"));
+    let graph = fault(&aleatron(&["eval", &folder.join("net.onnx")]));
+    assert!(graph.contains("net.onnx: ") && !graph.contains("json"), "{graph}");
     // Columns by name, other separators, and values that do not fit.
     std::fs::write(folder.join("named.csv"), "class;x;y\n0;0.9;-0.9\n1;-0.5;0.5\n").unwrap();
     let named = ["eval", &net, "--data", &folder.join("named.csv"), "--label", "class", "--lengths", "64"];
