@@ -69,10 +69,8 @@ fn verify_prints_the_known_hashes() {
         }
     }
     let text = text(&aleatron(&["verify"]).output().unwrap());
-    assert!(
-        text.contains("first      78364bbc62a50730") && text.contains("equal in 11 operations"),
-        "{text}"
-    );
+    let equal = format!("equal in {} operations", hashes.len());
+    assert!(text.contains("first      78364bbc62a50730") && text.contains(&equal), "{text}");
 }
 
 #[test]
