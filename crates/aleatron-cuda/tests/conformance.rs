@@ -54,8 +54,9 @@ fn the_fixed_suite_passes() {
                     ran.push(case.operation());
                 }
             }
-            // Packing, unpacking and neurons are left to the CPU.
-            let missing = [Operation::Pack, Operation::Unpack, Operation::Lif];
+            // Packing, unpacking and neurons are left to the CPU; signed layers and convolutions are refused.
+            let missing =
+                [Operation::Pack, Operation::Unpack, Operation::Lif, Operation::Signed, Operation::Conv];
             for operation in Operation::ALL {
                 assert_ne!(ran.contains(&operation), missing.contains(&operation), "{operation:?}");
             }
