@@ -41,8 +41,9 @@ pub struct ContextOptions {
     pub max_binding_bytes: Option<u64>,
     /// The workgroups of a dispatch in one dimension, where fewer than the adapter offers.
     pub max_workgroups: Option<u32>,
-    /// The bytes of dropped buffers kept for reuse; past this limit they are freed.
-    pub pool_bytes: u64,
+    /// The bytes of dropped buffers kept for reuse; past this limit they are freed. `None` for 2 GiB on GPUs with memory of their own, where
+    /// making a large buffer takes longer than filling it, and 256 MiB on others.
+    pub pool_bytes: Option<u64>,
     /// How long a wait spins before it sleeps: waking up takes longer than a small kernel. `None` for 200 us, and for none on
     /// software adapters.
     pub spin: Option<Duration>,
@@ -55,7 +56,7 @@ impl Default for ContextOptions {
             checks: Checks::AsDeclared,
             max_binding_bytes: None,
             max_workgroups: None,
-            pool_bytes: 256 << 20,
+            pool_bytes: None,
             spin: None,
         }
     }
@@ -180,6 +181,10 @@ impl GpuContext {
             AdapterKind::Software => Duration::ZERO,
             _ => Duration::from_micros(200),
         });
+        let pool_bytes = options.pool_bytes.unwrap_or(match info.kind {
+            AdapterKind::Discrete => 2 << 30,
+            _ => 256 << 20,
+        });
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             info,
@@ -190,7 +195,7 @@ impl GpuContext {
             queue,
             spin,
             watcher: Watcher::default(),
-            pool: Mutex::new(BufferPool::new(options.pool_bytes)),
+            pool: Mutex::new(BufferPool::new(pool_bytes)),
             unreleased: AtomicU64::new(0),
             writes_pending: AtomicBool::new(false),
             pipelines: Mutex::default(),

@@ -277,7 +277,7 @@ fn memory_is_not_reused_before_its_commands_are_submitted() {
 
 #[test]
 fn the_pool_keeps_no_more_than_it_may() {
-    let context = own_context(&ContextOptions { pool_bytes: 1 << 20, ..ContextOptions::default() });
+    let context = own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
     let sizes = [100_000usize, 300_000, 200_000, 500_000, 90_000];
     let buffers: Vec<_> = sizes.iter().map(|&n| context.upload(&vec![1u8; n]).unwrap()).collect();
     assert_eq!(context.pooled_bytes(), 0);

@@ -9,7 +9,7 @@ use common::own_context;
 #[test]
 fn exhausted_memory_is_an_error_and_the_device_goes_on() {
     // A pool that keeps everything: what is asked for last is there only if the pool gives back first.
-    let context = own_context(&ContextOptions { pool_bytes: u64::MAX, ..ContextOptions::default() });
+    let context = own_context(&ContextOptions { pool_bytes: Some(u64::MAX), ..ContextOptions::default() });
     let mut held = Vec::new();
     let len = (context.info().max_buffer_bytes / 4 - 1) as usize;
     let mut error = None;

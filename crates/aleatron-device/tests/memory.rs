@@ -21,7 +21,7 @@ const HELD_BYTES: usize = 256 << 20;
 
 #[test]
 fn dropped_buffers_give_their_memory_back() {
-    let context = own_context(&ContextOptions { pool_bytes: 1 << 20, ..ContextOptions::default() });
+    let context = own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
     // The memory of other devices is not this process's.
     assert_eq!(context.info().kind, AdapterKind::Software, "set SC_GPU_ADAPTER=llvmpipe for this test");
     let data = vec![1u8; BYTES];
