@@ -43,7 +43,7 @@ def test_typed_and_abi3() -> None:
 def test_all_names_are_there() -> None:
     assert sorted(al.__all__) == al.__all__
     public = {name for name in dir(al) if not name.startswith("_")}
-    assert public - set(al.__all__) <= {"accel", "cluster", "compat"}
+    assert public - set(al.__all__) <= {"accel", "cluster", "compat", "tensor"}
     assert all(getattr(al, name).__doc__ for name in al.__all__)
 
 

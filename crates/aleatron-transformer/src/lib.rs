@@ -1,7 +1,7 @@
 //! Decoder-only transformers from Hugging Face files, resident on a GPU or on the CPU's cores.
 //!
 //! - [`Transformer`] loads a folder and generates text; [`ForwardPass`] is what it runs on, for batches, caches and adapters:
-//!   [`WgslForwardPass`](gpu::WgslForwardPass) on GPUs and [`CpuForwardPass`] on the CPU, with one interface.
+//!   [`WgslForwardPass`] on GPUs and [`CpuForwardPass`] on the CPU, with one interface.
 //! - [`config`] and [`rope`] say what a model is, [`weights`] how its tensors become matrices, [`lora`] what adapters add.
 //! - [`sampling`] chooses tokens, [`tokenizer`] makes text of them.
 //!

@@ -73,7 +73,7 @@ impl Width {
     }
 
     /// The thresholds of `values`, each of which must lie in the interval of `polarity`; negative ones of a signed operand have
-    /// the bit [`NEGATIVE`](crate::threshold::NEGATIVE).
+    /// the bit [`NEGATIVE`].
     ///
     /// ```
     /// use aleatron_core::{Polarity, Quantity, Width};
