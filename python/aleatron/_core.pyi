@@ -533,6 +533,7 @@ class Tensor:
     def pool(self, name: str, kernel: list[int], stride: list[int], padding: list[tuple[int, int]]) -> Tensor: ...
     def attention(self, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor: ...
 
+@final
 class Transformer:
     @staticmethod
     def from_pretrained(
