@@ -4,6 +4,7 @@
 mod aarch64;
 mod instructions;
 mod mutants;
+mod packages;
 mod ptx;
 mod python;
 mod readme;
@@ -29,6 +30,8 @@ tasks:
   mutants [-p CRATE] [OPTION OF CARGO-MUTANTS ...]
           every change of one thing in aleatron-core and aleatron, which a test of the same crate must see, or a part of them:
           --shard 0/12 (installs cargo-mutants if it is missing)
+  packages
+          the part of it about publishing alone: each crate is compiled from what a registry would get
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
 
 fn main() -> ExitCode {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         }
         "fuzz" => fuzz(std::env::args().nth(2).as_deref()),
         "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        "packages" => packages::check(),
         "deny" => deny(),
         _ => {
             eprintln!("{USAGE}");
@@ -81,13 +85,6 @@ fn test() -> Result<(), String> {
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
-    // Each crate from its own files alone, as a registry would have it. The profile is that of the tests, so that their
-    // dependencies are not compiled again.
-    let package =
-        ["package", "--workspace", "--allow-dirty", "--quiet", "--config", "profile.dev.opt-level=1"];
-    // What is never published is left out.
-    let package = [&package[..], &["--exclude", "aleatron-python", "--exclude", "xtask"]].concat();
-    steps.push(Step::new("packages", cargo(&package)));
     // An AArch64 machine has just run these tests.
     if !cfg!(target_arch = "aarch64") {
         steps.extend(aarch64::steps()?);
@@ -95,6 +92,7 @@ fn test() -> Result<(), String> {
     steps.extend(readme::steps()?);
     steps.extend(python::steps()?);
     step::run_all(&steps)?;
+    packages::check()?;
     ptx::run(&ptx::Task::Check)
 }
 

@@ -52,12 +52,19 @@ pub(crate) fn cargo(arguments: &[&str]) -> Vec<String> {
 /// Runs all steps and says how long each took.
 pub(crate) fn run_all(steps: &[Step]) -> Result<(), String> {
     let mut times = Vec::new();
+    let mut failure = Ok(());
     for step in steps {
-        times.push((step.name, step.run()?));
+        match step.run() {
+            Ok(time) => times.push((step.name, time)),
+            Err(error) => {
+                failure = Err(error);
+                break;
+            }
+        }
     }
-    println!("\n=== all good");
+    println!("\n=== {}", if failure.is_ok() { "all good" } else { "failed; before that" });
     for (name, time) in times {
         println!("{:6.1} s  {name}", time.as_secs_f64());
     }
-    Ok(())
+    failure
 }
