@@ -54,6 +54,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: al.SparseLayer([True]), ValueError, "mask has shape (1,), not (n_neurons, n_inputs)"),
     (lambda: al.encode([0.5, 1.5], 64), ValueError, "probability at index 1 is 1.5, not in [0, 1]"),
     (lambda: al.encode(NAN, 64), ValueError, "probability is nan, not in [0, 1]"),
+    (lambda: al.encode(0.5, 64, polarity="signed"), ValueError, "a stream alone holds no sign"),
     (lambda: al.encode(0.5, 0), ValueError, "stream length must be at least 1"),
     (lambda: al.encode(0.5, -5), ValueError, "length is -5, not in [0, 2**63)"),
     (lambda: al.encode(np.full(10**5, 0.5), 2**34), MemoryError, "number of streams would take"),

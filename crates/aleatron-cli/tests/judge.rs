@@ -193,6 +193,7 @@ fn arguments_that_make_no_sense_are_exit_code_two() {
         (&["eval", "--lengths", "99999999999"], "a length is a whole number of bits"),
         (&["eval", "--width", "99"], "generator width is 99, the most is 32"),
         (&["eval", "--seeds", "0"], "a whole number from 1 on is needed"),
+        (&["eval", "--seeds", "1000000000000"], "number of seeds is 1000000000000, the most is 1048576"),
         (&["eval", "--sharing", "each"], "use all, input or stream"),
         (&["eval", "--device", "tpu"], "there is no device \"tpu\""),
         (&["eval", "--arithmetic", "fixed"], "use float or integer"),

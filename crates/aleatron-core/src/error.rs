@@ -37,6 +37,10 @@ pub enum Quantity {
     EncodedInputs,
     /// The counts a layer returns.
     Counts,
+    /// The confusion matrices of an evaluation.
+    Confusion,
+    /// The number of seeds of an evaluation.
+    Seeds,
     /// The connections of a sparse layer.
     Connections,
     /// The width of a neuron's registers in bits.
@@ -128,6 +132,8 @@ impl fmt::Display for Quantity {
             Self::Weights => "weights",
             Self::EncodedInputs => "encoded inputs",
             Self::Counts => "counts",
+            Self::Confusion => "confusion matrices",
+            Self::Seeds => "number of seeds",
             Self::Connections => "connections",
             Self::DataWidth => "data width",
             Self::Fraction => "fraction bits",

@@ -263,7 +263,7 @@ impl StreamLayer {
         self.settings.seed
     }
 
-    /// "unipolar" or "bipolar".
+    /// "unipolar", "bipolar" or "signed".
     #[getter]
     fn polarity(&self) -> &'static str {
         self.settings.polarity.name()

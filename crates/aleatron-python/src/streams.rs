@@ -68,6 +68,10 @@ pub(crate) fn encode<'py>(
     #[pyo3(from_py_with = sharing)] sharing: Sharing,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = p.py();
+    if polarity == Polarity::Signed {
+        let text = "a stream alone holds no sign: encode the magnitudes as \"unipolar\", and keep the signs";
+        return Err(PyValueError::new_err(text));
+    }
     let length = Length::new(length).map_err(|error| core_exception(error, &[]))?;
     let p = Input::<f64>::read(p, "p")?;
     let (shape, values) = (p.shape(), p.slice()?);

@@ -277,13 +277,23 @@ impl Tensor {
 
     /// Random numbers in [0, 1).
     #[staticmethod]
-    fn rand(py: Python<'_>, shape: Vec<usize>, seed: u64, device: &str) -> PyResult<Self> {
+    fn rand(
+        py: Python<'_>,
+        shape: Vec<usize>,
+        #[pyo3(from_py_with = crate::argument::seed)] seed: u64,
+        device: &str,
+    ) -> PyResult<Self> {
         run(py, || Inner::rand(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
     }
 
     /// Random numbers of the normal distribution.
     #[staticmethod]
-    fn randn(py: Python<'_>, shape: Vec<usize>, seed: u64, device: &str) -> PyResult<Self> {
+    fn randn(
+        py: Python<'_>,
+        shape: Vec<usize>,
+        #[pyo3(from_py_with = crate::argument::seed)] seed: u64,
+        device: &str,
+    ) -> PyResult<Self> {
         run(py, || Inner::randn(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
     }
 

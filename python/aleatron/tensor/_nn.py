@@ -71,20 +71,24 @@ def rms_norm(
     return Tensor(x._core.rms_norm(normal_axes(axes, x.ndim, "rms_norm"), _core(weight), eps))
 
 
-def _two(value: int | Sequence[int], n: int) -> list[int]:
+def _two(value: int | Sequence[int], n: int, what: str) -> list[int]:
     values = [value] * n if isinstance(value, int) else [int(one) for one in value]
     if len(values) != n:
-        raise ValueError(f"{n} numbers are needed, not {len(values)}")
+        raise ValueError(f"{what}: {n} numbers are needed, not {len(values)}")
+    if min(values) < 1:
+        raise ValueError(f"{what} is {min(values)}, not at least 1")
     return values
 
 
 def _sides(padding: int | Sequence[int] | Sequence[tuple[int, int]], n: int) -> list[tuple[int, int]]:
     """Padding before and after each axis."""
     if isinstance(padding, int):
-        return [(padding, padding)] * n
+        padding = [padding] * n
     sides = [(one, one) if isinstance(one, int) else (int(one[0]), int(one[1])) for one in padding]
     if len(sides) != n:
         raise ValueError(f"padding for {n} axes is needed, not for {len(sides)}")
+    if min(min(pair) for pair in sides) < 0:
+        raise ValueError(f"padding is {padding}, which is negative")
     return sides
 
 
@@ -116,7 +120,12 @@ def conv1d(
     """
     return Tensor(
         check_tensor(x, "x")._core.conv(
-            check_tensor(weight, "weight")._core, _core(bias), [stride], _sides(padding, 1), [dilation], groups
+            check_tensor(weight, "weight")._core,
+            _core(bias),
+            _two(stride, 1, "stride"),
+            _sides(padding, 1),
+            _two(dilation, 1, "dilation"),
+            _two(groups, 1, "groups")[0],
         )
     )
 
@@ -137,10 +146,10 @@ def conv2d(
         check_tensor(x, "x")._core.conv(
             check_tensor(weight, "weight")._core,
             _core(bias),
-            _two(stride, 2),
+            _two(stride, 2, "stride"),
             _sides(padding, 2),
-            _two(dilation, 2),
-            groups,
+            _two(dilation, 2, "dilation"),
+            _two(groups, 1, "groups")[0],
         )
     )
 
@@ -166,8 +175,8 @@ def max_pool2d(
     padding
         Elements on both sides that are never the largest.
     """
-    size = _two(kernel, 2)
-    step = size if stride is None else _two(stride, 2)
+    size = _two(kernel, 2, "kernel")
+    step = size if stride is None else _two(stride, 2, "stride")
     return Tensor(check_tensor(x, "x")._core.pool("max", size, step, _sides(padding, 2)))
 
 
@@ -180,8 +189,8 @@ def avg_pool2d(
     padding: int | Sequence[int] | Sequence[tuple[int, int]] = 0,
 ) -> Tensor:
     """Returns the mean of each window, without padded elements; parameters as of `max_pool2d`."""
-    size = _two(kernel, 2)
-    step = size if stride is None else _two(stride, 2)
+    size = _two(kernel, 2, "kernel")
+    step = size if stride is None else _two(stride, 2, "stride")
     return Tensor(check_tensor(x, "x")._core.pool("average", size, step, _sides(padding, 2)))
 
 

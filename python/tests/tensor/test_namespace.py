@@ -144,6 +144,24 @@ def test_what_is_no_array_is_refused() -> None:
         at.asarray([1.0], device="tpu")
 
 
+def test_parameters_out_of_range_are_named() -> None:
+    x, weight = at.ones((1, 2, 5, 5)), at.ones((3, 2, 3, 3))
+    for message, call in [
+        ("seed is -1", lambda: at.rand((2,), seed=-1)),
+        ("seed is -1", lambda: at.randn((2,), seed=-1)),
+        ("stride is 0", lambda: at.conv2d(x, weight, stride=0)),
+        ("stride: 2 numbers", lambda: at.conv2d(x, weight, stride=[1, 1, 1])),
+        ("dilation is -1", lambda: at.conv2d(x, weight, dilation=(1, -1))),
+        ("groups is 0", lambda: at.conv2d(x, weight, groups=0)),
+        ("negative", lambda: at.conv2d(x, weight, padding=-1)),
+        ("kernel is 0", lambda: at.max_pool2d(x, 0)),
+        ("stride is -2", lambda: at.avg_pool2d(x, 2, stride=-2)),
+        ("dilation is 0", lambda: at.conv1d(at.ones((1, 2, 5)), at.ones((3, 2, 3)), dilation=0)),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
 def test_tensors_never_change() -> None:
     x = at.zeros(3)
     with pytest.raises(TypeError, match="never change"):

@@ -2,6 +2,7 @@
 
 use super::assembly::{add_new, merge_all, share_of};
 use super::checkpoint;
+use super::job::check_fit;
 use super::outline::{cells_of, fingerprint, summarize_data, summarize_plan};
 use super::plan::Plan;
 use super::result::{Cell, Evaluation, NetworkSummary};
@@ -78,7 +79,8 @@ pub fn evaluate_graph(
                     let width = network.n_features();
                     for (k, piece) in data.features().chunks(PIECE * width).enumerate() {
                         tick();
-                        let first = u32::try_from(k * PIECE).unwrap_or(u32::MAX);
+                        // There are at most 2^32 samples.
+                        let first = (k * PIECE) as u32;
                         let output = streams.run(piece, first, Statistics::Found, cancel)?;
                         seconds += output.elapsed.as_secs_f64();
                         classes.extend(output.scores.chunks_exact(network.n_outputs()).map(top_class));
@@ -148,6 +150,7 @@ fn check(network: &GraphNetwork, data: &Dataset, plan: &Plan) -> Result<()> {
             return Err(Error::Nothing(what));
         }
     }
+    plan.check_seeds()?;
     for &length in &plan.lengths {
         Length::new(length)?;
     }
@@ -156,15 +159,7 @@ fn check(network: &GraphNetwork, data: &Dataset, plan: &Plan) -> Result<()> {
     {
         return Err(network.unknown(name));
     }
-    let (expected, actual) = (network.n_features(), data.n_features());
-    if expected != actual {
-        return Err(Error::FeatureCount { expected, actual });
-    }
-    let n_classes = network.n_classes();
-    match data.labels().iter().position(|&label| label >= n_classes) {
-        Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
-        None => Ok(()),
-    }
+    check_fit(data, network.n_features(), network.n_classes(), plan)
 }
 
 fn summarize(network: &GraphNetwork, products: u64) -> NetworkSummary {

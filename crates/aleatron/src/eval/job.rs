@@ -1,13 +1,13 @@
 //! A plan with its network and data, whose tasks can be run.
 
-use super::outline::{Outline, PIECE, PassKind, Task, config};
+use super::outline::{Outline, PIECE, PassKind, Task, cells_of, config};
 use super::part::{Part, Piece};
 use super::pass::Pass;
 use super::plan::Plan;
 use crate::data::Dataset;
 use crate::network::Network;
 use crate::{Error, Result};
-use aleatron_core::{Cancel, Error as CoreError, Quantity};
+use aleatron_core::{Cancel, Error as CoreError, Quantity, memory};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -135,7 +135,13 @@ impl std::fmt::Debug for Job<'_> {
 }
 
 fn check_data(network: &Network, data: &Dataset, plan: &Plan) -> Result<()> {
-    let (expected, actual) = (network.n_features(), data.n_features());
+    check_fit(data, network.n_features(), network.n_classes(), plan)?;
+    network.check_samples(data.features(), plan.range).map(drop)
+}
+
+/// Checks that samples are ones of a network with so many features and classes, and that there is room for what is found of them.
+pub(super) fn check_fit(data: &Dataset, n_features: usize, n_classes: usize, plan: &Plan) -> Result<()> {
+    let (expected, actual) = (n_features, data.n_features());
     if expected != actual {
         return Err(Error::FeatureCount { expected, actual });
     }
@@ -143,9 +149,11 @@ fn check_data(network: &Network, data: &Dataset, plan: &Plan) -> Result<()> {
     if actual > limit {
         return Err(CoreError::TooLarge { what: Quantity::Samples, actual, limit }.into());
     }
-    let n_classes = network.n_classes();
+    let n_cells = cells_of(plan).iter().map(|(_, seeds)| seeds.len()).sum::<usize>() * plan.lengths.len();
+    let entries = (n_classes as u128).saturating_mul(n_classes as u128).saturating_mul(n_cells as u128);
+    memory::check(entries.saturating_mul(size_of::<u64>() as u128), Quantity::Confusion)?;
     match data.labels().iter().position(|&label| label >= n_classes) {
         Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
-        None => network.check_samples(data.features(), plan.range).map(drop),
+        None => Ok(()),
     }
 }

@@ -50,6 +50,9 @@ impl Default for Plan {
     }
 }
 
+/// The most seeds of a plan: far more than any statistics need, and few enough to be listed.
+const MAX_SEEDS: usize = 1 << 20;
+
 impl Plan {
     /// Checks all that can be known before anything is run: that there is something to do, that every length is one, and that every
     /// generator has the sequences that every layer needs. [`super::evaluate`] begins with it.
@@ -67,6 +70,7 @@ impl Plan {
                 return Err(Error::Nothing(what));
             }
         }
+        self.check_seeds()?;
         if let Some(&margin) = self.margins.iter().find(|margin| !(0.0..f64::INFINITY).contains(*margin)) {
             return Err(Error::Margin(margin));
         }
@@ -80,6 +84,15 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the seeds can be listed.
+    pub(super) fn check_seeds(&self) -> Result<()> {
+        if self.seeds <= MAX_SEEDS {
+            return Ok(());
+        }
+        let (actual, limit) = (self.seeds as u128, MAX_SEEDS as u128);
+        Err(aleatron_core::Error::TooLarge { what: Quantity::Seeds, actual, limit }.into())
     }
 
     fn check_cell(&self, network: &Network, generator: &GeneratorName, length: usize) -> Result<()> {
