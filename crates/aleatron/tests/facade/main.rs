@@ -1,11 +1,22 @@
-//! Known answers of small things of the facade: networks of a few weights, checkpoints, pools, devices and where calls run.
+//! The facade: layers, networks, files, evaluations, devices and where calls run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod checkpoints;
+mod convolutions;
+mod cuda;
+mod data;
 mod devices;
+mod errors;
+mod eval;
+mod eval_tasks;
 mod files;
+mod gpu;
+mod graph;
+mod layers;
+mod network;
 mod networks;
 mod placement;
+mod statistics;
 mod stopping;
 
 use aleatron::Cancel;

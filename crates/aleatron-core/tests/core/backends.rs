@@ -1,0 +1,225 @@
+//! The suite as it is run on backends: one that counts plainly passes all of it, and one that is wrong in any way is found out.
+
+use aleatron_core::arithmetic::Arithmetic;
+use aleatron_core::backend::{Backend, Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
+use aleatron_core::conformance::{Case, Operation, Reference, Subject, run_layers, suite, trace_words};
+use aleatron_core::lif::LifTrace;
+use aleatron_core::threshold::NEGATIVE;
+use aleatron_core::{Cancel, Error, LayerSpec, Polarity, Result, StreamMatrix, Weights, reference};
+use std::sync::Mutex;
+
+/// What a backend does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Nothing,
+    /// One too many in the first count of inputs given like this.
+    Values,
+    Thresholds,
+    Streams,
+    /// No code for layers.
+    Unsupported,
+    /// No code for streams that are encoded.
+    NoStreams,
+    /// An error of another kind.
+    Broken,
+}
+
+/// The reference as a backend, with what it was asked to prepare.
+#[derive(Debug)]
+struct Plain(Fault, Mutex<Vec<(CountMethod, usize)>>);
+
+impl Plain {
+    fn new(fault: Fault) -> Self {
+        Self(fault, Mutex::default())
+    }
+}
+
+#[derive(Debug)]
+struct PlainLayer {
+    spec: LayerSpec,
+    weights: StreamMatrix,
+    negative_weights: Vec<bool>,
+    fault: Fault,
+}
+
+/// Which thresholds are those of negative numbers; only signed layers have such.
+fn negative(spec: &LayerSpec, thresholds: &[u64]) -> Vec<bool> {
+    match spec.polarity() {
+        Polarity::Signed => thresholds.iter().map(|threshold| threshold & NEGATIVE != 0).collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Backend for Plain {
+    fn name(&self) -> String {
+        "plain".to_owned()
+    }
+
+    fn prepare(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Box<dyn PreparedLayer>> {
+        self.1.lock().unwrap().push((options.method, options.max_batch));
+        match self.0 {
+            Fault::Unsupported => return Err(Error::unsupported("plain", "layers")),
+            Fault::Broken => return Err(Error::Cancelled),
+            _ => {}
+        }
+        let thresholds = spec.weight_thresholds(weights)?;
+        let weights = reference::weight_streams(spec, &thresholds);
+        let negative_weights = negative(spec, &thresholds);
+        Ok(Box::new(PlainLayer { spec: spec.clone(), weights, negative_weights, fault: self.0 }))
+    }
+}
+
+impl PreparedLayer for PlainLayer {
+    fn counts(&self, batch: &Batch<'_>, _: Cancel<'_>) -> Result<Vec<u64>> {
+        let n_samples = batch.check(&self.spec)?;
+        let encode = |thresholds: &[u64]| {
+            let streams = reference::input_streams(&self.spec, thresholds, batch.seed);
+            (streams, negative(&self.spec, thresholds))
+        };
+        let ((inputs, negative_inputs), fault) = match batch.inputs {
+            Inputs::Values(values) => (encode(&self.spec.input_thresholds(values)?), Fault::Values),
+            Inputs::Thresholds(thresholds) => (encode(thresholds), Fault::Thresholds),
+            Inputs::Streams(_) | Inputs::SignedStreams { .. } if self.fault == Fault::NoStreams => {
+                return Err(Error::unsupported("plain", "streams"));
+            }
+            Inputs::Streams(words) | Inputs::SignedStreams { words, .. } => {
+                let rows = n_samples * self.spec.n_inputs();
+                let streams = StreamMatrix::from_words(words.to_vec(), rows, self.spec.length())?;
+                let negative = match batch.inputs {
+                    Inputs::SignedStreams { negative, .. } => negative.to_vec(),
+                    _ => Vec::new(),
+                };
+                ((streams, negative), Fault::Streams)
+            }
+            _ => return Err(Error::unsupported("plain", "these inputs")),
+        };
+        let negative = [self.negative_weights.as_slice(), &negative_inputs];
+        let mut counts = reference::signed_counts(&self.spec, [&self.weights, &inputs], negative);
+        counts[0] += u64::from(self.fault == fault);
+        Ok(counts)
+    }
+
+    fn backend_for(&self, _: usize) -> Option<String> {
+        Some("plain".to_owned())
+    }
+}
+
+/// Small cases of layers and networks, with their answers.
+fn cases() -> Vec<(Case, Vec<u64>)> {
+    let is_small = |case: &Case| match case {
+        Case::Layer(layer) => {
+            let products = layer.spec.n_neurons() * layer.spec.max_fan_in() * layer.n_samples();
+            products * layer.spec.length().bits() <= 8_000
+        }
+        Case::Network(_) => true,
+        _ => false,
+    };
+    let cases = suite::fixed().unwrap().into_iter().filter(is_small);
+    cases.map(|case| (Reference.answer(&case), case)).map(|(answer, case)| (case, answer)).collect()
+}
+
+#[test]
+fn a_plain_backend_passes_and_a_wrong_one_does_not() {
+    let cases = cases();
+    for operation in
+        [Operation::Dense, Operation::Sparse, Operation::Sequence, Operation::Table, Operation::Network]
+    {
+        assert!(cases.iter().any(|(case, _)| case.operation() == operation), "no {operation:?} is small");
+    }
+    for (case, expected) in &cases {
+        let run = |fault| run_layers(&Plain::new(fault), case);
+        assert_eq!(run(Fault::Nothing).unwrap().as_ref(), Ok(expected), "{case:?}");
+        assert_eq!(run(Fault::NoStreams).unwrap().as_ref(), Ok(expected));
+        assert!(run(Fault::Unsupported).is_none());
+        assert_eq!(run(Fault::Broken), Some(Err(Error::Cancelled)));
+        match case {
+            Case::Network(network) => {
+                // Values come in; between layers, floating point hands on values and integers thresholds.
+                assert_ne!(run(Fault::Values).unwrap().as_ref(), Ok(expected));
+                assert_eq!(run(Fault::Streams).unwrap().as_ref(), Ok(expected));
+                let is_integer = network.arithmetic == Arithmetic::Integer;
+                assert_eq!(run(Fault::Thresholds).unwrap().as_ref() != Ok(expected), is_integer);
+            }
+            _ => {
+                for fault in [Fault::Values, Fault::Thresholds, Fault::Streams] {
+                    assert_ne!(
+                        run(fault).unwrap().as_ref(),
+                        Ok(expected),
+                        "{fault:?} was not found: {case:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Cases say how to count; batches of 64 are enough for all of them.
+#[test]
+fn layers_are_prepared_as_their_case_says() {
+    let mut methods = Vec::new();
+    for (case, _) in cases() {
+        if let Case::Layer(layer) = &case {
+            let plain = Plain::new(Fault::Nothing);
+            run_layers(&plain, &case).unwrap().unwrap();
+            assert_eq!(plain.1.into_inner().unwrap(), [(layer.method, 64)]);
+            methods.push(layer.method);
+        }
+    }
+    assert!(
+        [CountMethod::Best, CountMethod::Bits, CountMethod::Tables]
+            .iter()
+            .all(|method| methods.contains(method))
+    );
+}
+
+/// Layers alone run on backends.
+#[test]
+fn other_cases_are_not_for_backends() {
+    let others =
+        suite::fixed().unwrap().into_iter().filter(|case| !matches!(case, Case::Layer(_) | Case::Network(_)));
+    let mut n = 0;
+    for case in others {
+        n += 1;
+        assert!(run_layers(&Plain::new(Fault::Nothing), &case).is_none());
+        assert_eq!(Reference.run(&case).unwrap().unwrap(), Reference.answer(&case));
+    }
+    assert!(n > 200);
+}
+
+#[test]
+fn samples_of_cases_are_whole() {
+    for (case, answer) in cases() {
+        if let Case::Layer(layer) = case {
+            assert_eq!(layer.n_samples() * layer.spec.n_neurons(), answer.len());
+            assert_eq!(layer.input_streams().rows(), layer.n_samples() * layer.spec.n_inputs());
+            assert_eq!(layer.weight_streams().rows(), layer.spec.n_weights());
+            let thresholds = layer.spec.input_thresholds(&layer.input_values()).unwrap();
+            // A negative zero is a zero.
+            let same = |(&a, &b): (&u64, &u64)| a == b || (a, b) == (0, NEGATIVE);
+            assert!(thresholds.iter().zip(&layer.inputs).all(same), "{thresholds:?}");
+        }
+    }
+}
+
+/// Layers by default are not lost and have nothing to tell.
+#[test]
+fn layers_are_well_by_default() {
+    let Some((Case::Layer(case), _)) = cases().into_iter().next() else {
+        unreachable!("the first is a layer")
+    };
+    let layer = Plain::new(Fault::Nothing)
+        .prepare(&case.spec, &case.weight_values().unwrap(), &PrepareOptions::default())
+        .unwrap();
+    assert!(!layer.is_lost() && layer.notes().is_empty());
+}
+
+#[test]
+fn traces_are_spikes_then_potentials() {
+    let trace = LifTrace { spikes: vec![0, 1], voltages: vec![-1, 5] };
+    assert_eq!(trace_words(&trace), [0, 1, 0xffff, 5]);
+}

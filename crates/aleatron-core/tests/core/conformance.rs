@@ -1,0 +1,47 @@
+//! The fixed suite itself: its cases are valid, none is empty, and the answers of the reference have the known hashes.
+
+use aleatron_core::conformance::{Case, Operation, Reference, digest, suite};
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+const TEXT: &str = include_str!("../../golden/verify.kat");
+
+/// Every case with the plain answer.
+fn answers() -> &'static [(Case, Vec<u64>)] {
+    static ANSWERS: OnceLock<Vec<(Case, Vec<u64>)>> = OnceLock::new();
+    ANSWERS.get_or_init(|| {
+        let cases = suite::fixed().unwrap().into_iter();
+        cases.map(|case| (Reference.answer(&case), case)).map(|(answer, case)| (case, answer)).collect()
+    })
+}
+
+fn line(name: &str, answers: &[&[u64]]) -> String {
+    format!("{name} {} = {:016x}", answers.len(), digest(answers.iter().copied()))
+}
+
+#[test]
+fn answers_have_the_known_hashes() {
+    let answers = answers();
+    let of = |operation: Operation| -> Vec<&[u64]> {
+        let matching = answers.iter().filter(|(case, _)| case.operation() == operation);
+        matching.map(|(_, answer)| answer.as_slice()).collect()
+    };
+    let first: Vec<&[u64]> = answers.iter().take(suite::FIRST_CASES).map(|(_, answer)| &answer[..]).collect();
+    let mut made = vec![line("first", &first)];
+    made.extend(Operation::ALL.map(|operation| line(operation.name(), &of(operation))));
+    let known: Vec<&str> = TEXT.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(made, known);
+}
+
+#[test]
+fn no_answer_is_empty_or_the_same_throughout() {
+    for (case, answer) in answers() {
+        assert!(!answer.is_empty(), "{case:?}");
+    }
+    // A suite whose answers were all alike would hash, too.
+    for operation in Operation::ALL {
+        let of = || answers().iter().filter(|(case, _)| case.operation() == operation);
+        let distinct: BTreeSet<&Vec<u64>> = of().map(|(_, answer)| answer).collect();
+        assert!(2 * distinct.len() > of().count(), "{operation:?}: {} of {}", distinct.len(), of().count());
+    }
+}

@@ -1,0 +1,339 @@
+//! What a layer is, without counting: sizes, parts, seeds, thresholds and values, and batches cut into pieces.
+
+use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions};
+use aleatron_core::generator::{Lfsr, Pairing, Sequence, Sharing, Sobol, Width};
+use aleatron_core::{
+    BackendFault, Cancel, Connections, DenseShape, Domain, Encoding, Error, LayerIndex, LayerSpec, Length,
+    Polarity, Quantity, SampleSeed, StreamAddress, Weights, weights,
+};
+
+const BERNOULLI: Encoding = Encoding::Bernoulli { seed: 5 };
+
+fn length(bits: usize) -> Length {
+    Length::new(bits).unwrap()
+}
+
+fn dense(n_inputs: usize, n_neurons: usize) -> LayerSpec {
+    LayerSpec::dense(n_inputs, n_neurons, length(100), Polarity::Bipolar, BERNOULLI).unwrap()
+}
+
+/// Four inputs; neurons of two, no, four and one of them.
+fn connections() -> Connections {
+    let rows: [&[usize]; 4] = [&[0, 2], &[], &[0, 1, 2, 3], &[3]];
+    Connections::from_rows(rows.map(|row| row.iter().copied()), 4).unwrap()
+}
+
+fn sparse(polarity: Polarity) -> LayerSpec {
+    LayerSpec::sparse(connections(), length(100), polarity, BERNOULLI).unwrap()
+}
+
+fn sobol(dimension: u32, bits: u32) -> Sequence {
+    Sequence::Sobol(Sobol::new(dimension, Width::new(bits).unwrap()).unwrap())
+}
+
+#[test]
+fn sizes() {
+    let spec = dense(3, 5);
+    assert_eq!((spec.n_inputs(), spec.n_neurons(), spec.n_weights()), (3, 5, 15));
+    assert_eq!((spec.fan_in(4), spec.max_fan_in()), (3, 3));
+    // 100 bits are two words.
+    assert_eq!((spec.sample_words(), spec.weight_words()), (6, 30));
+    assert_eq!(
+        (spec.length().bits(), spec.polarity(), *spec.encoding()),
+        (100, Polarity::Bipolar, BERNOULLI)
+    );
+    let shape = DenseShape::new(3, 5, length(100), Polarity::Bipolar).unwrap();
+    assert_eq!(spec.dense_shape(), Some(shape));
+    assert_eq!((shape.n_inputs(), shape.n_neurons(), shape.n_weights()), (3, 5, 15));
+    assert_eq!((shape.row_words(), shape.weight_words(), shape.weight_bytes()), (6, 30, 240));
+    assert_eq!((shape.length(), shape.polarity()), (length(100), Polarity::Bipolar));
+    assert_eq!(shape.decode(225), 1.5);
+
+    let spec = sparse(Polarity::Unipolar);
+    assert_eq!((spec.n_inputs(), spec.n_neurons(), spec.n_weights()), (4, 4, 7));
+    assert_eq!([0, 1, 2, 3].map(|neuron| spec.fan_in(neuron)), [2, 0, 4, 1]);
+    assert_eq!((spec.max_fan_in(), spec.sample_words(), spec.weight_words()), (4, 8, 14));
+    assert_eq!((spec.dense_shape(), spec.first_neuron(), spec.index()), (None, 0, LayerIndex::ALONE));
+    let connections = connections();
+    assert_eq!(
+        (connections.offsets(), connections.inputs()),
+        (&[0, 2, 2, 6, 7][..], &[0, 2, 0, 1, 2, 3, 3][..])
+    );
+    assert!(!connections.is_empty());
+    assert!(Connections::from_mask(&[false; 4], 2).unwrap().is_empty());
+}
+
+#[test]
+fn counts_stand_for_values() {
+    let spec = dense(3, 2);
+    assert_eq!(spec.decode_all(&[150, 300, 0, 225]), [0.0, 3.0, -3.0, 1.5]);
+    assert_eq!([spec.decode(0, 150), spec.decode(1, 225)], [0.0, 1.5]);
+    // Neurons of 2, 0, 4 and 1 products, two samples.
+    let spec = sparse(Polarity::Bipolar);
+    assert_eq!(
+        spec.decode_all(&[100, 0, 200, 100, 200, 0, 0, 25]),
+        [0.0, 0.0, 0.0, 1.0, 2.0, 0.0, -4.0, -0.5]
+    );
+    assert_eq!(sparse(Polarity::Unipolar).decode_all(&[25, 0, 50, 100]), [0.25, 0.0, 0.5, 1.0]);
+}
+
+/// Many counts at once are what each is alone, also where f64 cannot hold every integer on the way.
+#[test]
+fn many_counts_are_each_alone() {
+    for polarity in Polarity::ALL {
+        for (n, bits) in
+            [(3, 64), (3, 100), (7, 1000), (1 << 20, 1 << 31), (1 << 18, 1 << 34), (1 << 19, 1 << 34)]
+        {
+            let length = length(bits);
+            let most = (n as u64).saturating_mul(bits as u64);
+            let counts = [0, 1, most / 3, most / 2 + 1, most - 1, most];
+            let alone = counts.map(|count| polarity.decode(count, n, length));
+            assert_eq!(polarity.decode_all(&counts, n, length), alone, "{polarity} {n} {bits}");
+        }
+    }
+    // Counts past what a layer can have are what they are: the conversion must not lose their high bits.
+    for counts in [[1 << 51, (1 << 52) + 1, u64::MAX], [(1 << 52) + 1, (1 << 52) + 1, 0]] {
+        let alone = counts.map(|count| Polarity::Unipolar.decode(count, 1, length(3)));
+        assert_eq!(Polarity::Unipolar.decode_all(&counts, 1, length(3)), alone);
+    }
+}
+
+#[test]
+fn some_neurons_are_a_layer() {
+    let part = dense(3, 5).at(LayerIndex::new(7).unwrap()).neurons(1..4).unwrap();
+    assert_eq!((part.n_neurons(), part.first_neuron(), part.index().get()), (3, 1, 7));
+    assert_eq!(part.neurons(1..3).unwrap().first_neuron(), 2);
+    let part = sparse(Polarity::Unipolar).neurons(2..4).unwrap();
+    assert_eq!((part.n_weights(), part.fan_in(0), part.fan_in(1), part.first_neuron()), (5, 4, 1, 2));
+    assert_eq!(dense(3, 5).neurons(2..2), Err(Error::Zero(Quantity::Neurons)));
+    let past = Error::TooLarge { what: Quantity::Neurons, actual: 6, limit: 5 };
+    assert_eq!(dense(3, 5).neurons(5..6), Err(past));
+    assert!(dense(3, 5).neurons(4..5).is_ok());
+
+    // Their weights are those of the whole.
+    for spec in [dense(3, 5), sparse(Polarity::Bipolar)] {
+        let whole = Weights::random(&spec, 9).unwrap();
+        let part = spec.neurons(1..4).unwrap();
+        let of_part = whole.neurons(&spec, 1..4);
+        assert_eq!(of_part, Weights::random(&part, 9).unwrap());
+        assert_eq!(of_part.values().len(), part.n_weights());
+        assert!(whole.neurons(&spec, 9..12).values().is_empty());
+    }
+    let whole = Weights::new(&dense(2, 3), vec![0.0, 0.1, 0.2, 0.3, 0.4, 0.5]).unwrap();
+    assert_eq!(whole.neurons(&dense(2, 3), 1..2).values(), [0.2, 0.3]);
+}
+
+#[test]
+fn random_weights_have_their_address() {
+    let index = LayerIndex::new(3).unwrap();
+    let spec = sparse(Polarity::Bipolar).at(index);
+    let expected: Vec<f64> = [(0, 0), (0, 2), (2, 0), (2, 1), (2, 2), (2, 3), (3, 3)]
+        .map(|(neuron, input)| weights::random(9, index, neuron, input, Polarity::Bipolar))
+        .to_vec();
+    assert_eq!(Weights::random(&spec, 9).unwrap().values(), expected);
+    let spec = dense(6, 2).at(index);
+    let expected: Vec<f64> = (0..2)
+        .flat_map(|neuron| {
+            (0..6).map(move |input| weights::random(9, index, neuron, input, Polarity::Bipolar))
+        })
+        .collect();
+    assert_eq!(Weights::random(&spec, 9).unwrap().values(), expected);
+    assert!(expected.iter().any(|&weight| weight < 0.0) && expected.iter().any(|&weight| weight > 0.0));
+    let few = Weights::new(&spec, vec![0.0; 11]);
+    assert_eq!(few, Err(Error::Mismatch { what: Quantity::Weights, expected: 12, actual: 11 }));
+    assert!(matches!(Weights::new(&spec, vec![1.5; 12]), Err(Error::OutOfRange { index: 0, .. })));
+}
+
+#[test]
+fn other_lengths_keep_everything_else() {
+    let spec = dense(3, 5).at(LayerIndex::new(2).unwrap()).neurons(1..5).unwrap();
+    let longer = spec.with_length(length(200)).unwrap();
+    assert_eq!((longer.length().bits(), longer.index().get(), longer.first_neuron()), (200, 2, 1));
+    assert_eq!(longer.with_length(length(100)).unwrap(), spec);
+}
+
+#[test]
+fn layers_that_cannot_be_are_refused() {
+    let new = |n, m, encoding| LayerSpec::dense(n, m, length(8), Polarity::Unipolar, encoding);
+    assert_eq!(new(0, 1, BERNOULLI), Err(Error::Zero(Quantity::Inputs)));
+    assert_eq!(new(1, 0, BERNOULLI), Err(Error::Zero(Quantity::Neurons)));
+    // Dimensions go up by two, to 1111: 556 sequences from the first.
+    let shared =
+        |sharing| Encoding::Sequences(Pairing { inputs: sobol(1, 8), weights: sobol(1, 8), sharing });
+    assert!(new(556, 1, shared(Sharing::OnePerInput)).is_ok());
+    assert!(new(557, 1, shared(Sharing::OnePerInput)).is_err());
+    assert!(new(557, 1, shared(Sharing::OneForAll)).is_ok());
+    assert!(new(4, 139, shared(Sharing::OnePerStream)).is_ok());
+    assert!(new(4, 140, shared(Sharing::OnePerStream)).is_err());
+    // Connections need the sequences of what is connected: 138 * 4 + 3 is the last there is.
+    let connected = |neuron: usize, input: usize, sharing| {
+        let row = move |j: usize| (j == neuron).then_some(input);
+        let connections = Connections::from_rows((0..200).map(row), 4).unwrap();
+        LayerSpec::sparse(connections, length(8), Polarity::Unipolar, shared(sharing))
+    };
+    assert!(connected(138, 3, Sharing::OnePerStream).is_ok());
+    assert!(connected(139, 0, Sharing::OnePerStream).is_err());
+    assert!(connected(199, 3, Sharing::OneForAll).is_ok());
+    let wide = |input: usize| {
+        let few = Pairing {
+            inputs: Sequence::Lfsr(Lfsr::new(Width::EIGHT, 1).unwrap()),
+            weights: sobol(1, 8),
+            sharing: Sharing::OnePerInput,
+        };
+        let connections = Connections::from_rows([[input], [0]], 600).unwrap();
+        LayerSpec::sparse(connections, length(8), Polarity::Unipolar, Encoding::Sequences(few))
+    };
+    assert!(wide(555).is_ok() && wide(556).is_err());
+    // More bytes than there are addresses.
+    let huge = Connections::from_rows([[0]], 1 << 32).unwrap();
+    let huge = LayerSpec::sparse(huge, length(1 << 34), Polarity::Unipolar, BERNOULLI);
+    assert_eq!(huge, Err(Error::Memory { what: Quantity::Weights, bytes: 1 << 63, available: None }));
+}
+
+#[test]
+fn thresholds_are_as_wide_as_their_generator() {
+    let pairing = Pairing { inputs: sobol(1, 8), weights: sobol(2, 4), sharing: Sharing::OneForAll };
+    let spec = LayerSpec::dense(2, 1, length(8), Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
+    assert_eq!(spec.encoding().input_width().bits(), 8);
+    assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 192]);
+    let weights = Weights::new(&spec, vec![1.0, -0.5]).unwrap();
+    assert_eq!(spec.weight_thresholds(&weights).unwrap(), [16, 4]);
+    let spec = dense(2, 1);
+    assert_eq!(spec.encoding().input_width(), Width::BERNOULLI);
+    assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 3 << 30]);
+    assert_eq!(spec.weight_thresholds(&weights).unwrap(), [1 << 32, 1 << 30]);
+    assert_eq!(Width::EIGHT.check_thresholds(&[0, 256], Polarity::Unipolar, Quantity::Value), Ok(()));
+    let past = Error::OutOfRange { what: Quantity::Value, index: 1, value: 257.0, low: 0.0, high: 256.0 };
+    assert_eq!(Width::EIGHT.check_thresholds(&[256, 257], Polarity::Unipolar, Quantity::Value), Err(past));
+}
+
+#[test]
+fn addresses_name_what_is_drawn() {
+    let layer = LayerIndex::new(9).unwrap();
+    let input = StreamAddress::input(1, 2, 3);
+    assert_eq!(
+        input,
+        StreamAddress { seed: 1, domain: Domain::Input, layer: LayerIndex::ALONE, row: 3, unit: 2 }
+    );
+    let weight = StreamAddress::weight(1, 2, 3);
+    assert_eq!(weight, StreamAddress { domain: Domain::Weight, ..input });
+    assert_eq!(input.at_row(8), StreamAddress { row: 8, ..input });
+    assert_eq!(input.at_unit(8), StreamAddress { unit: 8, ..input });
+    assert_eq!(input.in_layer(layer), StreamAddress { layer, ..input });
+    assert_eq!(weight.in_layer(layer).tag(), 1 | 9 << 4);
+    assert_eq!(weight.in_layer(layer).counter(5, 6), [5 << 3 | 6, 2, 3, 1 | 9 << 4]);
+    assert_eq!(StreamAddress::input(0x0102_0304_0506_0708, 0, 0).key(), [0x0506_0708, 0x0102_0304]);
+    let spec = dense(3, 5).at(layer).neurons(2..4).unwrap();
+    assert_eq!(spec.weight_address(1), StreamAddress::weight(1, 0, 2).in_layer(layer));
+    let seed = SampleSeed::new(4).starting_at(6);
+    assert_eq!(spec.input_address(seed), StreamAddress::input(4, 0, 6).in_layer(layer));
+}
+
+#[test]
+fn seeds_advance_as_far_as_a_counter_goes() {
+    let seed = SampleSeed::from(3).starting_at(10);
+    assert_eq!(seed.advanced(5), Ok(SampleSeed { seed: 3, first_sample: 15 }));
+    assert_eq!(SampleSeed::default(), SampleSeed { seed: SampleSeed::DEFAULT, first_sample: 0 });
+    let last = u32::MAX as usize - 10;
+    assert_eq!(seed.advanced(last).unwrap().first_sample, u32::MAX);
+    let past = Error::TooLarge { what: Quantity::Row, actual: 1 << 32, limit: u32::MAX.into() };
+    assert_eq!(seed.advanced(last + 1), Err(past));
+}
+
+#[test]
+fn batches_are_counted_checked_and_cut() {
+    let (spec, seed) = (dense(3, 5), SampleSeed::new(3).starting_at(10));
+    let (values, thresholds, words) = ([0.25; 12], [7u64; 12], [1u64; 24]);
+    let batches =
+        [Batch::values(&values, seed), Batch::thresholds(&thresholds, seed), Batch::streams(&words)];
+    for batch in &batches {
+        assert_eq!((batch.n_samples(&spec), batch.check(&spec)), (Ok(4), Ok(4)));
+        let part = batch.samples(&spec, 1, 3).unwrap();
+        assert_eq!(part.n_samples(&spec), Ok(2));
+        assert_eq!(part.seed, batch.seed.advanced(1).unwrap());
+        assert_eq!(batch.samples(&spec, 3, 5).unwrap().n_samples(&spec), Ok(0));
+    }
+    let many: Vec<u64> = (0..12).collect();
+    let part = Batch::thresholds(&many, seed).samples(&spec, 1, 3).unwrap();
+    assert!(matches!(part.inputs, Inputs::Thresholds([3, 4, 5, 6, 7, 8])));
+    let ragged = |what, actual, divisor| Err(Error::Ragged { what, actual, divisor });
+    assert_eq!(Batch::values(&values[..4], seed).check(&spec), ragged(Quantity::Inputs, 4, 3));
+    assert_eq!(Batch::streams(&words[..7]).check(&spec), ragged(Quantity::Words, 7, 6));
+    assert_eq!((spec.samples_in(9), spec.samples_in(8)), (Ok(3), ragged(Quantity::Inputs, 8, 3)));
+    let past = [(1 << 32) + 1; 3];
+    assert!(matches!(Batch::thresholds(&past, seed).check(&spec), Err(Error::OutOfRange { index: 0, .. })));
+    // A hundred bits: 36 of the second word.
+    let dirty = [0, 1 << 36, 0, 0, 0, 0];
+    assert_eq!(Batch::streams(&dirty).check(&spec), Err(Error::DirtyTail { stream: 0, length: 100 }));
+    // The last sample that a counter can name, and one more.
+    let late = SampleSeed::new(3).starting_at(u32::MAX - 3);
+    assert_eq!(Batch::values(&values, late).check(&spec), Ok(4));
+    let later = SampleSeed::new(3).starting_at(u32::MAX - 2);
+    assert!(matches!(
+        Batch::values(&values, later).check(&spec),
+        Err(Error::TooLarge { what: Quantity::Row, .. })
+    ));
+    // Sequences do not ask for the number of a sample.
+    let pairing = Pairing { inputs: sobol(1, 8), weights: sobol(2, 8), sharing: Sharing::OneForAll };
+    let shared =
+        LayerSpec::dense(3, 5, length(100), Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
+    assert_eq!(Batch::values(&values, later).check(&shared), Ok(4));
+    assert_eq!(Batch::values(&[], later).check(&spec), Ok(0));
+}
+
+#[test]
+fn tables_are_for_what_has_them() {
+    let shared = |bits: [u32; 2], sharing| {
+        let pairing = Pairing { inputs: sobol(1, bits[0]), weights: sobol(2, bits[1]), sharing };
+        LayerSpec::dense(3, 2, length(8), Polarity::Unipolar, Encoding::Sequences(pairing)).unwrap()
+    };
+    let with_table = [shared([8, 12], Sharing::OneForAll), shared([12, 8], Sharing::OnePerInput)];
+    for spec in &with_table {
+        assert_eq!(CountMethod::Best.resolve(spec), Ok(CountMethod::Tables));
+        assert_eq!(CountMethod::Tables.resolve(spec), Ok(CountMethod::Tables));
+        assert_eq!(CountMethod::Bits.resolve(spec), Ok(CountMethod::Bits));
+    }
+    let without = [
+        (shared([13, 8], Sharing::OneForAll), 13),
+        (shared([8, 13], Sharing::OneForAll), 8),
+        (shared([8, 8], Sharing::OnePerStream), 8),
+        (dense(3, 2), 32),
+        (sparse(Polarity::Unipolar), 32),
+    ];
+    for (spec, actual) in without {
+        assert_eq!(CountMethod::Best.resolve(&spec), Ok(CountMethod::Bits));
+        let refused = Error::TooLarge { what: Quantity::CountTable, actual, limit: 12 };
+        assert_eq!(CountMethod::Tables.resolve(&spec), Err(refused));
+    }
+    let options = PrepareOptions::default();
+    assert_eq!(
+        (options.method, options.max_batch, options.cancel.is_never()),
+        (CountMethod::Best, 256, true)
+    );
+}
+
+#[test]
+fn work_is_stopped_where_it_is_asked_to() {
+    let (yes, no) = (|| true, || false);
+    assert_eq!(Cancel::when(&yes).check(), Err(Error::Cancelled));
+    assert_eq!((Cancel::when(&no).check(), Cancel::NEVER.check()), (Ok(()), Ok(())));
+    assert!(Cancel::NEVER.is_never() && !Cancel::when(&no).is_never());
+    assert_eq!(format!("{:?} {:?}", Cancel::NEVER, Cancel::when(&no)), "Cancel::NEVER Cancel::when(..)");
+}
+
+#[test]
+fn errors_of_parts_are_errors_of_the_whole() {
+    let error = Error::OutOfRange { what: Quantity::Value, index: 2, value: 3.0, low: 0.0, high: 1.0 };
+    let shifted = Error::OutOfRange { what: Quantity::Value, index: 12, value: 3.0, low: 0.0, high: 1.0 };
+    assert_eq!(error.shifted(10), shifted);
+    assert_eq!(Error::Cancelled.shifted(10), Error::Cancelled);
+    let error = Error::unsupported("gpu:0", "tables");
+    assert_eq!(error.to_string(), "gpu:0: tables are not supported here");
+    assert_eq!(error.backend_fault(), Some(BackendFault::Unsupported));
+    assert_eq!(Error::Cancelled.backend_fault(), None);
+    let error = Error::unknown_name(Quantity::Polarity, "x", ["one"]).to_string();
+    assert_eq!(error, "\"x\" is not a polarity: use one");
+    assert_eq!(Error::unknown_name(Quantity::Sharing, "x", []).to_string(), "\"x\" is not a sharing: use ");
+    let memory = Error::Memory { what: Quantity::Weights, bytes: 10, available: None };
+    assert_eq!(memory.to_string(), "weights would take 10 bytes");
+}

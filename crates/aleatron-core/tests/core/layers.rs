@@ -1,0 +1,379 @@
+//! Signed layers, convolutions and pools: known answers, laws, and what cannot be.
+
+use aleatron_core::arithmetic::{
+    Accumulator, Border, IntegerActivation, Pool, PoolKind, PoolShape, Requantizer,
+};
+use aleatron_core::backend::{Batch, CountMethod};
+use aleatron_core::conformance::{Case, LayerCase, Reference};
+use aleatron_core::generator::{GeneratorName, Sharing};
+use aleatron_core::golden::{self, LAYERS_TEXT};
+use aleatron_core::threshold::{NEGATIVE, magnitude};
+use aleatron_core::{
+    ConvShape, Convolution, Encoding, Error, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed,
+    Topology, Weights, Width, reference,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+#[test]
+fn layers_have_the_known_counts() {
+    let answers = golden::layers().unwrap();
+    let has = |f: &dyn Fn(&LayerSpec) -> bool| answers.iter().filter(|answer| f(&answer.case.spec)).count();
+    assert!(has(&|spec| spec.polarity() == Polarity::Signed) >= 10);
+    for polarity in Polarity::ALL {
+        let is_conv = |spec: &LayerSpec| matches!(spec.topology(), Topology::Conv(_));
+        assert!(has(&|spec| is_conv(spec) && spec.polarity() == polarity) >= 2, "{polarity}");
+    }
+    for answer in answers {
+        assert_eq!(
+            Reference.answer(&Case::Layer(answer.case.clone())),
+            answer.counts,
+            "{:?}",
+            answer.case.spec
+        );
+    }
+}
+
+/// The lines of one kind: the fields of each question, and the answer.
+fn lines(kind: &str) -> impl Iterator<Item = (Vec<&'static str>, &'static str)> {
+    let lines = LAYERS_TEXT.lines().filter(move |line| line.split(' ').next() == Some(kind));
+    lines
+        .map(|line| line.split_once(" = ").unwrap())
+        .map(|(question, answer)| (question.split(' ').collect(), answer))
+}
+
+#[test]
+fn signed_accumulators_and_requantizers_have_the_known_values() {
+    let mut seen = 0;
+    for (fields, answer) in lines("accumulate") {
+        let number = |k: usize| fields[k].parse::<i64>().unwrap();
+        let length = Length::new(number(3) as usize).unwrap();
+        let polarity: Polarity = fields[1].parse().unwrap();
+        let encoding = Encoding::Bernoulli { seed: 0 };
+        let spec = LayerSpec::dense(number(2) as usize, 1, length, polarity, encoding).unwrap();
+        let held = Accumulator::new(number(4) as u32, vec![number(5)], IntegerActivation::Identity).unwrap();
+        let (count, expected) = (number(6) as u64, answer.parse().unwrap());
+        assert_eq!(reference::accumulate(&held, &spec, 0, count), expected, "{fields:?}");
+        assert_eq!(held.values(&spec, &[count]).unwrap(), [expected], "{fields:?}");
+        seen += 1;
+    }
+    for (fields, answer) in lines("requantize") {
+        let number = |k: usize| fields[k].parse::<i64>().unwrap();
+        let (comparator, polarity) = (Width::new(number(4) as u32).unwrap(), fields[5].parse().unwrap());
+        let requantizer =
+            Requantizer::new(number(1) as u64, number(2) as u32, number(3) as u32, comparator, polarity)
+                .unwrap();
+        let sign = if answer.starts_with('-') { NEGATIVE } else { 0 };
+        let expected = answer[1..].parse::<u64>().unwrap() | sign;
+        let value = number(6);
+        assert_eq!(reference::requantize(&requantizer, value), expected, "{fields:?}");
+        assert_eq!(requantizer.threshold(value), expected, "{fields:?}");
+        let many = requantizer.thresholds(&[value], Width::BERNOULLI).unwrap().thresholds;
+        assert_eq!(many, [magnitude(expected) << (32 - comparator.bits()) | sign], "{fields:?}");
+        seen += 1;
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn pools_have_the_known_values() {
+    let mut seen = 0;
+    for (fields, answer) in lines("pool") {
+        let numbers = |k: usize| fields[k].split(',').map(|n| n.parse().unwrap()).collect::<Vec<usize>>();
+        let kind = if fields[1] == "max" { PoolKind::Max } else { PoolKind::Average };
+        let border = if fields[2] == "zeros" { Border::Zeros } else { Border::LeftOut };
+        let (image, window, stride, padding) = (numbers(3), numbers(4), numbers(5), numbers(6));
+        let pool = Pool::new(kind, [window[0], window[1]])
+            .with_stride([stride[0], stride[1]])
+            .with_paddings([[padding[0], padding[1]], [padding[2], padding[3]]], border);
+        let shape = PoolShape::new(pool, [image[0], image[1], image[2]]).unwrap();
+        let values: Vec<i64> = (0..shape.n_inputs() as i64).map(|i| (37 * i + 11) % 101 - 50).collect();
+        let expected: Vec<i64> = answer.split(' ').map(|n| n.parse().unwrap()).collect();
+        assert_eq!(reference::pool_integers(&shape, &values), expected, "{fields:?}");
+        // Two images are pooled as each of them is.
+        assert_eq!(shape.integers(&values.repeat(2)).unwrap(), expected.repeat(2), "{fields:?}");
+        let floats: Vec<f64> = values.iter().map(|&value| value as f64).collect();
+        let pooled = shape.floats(&floats).unwrap();
+        assert_eq!(pooled, reference::pool_floats(&shape, &floats), "{fields:?}");
+        let rounded: Vec<i64> = pooled.iter().map(|value| (value + 0.5).floor() as i64).collect();
+        assert_eq!(rounded, expected, "{fields:?}");
+        seen += 1;
+    }
+    assert!(seen >= 7, "{seen}");
+}
+
+/// A convolution and a batch of random thresholds.
+fn conv_case(convolution: Convolution, polarity: Polarity, bits: usize, words: &[u64]) -> LayerCase {
+    let encoding = Encoding::Bernoulli { seed: 7 };
+    let spec = LayerSpec::conv(convolution, Length::new(bits).unwrap(), polarity, encoding).unwrap();
+    let sign = if polarity == Polarity::Signed { NEGATIVE } else { 0 };
+    let mut next = words.iter().cycle();
+    let mut thresholds = |n: usize| -> Vec<u64> {
+        (0..n).map(|_| next.next().unwrap()).map(|word| word % ((1 << 32) + 1) | word & sign).collect()
+    };
+    let (weights, inputs) = (thresholds(spec.n_weights()), thresholds(spec.n_inputs()));
+    LayerCase { spec, weights, inputs, seed: SampleSeed::new(3), method: CountMethod::Best }
+}
+
+fn answer(case: &LayerCase) -> Vec<u64> {
+    Reference.answer(&Case::Layer(case.clone()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A kernel as large as the image is a dense layer: units and rows are the same.
+    #[test]
+    fn a_kernel_over_the_whole_image_is_a_dense_layer(
+        c in 1usize..3, h in 1usize..4, w in 1usize..4, o in 1usize..4, bits in 1usize..80,
+        polarity in prop::sample::select(Polarity::ALL.to_vec()), words in vec(any::<u64>(), 100),
+    ) {
+        let conv = conv_case(Convolution::conv2d([c, h, w], o, [h, w]), polarity, bits, &words);
+        let spec = LayerSpec::dense(c * h * w, o, conv.spec.length(), polarity, *conv.spec.encoding()).unwrap();
+        let dense = LayerCase { spec, ..conv.clone() };
+        prop_assert_eq!(answer(&conv), answer(&dense));
+        prop_assert_eq!(conv.spec.decode_all(&answer(&conv)), dense.spec.decode_all(&answer(&dense)));
+    }
+
+    /// The negative of every input, or of every weight, is the negative of every sum; signs left out, the counts are the unipolar ones.
+    #[test]
+    fn signs_multiply(
+        geometry in 0usize..3, bits in 1usize..80, words in vec(any::<u64>(), 100),
+    ) {
+        let conv = Convolution::conv2d([2, 3, 4], 2, [2, 2]);
+        let convolution = [conv, conv.with_padding([1, 1]), conv.with_stride([2, 1]).with_groups(2)][geometry];
+        let case = conv_case(convolution, Polarity::Signed, bits, &words);
+        let sums = |case: &LayerCase| -> Vec<i128> {
+            let counts = answer(case).into_iter().enumerate();
+            let fan_in = |neuron| case.spec.fan_in(neuron);
+            counts.map(|(j, c)| Polarity::Signed.sum(c, fan_in(j), case.spec.length())).collect()
+        };
+        let flipped = |thresholds: &[u64]| thresholds.iter().map(|t| t ^ NEGATIVE).collect::<Vec<_>>();
+        let plain = |thresholds: &[u64]| thresholds.iter().map(|&t| magnitude(t)).collect::<Vec<_>>();
+        let negated: Vec<i128> = sums(&case).iter().map(|sum| -sum).collect();
+        prop_assert_eq!(&sums(&LayerCase { inputs: flipped(&case.inputs), ..case.clone() }), &negated);
+        prop_assert_eq!(&sums(&LayerCase { weights: flipped(&case.weights), ..case.clone() }), &negated);
+        let unsigned = LayerCase { weights: plain(&case.weights), inputs: plain(&case.inputs), ..case.clone() };
+        let length = case.spec.length();
+        let unipolar = LayerSpec::conv(convolution, length, Polarity::Unipolar, *case.spec.encoding()).unwrap();
+        let expected: Vec<i128> =
+            answer(&LayerCase { spec: unipolar, ..unsigned.clone() }).into_iter().map(i128::from).collect();
+        prop_assert_eq!(sums(&unsigned), expected);
+    }
+
+    /// Output channels on their own, and half of them, have the counts they have in the whole.
+    #[test]
+    fn channels_on_their_own_are_those_of_the_whole(
+        groups in prop::sample::select(vec![1usize, 2]), cut in 1usize..4, words in vec(any::<u64>(), 100),
+        polarity in prop::sample::select(Polarity::ALL.to_vec()),
+    ) {
+        let convolution = Convolution::conv2d([4, 3, 3], 4, [2, 2]).with_groups(groups).with_padding([1, 0]);
+        let case = conv_case(convolution, polarity, 40, &words);
+        let (spec, positions, whole) = (&case.spec, case.spec.neurons_per_row(), answer(&case));
+        let weights = case.weight_values().unwrap();
+        for channels in [0..cut, cut..4] {
+            let range = channels.start * positions..channels.end * positions;
+            let part = spec.neurons(range.clone()).unwrap();
+            prop_assert_eq!(part.first_neuron() as usize, channels.start);
+            let weights = part.weight_thresholds(&weights.neurons(spec, range.clone())).unwrap();
+            let counts = answer(&LayerCase { spec: part, weights, ..case.clone() });
+            prop_assert_eq!(&counts, &whole[range]);
+        }
+    }
+
+    /// A sum is the exact one where streams are all zeros or all ones.
+    #[test]
+    fn ends_are_exact(signs in vec(0usize..3, 12), bits in 1usize..100) {
+        let value = |k: usize| [-1.0, 0.0, 1.0][signs[k % 12]];
+        let convolution = Convolution::conv2d([1, 3, 3], 2, [2, 2]).with_padding([1, 1]);
+        let encoding = Encoding::Bernoulli { seed: 0 };
+        let spec = LayerSpec::conv(convolution, Length::new(bits).unwrap(), Polarity::Signed, encoding).unwrap();
+        let (w, x): (Vec<f64>, Vec<f64>) = ((0..8).map(value).collect(), (2..11).map(value).collect());
+        let weights = spec.weight_thresholds(&Weights::new(&spec, w.clone()).unwrap()).unwrap();
+        let inputs = spec.input_thresholds(&x).unwrap();
+        let case = LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best };
+        let values = case.spec.decode_all(&answer(&case));
+        for (neuron, value) in values.iter().enumerate() {
+            let (o, r, c) = (neuron / 16, neuron / 4 % 4, neuron % 4);
+            let mut exact = 0.0;
+            for (tap, weight) in w[o * 4..][..4].iter().enumerate() {
+                let (row, column) = (r + tap / 2, c + tap % 2);
+                if (1..4).contains(&row) && (1..4).contains(&column) {
+                    exact += weight * x[(row - 1) * 3 + column - 1];
+                }
+            }
+            prop_assert_eq!(*value, exact, "{}", neuron);
+            prop_assert_eq!(case.spec.decode(neuron, answer(&case)[neuron]), exact);
+        }
+    }
+}
+
+#[test]
+fn a_zero_has_no_sign() {
+    let width = Width::EIGHT;
+    let thresholds = |values: &[f64]| width.thresholds(values, Polarity::Signed, Quantity::Value).unwrap();
+    assert_eq!(thresholds(&[0.0, -0.0, -1e-300, -1.0, 1.0]), [0, 0, NEGATIVE, NEGATIVE | 256, 256]);
+    for threshold in [0, 1, 255, 256, NEGATIVE | 1, NEGATIVE | 256] {
+        assert_eq!(thresholds(&[width.value(threshold, Polarity::Signed)]), [threshold]);
+    }
+    // A stream of zeros counts neither up nor down, whatever sign it is given.
+    let words = [5 << 29, 3 << 30 | NEGATIVE, 1 << 31];
+    let mut case = conv_case(Convolution::conv2d([1, 2, 2], 1, [1, 1]), Polarity::Signed, 64, &words);
+    case.inputs = vec![0; 4];
+    let positive = answer(&case);
+    case.inputs = vec![NEGATIVE; 4];
+    assert_eq!(answer(&case), positive);
+    assert_eq!(positive, [64; 4]);
+}
+
+#[test]
+fn positions_of_nothing_but_padding_sum_to_zero() {
+    for polarity in Polarity::ALL {
+        let convolution = Convolution::conv2d([1, 1, 1], 1, [1, 1]).with_padding([1, 2]);
+        let case = conv_case(convolution, polarity, 50, &[1 << 32, 1 << 32]);
+        let (counts, values) = (answer(&case), case.spec.decode_all(&answer(&case)));
+        assert_eq!(counts.len(), 15);
+        for (position, (&count, &value)) in counts.iter().zip(&values).enumerate() {
+            let inside = position == 7;
+            assert_eq!(case.spec.fan_in(position), usize::from(inside));
+            assert_eq!((count > 0, value), (inside, if inside { 1.0 } else { 0.0 }), "{polarity} {position}");
+        }
+    }
+}
+
+#[test]
+fn convolutions_that_cannot_be_are_errors() {
+    let base = Convolution::conv2d([4, 5, 6], 6, [3, 3]);
+    let error = |convolution: Convolution| ConvShape::new(convolution).unwrap_err();
+    for (input, what) in
+        [([0, 5, 6], Quantity::Channels), ([4, 0, 6], Quantity::ImageSize), ([4, 5, 0], Quantity::ImageSize)]
+    {
+        assert_eq!(error(Convolution { input, ..base }), Error::Zero(what));
+    }
+    assert_eq!(error(Convolution { out_channels: 0, ..base }), Error::Zero(Quantity::Channels));
+    assert_eq!(error(Convolution { kernel: [0, 3], ..base }), Error::Zero(Quantity::KernelSize));
+    assert_eq!(error(base.with_stride([1, 0])), Error::Zero(Quantity::Stride));
+    assert_eq!(error(base.with_dilation([0, 1])), Error::Zero(Quantity::Dilation));
+    assert_eq!(error(base.with_groups(0)), Error::Zero(Quantity::Groups));
+    let ragged = |actual, divisor| Error::Ragged { what: Quantity::Channels, actual, divisor };
+    assert_eq!(error(base.with_groups(3)), ragged(4, 3));
+    assert_eq!(error(base.with_groups(4)), ragged(6, 4));
+    let too_large = |what, actual, limit| Error::TooLarge { what, actual, limit };
+    assert_eq!(error(Convolution { kernel: [6, 3], ..base }), too_large(Quantity::KernelSize, 6, 5));
+    assert_eq!(error(base.with_dilation([1, 3])), too_large(Quantity::KernelSize, 7, 6));
+    assert!(ConvShape::new(base.with_dilation([1, 3]).with_padding([0, 1])).is_ok());
+    // Sizes that overflow, or that no counter could name.
+    let huge = usize::MAX;
+    for input in [[huge, 5, 6], [4, huge, huge], [1 << 20, 1 << 10, 1 << 10]] {
+        assert!(matches!(error(Convolution { input, ..base }), Error::TooLarge { .. }), "{input:?}");
+    }
+    assert!(matches!(error(Convolution { out_channels: huge - 1, ..base }), Error::TooLarge { .. }));
+    assert!(matches!(error(base.with_padding([huge, huge])), Error::TooLarge { .. }));
+    assert!(matches!(error(base.with_padding([1 << 20, 1 << 20])), Error::TooLarge { .. }));
+    let encoding = Encoding::Bernoulli { seed: 0 };
+    let long = Length::new(1 << 34).unwrap();
+    let memory = LayerSpec::conv(
+        Convolution::conv2d([1 << 10, 1 << 10, 1 << 10], 1 << 20, [1, 1]),
+        long,
+        Polarity::Unipolar,
+        encoding,
+    );
+    assert!(matches!(memory, Err(Error::TooLarge { .. } | Error::Memory { .. })), "{memory:?}");
+    // Parts of channels.
+    let spec = LayerSpec::conv(base, Length::new(8).unwrap(), Polarity::Signed, encoding).unwrap();
+    let positions = spec.neurons_per_row();
+    assert_eq!(positions, 12);
+    let ragged = |actual| Error::Ragged { what: Quantity::Neurons, actual, divisor: positions };
+    assert_eq!(spec.neurons(1..positions).unwrap_err(), ragged(1));
+    assert_eq!(spec.neurons(0..positions + 5).unwrap_err(), ragged(positions + 5));
+    assert_eq!(spec.neurons(12..12).unwrap_err(), Error::Zero(Quantity::Neurons));
+}
+
+#[test]
+fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
+    let conv = |input, sharing| {
+        let encoding = "sobol".parse::<GeneratorName>().unwrap().encoding(0, Width::EIGHT, sharing).unwrap();
+        let convolution = Convolution::conv2d(input, 2, [3, 3]);
+        LayerSpec::conv(convolution, Length::new(64).unwrap(), Polarity::Signed, encoding)
+    };
+    assert!(conv([1, 28, 28], Sharing::OneForAll).is_ok());
+    assert!(matches!(conv([1, 28, 28], Sharing::OnePerInput), Err(Error::TooLarge { .. })));
+    assert!(conv([1, 20, 20], Sharing::OnePerInput).is_ok());
+    let tables = conv([1, 20, 20], Sharing::OnePerInput).unwrap();
+    assert_eq!(CountMethod::Best.resolve(&tables), Ok(CountMethod::Bits));
+    assert!(CountMethod::Tables.resolve(&tables).is_err());
+    let tables = conv([1, 20, 20], Sharing::OneForAll).unwrap();
+    assert_eq!(CountMethod::Best.resolve(&tables), Ok(CountMethod::Tables));
+}
+
+#[test]
+fn signs_are_asked_for_where_there_are_any() {
+    let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 0 });
+    let spec = |polarity| LayerSpec::dense(3, 2, length, polarity, encoding).unwrap();
+    let (words, negative) = ([0; 6], [true; 6]);
+    let mismatch = |expected, actual| Err(Error::Mismatch { what: Quantity::Signs, expected, actual });
+    assert_eq!(Batch::streams(&words).check(&spec(Polarity::Signed)), mismatch(6, 0));
+    assert_eq!(Batch::signed_streams(&words, &negative[..5]).check(&spec(Polarity::Signed)), mismatch(6, 5));
+    assert_eq!(Batch::signed_streams(&words, &negative).check(&spec(Polarity::Bipolar)), mismatch(0, 6));
+    assert_eq!(Batch::signed_streams(&words, &negative).check(&spec(Polarity::Signed)), Ok(2));
+    let one = Batch::signed_streams(&words, &negative).samples(&spec(Polarity::Signed), 1, 2).unwrap();
+    assert_eq!(one.check(&spec(Polarity::Signed)), Ok(1));
+    // A sign is part of a threshold of signed inputs alone.
+    let thresholds = [NEGATIVE | 5; 3];
+    let batch = Batch::thresholds(&thresholds, SampleSeed::new(0));
+    assert_eq!(batch.check(&spec(Polarity::Signed)), Ok(1));
+    assert!(matches!(batch.check(&spec(Polarity::Unipolar)), Err(Error::OutOfRange { index: 0, .. })));
+    let past = [NEGATIVE | (1 << 32) + 1; 3];
+    let batch = Batch::thresholds(&past, SampleSeed::new(0));
+    assert!(matches!(batch.check(&spec(Polarity::Signed)), Err(Error::OutOfRange { index: 0, .. })));
+}
+
+#[test]
+fn signed_counts_must_fit_64_bits() {
+    let (length, encoding) = (Length::new(1 << 34).unwrap(), Encoding::Bernoulli { seed: 0 });
+    let dense = |n, polarity| LayerSpec::dense(n, 1, length, polarity, encoding);
+    assert!(dense(1 << 30, Polarity::Bipolar).is_ok());
+    let most = dense(1 << 29, Polarity::Signed);
+    assert!(matches!(most, Err(Error::TooLarge { what: Quantity::Counts, .. })), "{most:?}");
+    assert!(dense((1 << 29) - 1, Polarity::Signed).is_ok());
+}
+
+#[test]
+fn pools_that_cannot_be_are_errors() {
+    let base = Pool::new(PoolKind::Max, [2, 2]);
+    let error = |pool: Pool, image| PoolShape::new(pool, image).unwrap_err();
+    assert_eq!(error(base, [0, 4, 4]), Error::Zero(Quantity::Channels));
+    assert_eq!(error(base, [1, 0, 4]), Error::Zero(Quantity::ImageSize));
+    assert_eq!(error(base.with_stride([0, 1]), [1, 4, 4]), Error::Zero(Quantity::Stride));
+    assert_eq!(error(Pool::new(PoolKind::Max, [2, 0]), [1, 4, 4]), Error::Zero(Quantity::KernelSize));
+    let large = |what, actual, limit| Error::TooLarge { what, actual, limit };
+    assert_eq!(error(Pool::new(PoolKind::Max, [5, 2]), [1, 4, 4]), large(Quantity::KernelSize, 5, 4));
+    // A window of padding alone has no greatest value.
+    let padded = base.with_paddings([[2, 0], [0, 0]], Border::Zeros);
+    assert_eq!(error(padded, [1, 4, 4]), large(Quantity::Padding, 2, 1));
+    assert!(matches!(error(base, [1 << 20, 1 << 10, 1 << 10]), Error::TooLarge { .. }));
+    let shape = PoolShape::new(base, [1, 2, 2]).unwrap();
+    let ragged = Error::Ragged { what: Quantity::Inputs, actual: 5, divisor: 4 };
+    assert_eq!(shape.floats(&[0.0; 5]).unwrap_err(), ragged);
+    assert_eq!(shape.integers(&[]).unwrap(), Vec::<i64>::new());
+}
+
+/// The largest integers there are do not overflow on the way to their mean.
+#[test]
+fn means_of_large_integers_are_exact() {
+    let shape = PoolShape::new(Pool::global(PoolKind::Average, [2, 2]), [1, 2, 2]).unwrap();
+    let [low, high] = [-(1i64 << 62), (1 << 62) - 1];
+    assert_eq!(shape.integers(&[high; 4]).unwrap(), [high]);
+    assert_eq!(shape.integers(&[low; 4]).unwrap(), [low]);
+    assert_eq!(shape.integers(&[-1, -2, -2, -1]).unwrap(), [-1]);
+    assert_eq!(shape.integers(&[-1, -2, -2, -2]).unwrap(), [-2]);
+}
+
+/// Networks know their layer's index in convolutions, too.
+#[test]
+fn layers_of_a_network_have_their_own_bits() {
+    let words: Vec<u64> = (1..50u64).map(|k| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let case = conv_case(Convolution::conv2d([1, 3, 3], 2, [2, 2]), Polarity::Unipolar, 64, &words);
+    let other = LayerCase { spec: case.spec.clone().at(LayerIndex::new(1).unwrap()), ..case.clone() };
+    assert_ne!(answer(&case), answer(&other));
+}

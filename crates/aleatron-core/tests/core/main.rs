@@ -1,0 +1,13 @@
+//! The specification: known answers, properties, errors.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod arithmetic;
+mod backends;
+mod conformance;
+mod errors;
+mod generators;
+mod golden;
+mod layer_specs;
+mod layers;
+mod streams;
+mod values;

@@ -1,0 +1,314 @@
+//! Every tier of this machine, on one, two and three threads, against the plain reference: equality only.
+
+use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
+use aleatron_core::conformance::{Case, LayerCase, Reference, Subject, suite};
+use aleatron_core::gates::Gate;
+use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
+use aleatron_core::lif::{LifDrive, LifParams};
+use aleatron_core::threshold::NEGATIVE;
+use aleatron_core::{
+    BitStream, Cancel, Connections, ConvShape, Convolution, DenseShape, Domain, Encoding, LayerIndex,
+    LayerSpec, Length, Polarity, SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
+};
+use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Every tier of this machine with every pool. Pools wake their threads for any work here: they think it is free.
+fn backends() -> &'static [Cpu] {
+    static BACKENDS: OnceLock<Vec<Cpu>> = OnceLock::new();
+    BACKENDS.get_or_init(|| {
+        let pools = [1, 2, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
+        let tiers = Tier::available();
+        assert!(tiers.contains(&Tier::from_name("portable").unwrap()));
+        tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
+    })
+}
+
+fn check(case: &Case) {
+    let expected = Reference.answer(case);
+    for cpu in backends() {
+        let answer = cpu.run(case).unwrap().unwrap();
+        assert!(answer == expected, "{} on {} threads differs for {case:?}", cpu.tier(), cpu.threads());
+    }
+}
+
+#[test]
+fn the_fixed_suite() {
+    for case in suite::fixed().unwrap() {
+        check(&case);
+    }
+}
+
+/// Rows of ones, long enough to overflow any sum that is narrower than it must be.
+#[test]
+fn long_rows_of_ones() {
+    let (length, n) = (Length::new(640_000).unwrap(), 2);
+    let shape = DenseShape::new(n, 5, length, Polarity::Unipolar).unwrap();
+    let (weights, inputs) = (vec![u64::MAX; shape.weight_words()], vec![u64::MAX; 6 * shape.row_words()]);
+    let full = (n * length.bits()) as u64;
+    for cpu in backends() {
+        assert_eq!(cpu.popcount(&weights), 5 * full, "{}", cpu.tier());
+        assert_eq!(cpu.and_popcount(&weights, &weights).unwrap(), 5 * full, "{}", cpu.tier());
+        for samples in [1, 6] {
+            let inputs = &inputs[..samples * shape.row_words()];
+            let counts = cpu.dense_counts(&shape, &weights, &[full; 5], inputs).unwrap();
+            assert_eq!(counts, vec![full; 5 * samples], "{}", cpu.tier());
+        }
+    }
+}
+
+/// Any length up to 700 bits, with the boundaries of words and registers more often.
+fn length() -> impl Strategy<Value = Length> {
+    let boundary = prop::sample::select(vec![1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 256, 511, 512, 513]);
+    prop_oneof![boundary, 1..700usize].prop_map(|bits| Length::new(bits).unwrap())
+}
+
+fn threshold() -> impl Strategy<Value = Threshold> {
+    // Full-precision, coarse (many trailing zeros) and both ends.
+    let fine = (0u64..=1 << 32).prop_map(|t| t as f64 / 4_294_967_296.0);
+    let coarse = (0u32..=256).prop_map(|t| f64::from(t) / 256.0);
+    prop_oneof![4 => fine, 1 => coarse, 1 => Just(0.0), 1 => Just(1.0)]
+        .prop_map(|p| Threshold::from_probability(p).unwrap())
+}
+
+fn address() -> impl Strategy<Value = StreamAddress> {
+    let domain = prop::sample::select(Domain::ALL.to_vec());
+    (any::<u64>(), domain, 0..=LayerIndex::MAX, any::<u32>(), 0..u32::MAX - 100).prop_map(
+        |(seed, domain, layer, row, unit)| {
+            let layer = LayerIndex::new(layer as usize).unwrap();
+            StreamAddress { seed, domain, layer, row, unit }
+        },
+    )
+}
+
+fn stream(length: Length) -> impl Strategy<Value = BitStream> {
+    vec(0u8..2, length.bits()).prop_map(|bits| BitStream::from_bits(&bits).unwrap())
+}
+
+fn pair() -> impl Strategy<Value = (BitStream, BitStream)> {
+    length().prop_flat_map(|length| (stream(length), stream(length)))
+}
+
+fn polarity() -> impl Strategy<Value = Polarity> {
+    prop::sample::select(Polarity::ALL.to_vec())
+}
+
+/// Thresholds as a layer has them: with signs where its operands have signs.
+fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> impl Strategy<Value = u64> {
+    (threshold, any::<bool>()).prop_map(move |(threshold, is_negative)| {
+        threshold | if is_negative && polarity == Polarity::Signed { NEGATIVE } else { 0 }
+    })
+}
+
+fn topology() -> impl Strategy<Value = Topology> {
+    let dense =
+        (1..20usize, 1..14usize).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
+    let sparse = (1..20usize, 1..20usize).prop_flat_map(|(n_inputs, n_neurons)| {
+        vec(any::<bool>(), n_inputs * n_neurons).prop_map(move |mask| {
+            Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
+        })
+    });
+    let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
+    let conv = (axis(), axis(), 1..4usize, 1..4usize, 1..3usize).prop_filter_map(
+        "a kernel larger than its image",
+        |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
+            let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
+                .with_stride([sh, sw])
+                .with_paddings([[top, bottom], [left, right]])
+                .with_dilation([dh, dw])
+                .with_groups(groups);
+            Some(Topology::Conv(ConvShape::new(conv).ok()?))
+        },
+    );
+    prop_oneof![2 => dense, 1 => sparse, 2 => conv]
+}
+
+fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
+    let layer =
+        (topology(), length(), polarity(), any::<[u64; 2]>(), 0..1000usize, 0..u32::MAX - 20, 0..14usize);
+    layer.prop_flat_map(
+        |(topology, length, polarity, [weight_seed, input_seed], index, first_sample, n_samples)| {
+            let encoding = Encoding::Bernoulli { seed: weight_seed };
+            let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap();
+            let spec = spec.at(LayerIndex::new(index).unwrap());
+            let thresholds = |n: usize| vec(with_signs(polarity, threshold().prop_map(Threshold::get)), n);
+            let (weights, inputs) = (thresholds(spec.n_weights()), thresholds(spec.n_inputs() * n_samples));
+            let seed = SampleSeed::new(input_seed).starting_at(first_sample);
+            (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+                spec: spec.clone(),
+                weights,
+                inputs,
+                seed,
+                method: CountMethod::Best,
+            })
+        },
+    )
+}
+
+/// Sequences of which there are as many as any layer here needs.
+fn pairing() -> impl Strategy<Value = Pairing> {
+    let sharing = prop::sample::select(Sharing::ALL.to_vec());
+    let kind = || prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
+    let one = (kind(), 2..6u32, 3..=14u32);
+    (one.clone(), one, sharing).prop_map(|(x, w, sharing)| {
+        let [inputs, weights] = [x, w]
+            .map(|(kind, parameter, bits)| kind.sequence(parameter, Width::new(bits).unwrap()).unwrap());
+        Pairing { inputs, weights, sharing }
+    })
+}
+
+fn sequence_layer() -> impl Strategy<Value = LayerCase> {
+    (topology(), length(), polarity(), pairing(), 0..6usize, any::<bool>()).prop_flat_map(
+        |(topology, length, polarity, pairing, n_samples, tables)| {
+            let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
+            let thresholds = |width: Width, n| vec(with_signs(polarity, 0..=width.one()), n);
+            let method = if tables { CountMethod::Best } else { CountMethod::Bits };
+            let weights = thresholds(pairing.weights.width(), spec.n_weights());
+            let inputs = thresholds(pairing.inputs.width(), spec.n_inputs() * n_samples);
+            (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+                spec: spec.clone(),
+                weights,
+                inputs,
+                seed: SampleSeed::new(0),
+                method,
+            })
+        },
+    )
+}
+
+fn lif_params() -> impl Strategy<Value = LifParams> {
+    (1..=16u32, 0..=31u32, any::<[i16; 3]>(), 0..5u32).prop_map(
+        |(width, fraction, [rest, reset, threshold], period)| {
+            let params = LifParams::new(width, fraction).unwrap();
+            params.with_rest(rest).with_reset(reset).with_threshold(threshold).with_refractory_period(period)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn encode(thresholds in vec(threshold(), 1..30), length in length(), address in address()) {
+        check(&Case::Encode { thresholds, length, address });
+    }
+
+    #[test]
+    fn pack(bits in vec(any::<u8>(), 1..700)) {
+        check(&Case::Pack { bits });
+    }
+
+    #[test]
+    fn unpack(stream in length().prop_flat_map(stream)) {
+        check(&Case::Unpack { stream });
+    }
+
+    #[test]
+    fn gates((a, b) in pair(), gate in prop::sample::select(Gate::ALL.to_vec())) {
+        check(&Case::Gate { gate, a: a.clone(), b });
+        check(&Case::Not { a });
+    }
+
+    #[test]
+    fn mux((a, b, select) in length().prop_flat_map(|l| (stream(l), stream(l), stream(l)))) {
+        check(&Case::Mux { select, a, b });
+    }
+
+    #[test]
+    fn counts((a, b) in pair()) {
+        check(&Case::Popcount { a: a.clone() });
+        check(&Case::AndPopcount { a: a.clone(), b: b.clone() });
+        check(&Case::Hamming { a, b });
+    }
+
+    #[test]
+    fn long_counts(words in vec(any::<u64>(), 1..2000)) {
+        // Past sixteen registers of every width, where the carry-save adders take over.
+        let length = Length::new(words.len() * 64).unwrap();
+        let b = BitStream::from_words(words.iter().map(|w| w.rotate_left(7)).collect(), length).unwrap();
+        let a = BitStream::from_words(words, length).unwrap();
+        check(&Case::Popcount { a: a.clone() });
+        check(&Case::AndPopcount { a, b });
+    }
+
+    #[test]
+    fn lif_run(params in lif_params(), leak_k: i16, gain_k: i16, steps in vec(any::<[i16; 2]>(), 1..200)) {
+        let drives = steps.iter().map(|&[current, noise]| LifDrive { leak_k, gain_k, current, noise });
+        check(&Case::LifRun { params, drives: drives.collect() });
+    }
+
+    #[test]
+    fn lif_multi(params in lif_params(), drive in any::<[i16; 3]>(), currents in vec(any::<i16>(), 1..100), n_steps in 1..150usize) {
+        let [leak_k, gain_k, noise] = drive;
+        let drive = LifDrive { leak_k, gain_k, noise, current: 0 };
+        check(&Case::LifMulti { params, drive, currents, n_steps });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn bernoulli_layers(case in bernoulli_layer()) {
+        check(&Case::Layer(case));
+    }
+
+    #[test]
+    fn sequence_layers(case in sequence_layer()) {
+        check(&Case::Layer(case));
+    }
+
+    #[test]
+    fn some_neurons_are_those_of_the_whole_layer(case in bernoulli_layer(), cut in any::<prop::sample::Index>()) {
+        let (spec, n) = (&case.spec, case.spec.n_neurons());
+        // Convolutions are cut between output channels.
+        let cut = cut.index(spec.n_rows()) * spec.neurons_per_row();
+        let weights = case.weight_values().unwrap();
+        let backend = CpuBackend::CURRENT;
+        let counts = |spec: &LayerSpec, weights: &Weights| {
+            let layer = backend.prepare(spec, weights, &PrepareOptions::default()).unwrap();
+            layer.counts(&Batch::thresholds(&case.inputs, case.seed), Cancel::NEVER).unwrap()
+        };
+        let whole = counts(spec, &weights);
+        for range in [0..cut, cut..n].into_iter().filter(|range| !range.is_empty()) {
+            let part = counts(&spec.neurons(range.clone()).unwrap(), &weights.neurons(spec, range.clone()));
+            let expected: Vec<u64> = whole.chunks(n).flat_map(|row| row[range.clone()].to_vec()).collect();
+            prop_assert_eq!(part, expected);
+        }
+    }
+}
+
+/// Layers that somebody may stop are prepared in pieces, which make the same streams.
+#[test]
+fn pieces_are_the_whole() {
+    let mask: Vec<bool> = (0..90 * 300).map(|k| k % 7 != 3 && k / 300 != 40).collect();
+    let sparse = Topology::Sparse(Arc::new(Connections::from_mask(&mask, 300).unwrap()));
+    for topology in [sparse, Topology::Dense { n_inputs: 300, n_neurons: 90 }] {
+        let encoding = Encoding::Bernoulli { seed: 5 };
+        // More than a million words.
+        let spec = LayerSpec::new(topology, Length::new(4000).unwrap(), Polarity::Bipolar, encoding).unwrap();
+        let cpu = Cpu::current().unwrap();
+        let weights = cpu.random_weights(&spec, 9).unwrap();
+        let asked = AtomicUsize::new(0);
+        let never = || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        let pieces = PrepareOptions { cancel: Cancel::when(&never), ..PrepareOptions::default() };
+        let inputs: Vec<f64> = (0..300).map(|i| f64::from(i) / 150.0 - 1.0).collect();
+        let batch = Batch::values(&inputs, SampleSeed::new(1));
+        let counts = |options: &PrepareOptions<'_>| {
+            let layer = CpuBackend::CURRENT.prepare(&spec, &weights, options).unwrap();
+            layer.counts(&batch, Cancel::NEVER).unwrap()
+        };
+        assert_eq!(counts(&pieces), counts(&PrepareOptions::default()));
+        assert!(asked.load(Ordering::Relaxed) > 1);
+        let at_once = || true;
+        let stopped = PrepareOptions { cancel: Cancel::when(&at_once), ..PrepareOptions::default() };
+        let error = CpuBackend::CURRENT.prepare(&spec, &weights, &stopped).unwrap_err();
+        assert_eq!(error, aleatron_core::Error::Cancelled);
+    }
+}

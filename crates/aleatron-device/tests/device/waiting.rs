@@ -1,0 +1,147 @@
+//! Submissions that are waited for, asked about and awaited.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::common::{Float, context, own_context, plain_context};
+use aleatron_device::{ContextOptions, Error, GpuContext, Submission};
+
+/// Work that takes the device a while: many passes over a buffer.
+fn busy(context: &Arc<GpuContext>) -> Submission {
+    let n = 1 << 18;
+    let (a, b) = (context.upload(&vec![1f32; n]).unwrap(), context.buffer::<f32>(n).unwrap());
+    let pipeline = context.pipeline(&Float::Scale, &[]).unwrap();
+    let bound = context.bind(&pipeline, &[a.view(), b.view()]).unwrap();
+    let mut recorder = context.recorder(None).unwrap();
+    for _ in 0..100 {
+        recorder.dispatch(&bound, &2f32, [n as u32 / 64, 1, 1], 0).unwrap();
+    }
+    recorder.submit().unwrap()
+}
+
+/// Whether `unfinished` is seen at least once: a host that is held up may find anything done, but not every time.
+fn seen(mut unfinished: impl FnMut() -> bool) -> bool {
+    (0..50).any(|_| unfinished())
+}
+
+#[test]
+fn submitting_does_not_wait() {
+    let context = own_context(&ContextOptions::default());
+    assert!(seen(|| {
+        let submission = busy(&context);
+        let unfinished = !submission.is_done().unwrap() && !context.poll().unwrap();
+        submission.wait().unwrap();
+        assert!(submission.is_done().unwrap());
+        unfinished
+    }));
+    assert!(context.poll().unwrap(), "nothing is left to do");
+}
+
+#[test]
+fn reads_come_while_the_host_does_something_else() {
+    let context = own_context(&ContextOptions::default());
+    let buffer = context.upload(&(0..1000u32).collect::<Vec<_>>()).unwrap();
+    assert!(seen(|| {
+        busy(&context);
+        let read = buffer.start_read(990, 10).unwrap();
+        assert_eq!((read.len(), read.is_empty()), (10, false));
+        let unfinished = !read.is_ready();
+        let patience = Instant::now();
+        while !read.is_ready() {
+            assert!(patience.elapsed() < Duration::from_secs(20), "asking is enough, nobody has to wait");
+        }
+        assert_eq!(read.wait().unwrap(), (990..1000).collect::<Vec<u32>>());
+        unfinished
+    }));
+    assert!(buffer.start_read(5, 0).unwrap().is_ready());
+}
+
+#[test]
+fn futures_are_woken_without_anybody_polling() {
+    for context in [own_context(&ContextOptions::default()), plain_context()] {
+        let buffer = context.upload(&[1.5f32, 2.5, 3.5]).unwrap();
+        let all = pollster::block_on(async {
+            let submission = busy(&context);
+            let read = buffer.start_read(1, 2)?;
+            submission.done().await?;
+            let halves = read.await?;
+            let empty = buffer.start_read(0, 0)?.await?;
+            assert!(empty.is_empty());
+            Ok::<_, Error>(halves)
+        });
+        assert_eq!(all.unwrap(), [2.5, 3.5]);
+    }
+}
+
+#[test]
+fn many_futures_at_once() {
+    let context = context();
+    std::thread::scope(|scope| {
+        for thread in 0..8u32 {
+            let context = &context;
+            scope.spawn(move || {
+                for n in 0..50u32 {
+                    let buffer = context.upload(&[thread, n]).unwrap();
+                    let read = buffer.start_read(0, 2).unwrap();
+                    assert_eq!(pollster::block_on(read).unwrap(), [thread, n]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_read_can_be_awaited_before_its_commands_are_submitted() {
+    let context = context();
+    let buffer = context.upload(&[7u8; 5]).unwrap();
+    let mut recorder = context.recorder(None).unwrap();
+    let read = recorder.read::<u8>(buffer.view()).unwrap();
+    assert!(!read.is_ready());
+    let waiting = std::thread::spawn(|| pollster::block_on(read));
+    std::thread::sleep(Duration::from_millis(20));
+    recorder.submit().unwrap();
+    assert_eq!(waiting.join().unwrap().unwrap(), [7; 5]);
+}
+
+#[test]
+fn a_read_of_dropped_commands_is_an_error() {
+    let context = context();
+    let buffer = context.upload(&[7u32; 5]).unwrap();
+    let mut recorder = context.recorder(None).unwrap();
+    let early = recorder.read::<u32>(buffer.view()).unwrap();
+    assert_eq!(early.wait().unwrap_err(), Error::NotSubmitted);
+    let [asked, awaited] = [0, 1].map(|_| recorder.read::<u32>(buffer.view()).unwrap());
+    let waiting = std::thread::spawn(|| pollster::block_on(awaited));
+    drop(recorder);
+    assert!(asked.is_ready());
+    assert_eq!(asked.wait().unwrap_err(), Error::NotSubmitted);
+    assert_eq!(waiting.join().unwrap().unwrap_err(), Error::NotSubmitted);
+}
+
+#[test]
+fn a_read_nobody_waits_for_gives_its_memory_back() {
+    let context = own_context(&ContextOptions::default());
+    let buffer = context.upload(&[7u32; 500]).unwrap();
+    drop(buffer.start_read(0, 500).unwrap());
+    let before = context.created();
+    for _ in 0..10 {
+        drop(buffer.start_read(0, 500).unwrap());
+        assert_eq!(buffer.read().unwrap(), [7; 500]);
+    }
+    assert_eq!(context.created(), before);
+}
+
+#[test]
+fn a_future_of_a_lost_device_is_an_error() {
+    let context = own_context(&ContextOptions::default());
+    let buffer = context.upload(&[7u32; 5]).unwrap();
+    let submission = busy(&context);
+    let read = buffer.start_read(0, 5).unwrap();
+    let waiting = std::thread::spawn(|| pollster::block_on(read));
+    context.destroy();
+    assert!(matches!(pollster::block_on(submission.done()), Err(Error::DeviceLost { .. })));
+    // It had arrived before or never will; it does not hang.
+    if let Err(error) = waiting.join().unwrap() {
+        assert!(matches!(error, Error::DeviceLost { .. } | Error::Map { .. }), "{error}");
+    }
+}

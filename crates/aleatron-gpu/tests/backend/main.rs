@@ -1,0 +1,15 @@
+//! Every kernel against the reference. Tests that lose a device or run into its limits are programs of their own.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod conformance;
+mod dense;
+mod encode;
+mod gates;
+mod profile;
+mod sequence;
+mod shaders;
+mod sparse;
+mod table;

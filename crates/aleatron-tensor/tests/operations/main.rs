@@ -1,0 +1,24 @@
+//! Every operation against 64-bit floats, on every device.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attention;
+mod compat;
+mod concat;
+mod conv;
+mod cooperative;
+mod cumsum;
+mod elementwise;
+mod gather;
+mod matmul;
+mod normalize;
+mod pad;
+mod pool;
+mod random;
+mod reduce;
+mod resize;
+mod sort;
+mod tiles;
+mod views;

@@ -1,0 +1,132 @@
+//! Data sets from files that NumPy wrote (`numpy.savez` and `numpy.savez_compressed`, 2.4).
+
+use aleatron::data::Dataset;
+use std::io::Write;
+use std::path::PathBuf;
+
+fn path(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", "data", name].iter().collect()
+}
+
+#[test]
+fn archives_are_read_whatever_their_layout() {
+    // Stored doubles; deflated floats by columns; doubles and shorts of the other byte order.
+    for name in ["stored.npz", "deflated.npz", "big_endian.npz"] {
+        let data = Dataset::read(path(name)).unwrap();
+        assert_eq!(data.features(), [0.0, 1.5, -2.0, 3.0, 4.25, 5.0], "{name}");
+        assert_eq!((data.labels(), data.n_features(), data.len()), (&[1, 0][..], 3, 2), "{name}");
+    }
+}
+
+#[test]
+fn faults_of_archives_are_named() {
+    let message = |name: &str| {
+        let text = Dataset::read(path(name)).unwrap_err().to_string();
+        text.rsplit_once("npz: ").unwrap().1.to_owned()
+    };
+    assert_eq!(message("no_labels.npz"), "there is no array \"y\"");
+    assert_eq!(message("half_classes.npz"), "the label of sample 0 is 0.5, not a class counted from 0");
+    assert_eq!(
+        message("flat.npz"),
+        "array \"x\" has shape [6], expected (samples, features), or with more axes in row-major order"
+    );
+    assert_eq!(message("text.npz"), "array \"x\": type <U1 is not read; floats, integers and booleans are");
+    assert_eq!(message("short.npz"), "6 values are not 3 samples of 3 features");
+    assert!(message("missing.npz").contains("No such file"));
+    let error = Dataset::read("data.txt").unwrap_err().to_string();
+    assert_eq!(error, "data.txt: data are read from .npz and .csv files");
+}
+
+/// Whatever the bytes, reading ends with data or an error.
+#[test]
+fn broken_archives_are_errors() {
+    let folder = std::env::temp_dir().join(format!("aleatron-data-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("broken.npz");
+    let features = [0.0, 1.5, -2.0, 3.0, 4.25, 5.0];
+    for name in ["stored.npz", "deflated.npz"] {
+        let whole = std::fs::read(path(name)).unwrap();
+        let read = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).unwrap();
+            Dataset::read(&file)
+        };
+        for len in 0..whole.len() {
+            assert!(read(&whole[..len]).is_err(), "the first {len} bytes of {name}");
+        }
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0xff;
+            // A changed byte is seen, or it was of no importance: a date, say.
+            if let Ok(data) = read(&bytes) {
+                assert_eq!(
+                    (data.features(), data.labels()),
+                    (&features[..], &[1, 0][..]),
+                    "byte {at} of {name}"
+                );
+            }
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// An archive of arrays: name, type, shape and bytes.
+fn npz(arrays: &[(&str, &str, &str, &[u8])]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, descr, shape, bytes) in arrays {
+        archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+        let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        while (10 + header.len() + 1) % 64 != 0 {
+            header.push(' ');
+        }
+        header.push('\n');
+        archive.write_all(b"\x93NUMPY\x01\x00").unwrap();
+        archive.write_all(&(header.len() as u16).to_le_bytes()).unwrap();
+        archive.write_all(header.as_bytes()).unwrap();
+        archive.write_all(bytes).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+fn read(arrays: &[(&str, &str, &str, &[u8])]) -> Result<Dataset, String> {
+    Dataset::from_npz(&npz(arrays), "t").map_err(|error| error.to_string())
+}
+
+#[test]
+fn labels_and_features_of_every_type() {
+    // 1.5 and -2 as half precision; classes as half precision, single precision and booleans.
+    let x: (&str, &str, &str, &[u8]) = ("x", "<f2", "(2, 1)", &[0x00, 0x3e, 0x00, 0xc0]);
+    for y in [
+        ("y", "<f2", "(2,)", &[0x00, 0x3c, 0x00, 0x00][..]),
+        ("y", "<f4", "(2,)", &[0, 0, 0x80, 0x3f, 0, 0, 0, 0]),
+        ("y", "|b1", "(2,)", &[1, 0]),
+        ("y", "|i1", "(2,)", &[1, 0]),
+        ("y", ">u2", "(2,)", &[0, 1, 0, 0]),
+    ] {
+        let data = read(&[x, y]).unwrap();
+        assert_eq!((data.features(), data.labels()), (&[1.5, -2.0][..], &[1, 0][..]), "{y:?}");
+    }
+    let error = read(&[x, ("y", "|i1", "(2,)", &[1, 255])]).unwrap_err();
+    assert_eq!(error, "t: the label of sample 1 is -1, not a class counted from 0");
+}
+
+/// What does not fit is refused by its header, before anything of its size is unpacked.
+#[test]
+fn what_does_not_fit_is_refused_by_its_header() {
+    let y: (&str, &str, &str, &[u8]) = ("y", "|u1", "(2,)", &[0, 1]);
+    let error = read(&[("x", "|u1", "(3, 1)", &[0, 1, 2]), y]).unwrap_err();
+    assert_eq!(error, "t: 3 values are not 2 samples of 1 features");
+    let error = read(&[("x", "|u1", "(2, 100)", &[0; 10]), y]).unwrap_err();
+    assert!(error.contains("array \"x\": the array is cut off"), "{error}");
+    let error = read(&[("x", "|u1", "(2, 1)", &[0; 10]), y]).unwrap_err();
+    assert!(error.contains("8 bytes past the end of the array"), "{error}");
+    let huge = 1u64 << 50;
+    let error = read(&[("x", "|u1", &format!("(2, {huge})"), &[0; 10]), y]).unwrap_err();
+    assert!(error.contains("number of samples would take"), "{error}");
+    let error = read(&[("x", "|u1", "(2, 18446744073709551616)", &[0; 10]), y]).unwrap_err();
+    assert!(error.contains("its header is broken"), "{error}");
+    let error = read(&[
+        ("x", "|u1", &format!("({0}, {0})", u64::MAX), &[]),
+        ("y", "|u1", &format!("({},)", u64::MAX), &[]),
+    ]);
+    assert!(error.unwrap_err().contains("would take"));
+}

@@ -1,0 +1,232 @@
+//! Graphs in floating point and as streams.
+#![cfg(feature = "graph")]
+
+use aleatron::data::Dataset;
+use aleatron::eval::{Plan, Search, evaluate_graph, find};
+use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
+use aleatron::network::StreamConfig;
+use aleatron::{Cancel, Error, Polarity, StreamLayer};
+use aleatron_graph::op::{Padding, Window};
+use aleatron_graph::{Dim, Unary, Value, ValueId};
+use aleatron_tensor::{DType, Device, Tensor};
+
+/// Numbers in [-1, 1) that look random and are the same every time.
+fn numbers(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 40) as f32 / (1 << 23) as f32) - 1.0
+        })
+        .collect()
+}
+
+fn constant(graph: &mut Graph, name: &str, shape: &[usize], seed: u64) -> ValueId {
+    let values = numbers(shape.iter().product(), seed);
+    graph.add_constant(name, Tensor::from_slice(&values, shape, &Device::Cpu).unwrap())
+}
+
+fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
+    let mut shape = vec![Dim::Named("n".to_owned())];
+    shape.extend(sample.iter().map(|&n| Dim::Fixed(n)));
+    graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape: Some(shape) })
+}
+
+fn gemm() -> Op {
+    Op::Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: true }
+}
+
+/// A dense layer alone.
+fn dense() -> GraphNetwork {
+    let mut graph = Graph::new("dense");
+    let x = input(&mut graph, &[6]);
+    let (w, b) = (constant(&mut graph, "w", &[4, 6], 1), constant(&mut graph, "b", &[4], 2));
+    let y = graph.add_node("fc", gemm(), &[x, w, b]);
+    graph.add_output(y);
+    GraphNetwork::new(graph).unwrap()
+}
+
+/// A convolution, relu and a dense layer.
+fn cnn() -> GraphNetwork {
+    let mut graph = Graph::new("cnn");
+    let x = input(&mut graph, &[2, 5, 4]);
+    let (k, b) = (constant(&mut graph, "k", &[3, 2, 3, 3], 1), constant(&mut graph, "kb", &[3], 2));
+    let window = Window {
+        kernel: Vec::new(),
+        strides: vec![2, 1],
+        dilations: Vec::new(),
+        padding: Padding::Explicit(vec![1, 0, 1, 1]),
+    };
+    let conv = graph.add_node("conv", Op::Conv { window, groups: 1 }, &[x, k, b]);
+    let relu = graph.add_node("relu", Op::Unary(Unary::Relu), &[conv]);
+    let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[relu]);
+    let (w, b) = (constant(&mut graph, "w", &[3, 27], 3), constant(&mut graph, "b", &[3], 4));
+    let y = graph.add_node("fc", gemm(), &[flat, w, b]);
+    graph.add_output(y);
+    GraphNetwork::new(graph).unwrap()
+}
+
+fn features(n: usize, seed: u64) -> Vec<f64> {
+    numbers(n, seed).into_iter().map(f64::from).collect()
+}
+
+#[test]
+fn a_dense_node_counts_what_a_layer_counts() {
+    for polarity in [Polarity::Signed, Polarity::Bipolar] {
+        let network = dense().with_polarity(polarity).unwrap();
+        let x = features(3 * 6, 7);
+        let config = StreamConfig::new(100).seed(5);
+        let scores = network.to_streams(&config).unwrap().forward(&x, 11).unwrap();
+        let layer = &network.layers()[0];
+        let weights: Vec<f64> = layer
+            .product
+            .weights
+            .iter()
+            .enumerate()
+            .map(|(k, &w)| f64::from(w) / layer.weight_scale(k / 6))
+            .collect();
+        let stream = StreamLayer::dense(6, 4)
+            .polarity(polarity)
+            .length(100)
+            .seed(5)
+            .weights(&weights)
+            .build()
+            .unwrap();
+        let sums = stream.forward_batch(&x, aleatron::SampleSeed::new(5).starting_at(11)).unwrap();
+        let expected: Vec<f64> = sums
+            .iter()
+            .enumerate()
+            .map(|(k, sum)| {
+                f64::from((sum * layer.weight_scale(k % 4) + f64::from(layer.product.bias[k % 4])) as f32)
+            })
+            .collect();
+        assert_eq!(scores, expected);
+    }
+}
+
+#[test]
+fn samples_in_pieces_are_the_same_samples() {
+    let network = cnn();
+    let x = features(5 * 40, 9);
+    let streams = network.to_streams(&StreamConfig::new(64)).unwrap();
+    let whole = streams.forward(&x, 0).unwrap();
+    let parts = [streams.forward(&x[..80], 0).unwrap(), streams.forward(&x[80..], 2).unwrap()].concat();
+    assert_eq!(whole, parts);
+}
+
+#[test]
+fn nodes_in_binary_are_those_of_floats() {
+    let network = cnn().with_mode("conv", Mode::Binary).unwrap().with_mode("fc", Mode::Binary).unwrap();
+    let x = features(4 * 40, 3);
+    let streams = network.to_streams(&StreamConfig::new(8)).unwrap();
+    assert_eq!(streams.forward(&x, 0).unwrap(), network.forward(&x).unwrap());
+    assert!(matches!(cnn().with_mode("nope", Mode::Binary), Err(Error::UnknownLayer { .. })));
+}
+
+#[test]
+fn long_streams_come_close_to_floats() {
+    let network = dense();
+    let x = features(50 * 6, 4);
+    let length = 4096;
+    let streams = network.to_streams(&StreamConfig::new(length)).unwrap();
+    let (scores, exact) = (streams.forward(&x, 0).unwrap(), network.forward(&x).unwrap());
+    // Six products, each of a variance of at most 1/4 per bit, weights below 1: six standard deviations.
+    let bound = 6.0 * (6.0 * 0.25 / length as f64).sqrt();
+    for (a, b) in scores.iter().zip(&exact) {
+        assert!((a - b).abs() < bound, "{a} {b}");
+    }
+    // And are no floats.
+    assert_ne!(scores, exact);
+}
+
+#[test]
+fn scales_come_from_samples() {
+    let x: Vec<f64> = features(20 * 6, 4).iter().map(|value| 3.0 * value).collect();
+    let largest = x.iter().fold(0.0_f64, |all, value| all.max(value.abs()));
+    let calibration = Calibration { inputs: InputScale::Maximum, weights: WeightScale::Tensor };
+    let network = dense().calibrated(&x, &calibration).unwrap();
+    assert_eq!(network.layers()[0].input_scale, f64::from(largest as f32));
+    assert_eq!(network.layers()[0].weight_scales.len(), 1);
+    let calibration = Calibration { inputs: InputScale::Percentile(0.5), ..Calibration::default() };
+    let half = dense().calibrated(&x, &calibration).unwrap();
+    let mut magnitudes: Vec<f64> = x.iter().map(|value| value.abs()).collect();
+    magnitudes.sort_by(f64::total_cmp);
+    assert_eq!(half.layers()[0].input_scale, f64::from(magnitudes[59] as f32));
+    let refused = Calibration { inputs: InputScale::Percentile(0.0), ..Calibration::default() };
+    assert!(matches!(dense().calibrated(&x, &refused), Err(Error::Setting { .. })));
+}
+
+#[test]
+fn evaluations_have_all_cells_and_go_on() {
+    let network = cnn();
+    let x = features(30 * 40, 8);
+    let network = network.calibrated(&x, &Calibration::default()).unwrap();
+    let labels = network.predict(&x).unwrap();
+    let data = Dataset::new("own", 40, x, labels).unwrap();
+    let plan = Plan {
+        lengths: vec![8, 2048],
+        generators: vec!["bernoulli".parse().unwrap(), "sobol".parse().unwrap()],
+        seeds: 2,
+        ..Plan::default()
+    };
+    let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| {}).unwrap();
+    assert_eq!(found.cells.len(), 2 * 2 + 2);
+    assert_eq!(found.float_accuracy, 1.0);
+    for cell in &found.cells {
+        assert_eq!(cell.layers.len(), 2);
+        assert!(cell.layers.iter().all(|layer| layer.counts > 0 && layer.mean_value > 0.0));
+        assert_eq!(cell.layers[0].saturated, 0);
+    }
+    let mean = |length: usize| {
+        let cells: Vec<f64> =
+            found.cells.iter().filter(|cell| cell.length == length).map(|cell| cell.accuracy).collect();
+        cells.iter().sum::<f64>() / cells.len() as f64
+    };
+    assert!(mean(2048) > mean(8) && mean(2048) > 0.9, "{} {}", mean(8), mean(2048));
+    let read = aleatron::eval::Evaluation::from_json(&found.to_json().unwrap()).unwrap();
+    let mut ran = 0;
+    let again = evaluate_graph(&network, &data, &plan, Some(read), Cancel::NEVER, |_| ran += 1).unwrap();
+    assert_eq!((again.cells.clone(), ran), (found.cells.clone(), 0));
+    assert!(!found.text(usize::MAX).is_empty());
+}
+
+#[test]
+fn a_search_shortens_layers_within_the_loss() {
+    let network = cnn();
+    let x = features(30 * 40, 8);
+    let network = network.calibrated(&x, &Calibration::default()).unwrap();
+    let labels = network.predict(&x).unwrap();
+    let data = Dataset::new("own", 40, x, labels).unwrap();
+    let generator = "sobol".parse().unwrap();
+    let search = Search { generator, loss: 20.0, longest: 1024, shortest: 16, budget: 40 };
+    let plan = Plan { seeds: 1, ..Plan::default() };
+    let found = find(&network, &data, &plan, &search, Vec::new(), Cancel::NEVER, |_| {}).unwrap();
+    assert!(found.is_finished && found.accuracy >= found.bar);
+    assert!(found.bit_macs < found.bit_macs_before, "{found:?}");
+    // An interrupted one goes on to the same end without running a trial twice.
+    let part =
+        find(&network, &data, &plan, &Search { budget: 2, ..search }, Vec::new(), Cancel::NEVER, |_| {})
+            .unwrap();
+    assert!(!part.is_finished);
+    assert_eq!(part.trials.len(), 2);
+    let mut ran = 0;
+    let whole = find(&network, &data, &plan, &search, part.trials, Cancel::NEVER, |_| ran += 1).unwrap();
+    assert_eq!((whole.lengths, ran + 2), (found.lengths, found.trials.len()));
+}
+
+#[test]
+fn what_cannot_run_is_an_error() {
+    let network = dense();
+    assert!(matches!(network.forward(&[0.0; 7]), Err(Error::RaggedSamples { .. })));
+    assert!(matches!(network.forward(&[f64::NAN; 6]), Err(Error::Feature { sample: 0, feature: 0, .. })));
+    let config = StreamConfig::new(8).layer("nope", "length=4".parse().unwrap());
+    assert!(matches!(network.to_streams(&config), Err(Error::UnknownLayer { .. })));
+    let too_long = network.to_streams(&StreamConfig::new(0)).unwrap().forward(&[0.0; 6], 0);
+    assert!(matches!(too_long, Err(Error::Layer { layer: 0, .. })), "{too_long:?}");
+    assert!(network.clone().with_polarity(Polarity::Unipolar).is_err());
+    let mut graph = Graph::new("two inputs");
+    let (a, b) = (input(&mut graph, &[2]), input(&mut graph, &[2]));
+    let sum = graph.add_node("sum", Op::Binary(aleatron_graph::Binary::Add), &[a, b]);
+    graph.add_output(sum);
+    assert!(matches!(GraphNetwork::new(graph), Err(Error::Graph(_))));
+}
