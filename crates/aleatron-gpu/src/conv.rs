@@ -12,9 +12,9 @@ use aleatron_core::{ConvShape, Error as CoreError, Length, Polarity, Quantity, T
 use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid};
 
 use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
-use crate::encode::{self, Part, check_address, threshold_words};
+use crate::encode::{self, Part, threshold_words};
 use crate::error::{Error, Limit, Result, number};
-use crate::inputs::{CountOptions, Inputs, rows_in};
+use crate::inputs::{CountOptions, Inputs};
 use crate::kernels::{ConvParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, cuts, gather};
 
@@ -150,18 +150,7 @@ impl GpuConv {
         options: CountOptions<'_>,
     ) -> Result<Vec<u64>> {
         let n_inputs = self.shape.n_inputs();
-        let n_samples = match &inputs {
-            Inputs::Thresholds { source, first } => {
-                let n_samples = source.n_samples(n_inputs)?;
-                check_address(*first, n_samples, n_inputs)?;
-                n_samples
-            }
-            Inputs::Streams(words) => {
-                let n_samples = rows_in(words.len(), self.cut.words / 2, Quantity::Words)?;
-                check_words(words, n_samples * n_inputs, self.length)?;
-                n_samples
-            }
-        };
+        let n_samples = inputs.n_samples(n_inputs, self.length)?;
         check_signs(if self.polarity == Polarity::Signed { n_samples * n_inputs } else { 0 }, negative)?;
         let n_counts = n_samples as u128 * self.shape.n_outputs() as u128;
         let counts = memory::with_capacity(n_counts, Quantity::Counts)?;

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::ops::Range;
 
-use aleatron_core::{Cancel, Error as CoreError, Quantity, StreamAddress, Threshold};
+use aleatron_core::stream::check_words;
+use aleatron_core::{Cancel, Error as CoreError, Length, Quantity, StreamAddress, Threshold};
 use aleatron_device::Profiler;
 
+use crate::encode::check_address;
 use crate::error::Result;
 
 /// Appends the thresholds of a range of samples, sample by sample.
@@ -80,6 +82,22 @@ pub enum Inputs<'a> {
 }
 
 impl Inputs<'_> {
+    /// The samples there are, each of `n_inputs` streams of `length`, checked to be such as kernels take.
+    pub(crate) fn n_samples(&self, n_inputs: usize, length: Length) -> Result<usize> {
+        match self {
+            Self::Thresholds { source, first } => {
+                let n_samples = source.n_samples(n_inputs)?;
+                check_address(*first, n_samples, n_inputs)?;
+                Ok(n_samples)
+            }
+            Self::Streams(words) => {
+                let n_samples = rows_in(words.len(), n_inputs * length.words(), Quantity::Words)?;
+                check_words(words, n_samples * n_inputs, length)?;
+                Ok(n_samples)
+            }
+        }
+    }
+
     /// Where the stream of the first input of `sample` is drawn. Rows were checked to fit.
     pub(crate) fn first(&self, sample: usize) -> Option<StreamAddress> {
         match self {

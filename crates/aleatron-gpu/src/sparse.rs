@@ -13,7 +13,7 @@ use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Sub
 use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
 use crate::encode::{self, Part, check_address, threshold_words};
 use crate::error::{Error, Limit, Result, number};
-use crate::inputs::{CountOptions, Inputs, ThresholdSource, rows_in};
+use crate::inputs::{CountOptions, Inputs, ThresholdSource};
 use crate::kernels::{SparseParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, VECTOR, gather};
 
@@ -274,18 +274,7 @@ impl GpuSparse {
     /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and [`aleatron_core::Error::Cancelled`].
     pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
         let n_inputs = self.connections.n_inputs();
-        let n_samples = match &inputs {
-            Inputs::Thresholds { source, first } => {
-                let n_samples = source.n_samples(n_inputs)?;
-                check_address(*first, n_samples, n_inputs)?;
-                n_samples
-            }
-            Inputs::Streams(words) => {
-                let n_samples = rows_in(words.len(), self.cut.words / 2, Quantity::Words)?;
-                check_words(words, n_samples * n_inputs, self.length)?;
-                n_samples
-            }
-        };
+        let n_samples = inputs.n_samples(n_inputs, self.length)?;
         let n_counts = n_samples as u128 * self.connections.n_neurons() as u128;
         let counts = memory::with_capacity(n_counts, Quantity::Counts)?;
         let mut run = SparseRun { layer: self, inputs, filled: Vec::new(), counts };

@@ -18,7 +18,7 @@ pub use launch::{KernelChoice, RowGroup, TileShape};
 use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, SetSizes, chunk_of};
 use crate::encode::{self, Part, check_address, encode_block, threshold_words};
 use crate::error::{Error, Limit, Result};
-use crate::inputs::{CountOptions, Inputs, ThresholdSource, rows_in};
+use crate::inputs::{CountOptions, Inputs, ThresholdSource};
 use crate::partition::{Block, Cut, StreamWords, blocks, cuts, gather, scatter};
 use launch::Target;
 
@@ -266,18 +266,7 @@ impl GpuDense {
     /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and [`aleatron_core::Error::Cancelled`].
     pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
         let shape = &self.shape;
-        let n_samples = match &inputs {
-            Inputs::Thresholds { source, first } => {
-                let n_samples = source.n_samples(shape.n_inputs())?;
-                check_address(*first, n_samples, shape.n_inputs())?;
-                n_samples
-            }
-            Inputs::Streams(words) => {
-                let n_samples = rows_in(words.len(), shape.row_words(), Quantity::Words)?;
-                check_words(words, n_samples * shape.n_inputs(), shape.length())?;
-                n_samples
-            }
-        };
+        let n_samples = inputs.n_samples(shape.n_inputs(), shape.length())?;
         let n_counts = n_samples as u128 * shape.n_neurons() as u128;
         let counts = memory::with_capacity(n_counts, Quantity::Counts)?;
         let mut run = DenseRun { layer: self, inputs, filled: Vec::new(), counts };
