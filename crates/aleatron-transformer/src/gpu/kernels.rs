@@ -320,6 +320,15 @@ impl Product {
 }
 
 impl PassKernel {
+    /// The kernels of attention, of short contexts and of long ones.
+    pub(crate) fn of_attention(heads: Heads) -> [Self; 3] {
+        [
+            Self::Attention { heads, split: false },
+            Self::Attention { heads, split: true },
+            Self::Combine { heads },
+        ]
+    }
+
     fn list(self) -> Vec<(&'static str, &'static str, Access)> {
         use Access::{Read, ReadWrite};
         let tokens = ("tokens", "vec4<u32>", Read);
@@ -455,9 +464,11 @@ impl Kernel for PassKernel {
                 let mut text = bindings(&list) + &heads.constants() + heads.packing();
                 let (queries, tiles) = (heads.queries(), heads.tiles());
                 let lanes = 16.min(128 / queries);
+                // Parts of positions are small, so that many workgroups share them.
+                let block = if split { 32 } else { 128 };
                 let _ = writeln!(
                     text,
-                    "const QUERIES = {queries}u; const TILES = {tiles}u; const LANES = {lanes}u;"
+                    "const QUERIES = {queries}u; const TILES = {tiles}u; const LANES = {lanes}u; const BLOCK = {block}u;"
                 );
                 // The store that is not used is left out, since its binding is.
                 let body = include_str!("shaders/attention.wgsl");

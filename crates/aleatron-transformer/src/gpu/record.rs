@@ -22,8 +22,11 @@ pub(super) const FEW: usize = 16;
 /// The most rows a product normalises itself.
 const NORMED_ROWS: usize = 4;
 
-/// The positions a workgroup of attention takes at a time.
-const BLOCK: usize = 128;
+/// The most positions that one workgroup has alone: putting parts together takes a kernel.
+const UNSPLIT: usize = 128;
+
+/// The positions of one workgroup where several share them, at most.
+const PART: usize = 64;
 
 /// Workgroups of attention that keep a large device busy.
 const BUSY: usize = 512;
@@ -435,12 +438,15 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    /// The workgroups that share the positions of one row.
+    /// The workgroups that share the positions of one row. Their number doubles, so that the kernels of steps are seldom
+    /// recorded again.
     pub(super) fn splits(&self, rows: usize, positions: usize) -> usize {
+        if positions <= UNSPLIT {
+            return 1;
+        }
         let others = rows * self.config.kv_heads * self.heads.tiles() as usize;
-        let blocks = positions.div_ceil(BLOCK);
-        // Putting parts together takes a kernel, which two blocks do not pay for.
-        if blocks <= 2 { 1 } else { (BUSY / others.max(1)).clamp(1, blocks).min(self.most_splits(rows)) }
+        let parts = positions.div_ceil(PART).next_power_of_two();
+        (BUSY / others.max(1)).clamp(1, parts).min(self.most_splits(rows))
     }
 
     /// As many parts of attention as there is room for.
