@@ -7,6 +7,7 @@ mod kernels;
 mod matrices;
 mod memory;
 mod record;
+mod reduce;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

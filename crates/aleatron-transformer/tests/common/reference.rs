@@ -28,8 +28,8 @@ fn g(n: usize) -> f64 {
 pub enum Sums {
     /// One after the other.
     InOrder,
-    /// Lanes take vectors in turns; their sums are added in a tree.
-    Lanes { lanes: usize, vector: usize },
+    /// Lanes take vectors in turns; their sums are added in a tree of this depth.
+    Lanes { lanes: usize, vector: usize, tree: usize },
 }
 
 impl Sums {
@@ -37,10 +37,7 @@ impl Sums {
     fn depth(self, n: usize) -> usize {
         match self {
             Self::InOrder => n,
-            Self::Lanes { lanes, vector } => {
-                let chain = n.div_ceil(lanes * vector) * vector;
-                chain.min(n) + lanes.next_power_of_two().trailing_zeros() as usize
-            }
+            Self::Lanes { lanes, vector, tree } => n.min(n.div_ceil(lanes * vector) * vector) + tree,
         }
     }
 }
@@ -59,8 +56,12 @@ pub struct Rounding {
 
 impl Rounding {
     /// Of the pass on the CPU, the same for any number of rows.
-    pub const CPU: Self =
-        Self { sums: Sums::Lanes { lanes: 16, vector: 1 }, cache: 0.0, activations: 0.0, tanh: 4.0 * U };
+    pub const CPU: Self = Self {
+        sums: Sums::Lanes { lanes: 16, vector: 1, tree: 4 },
+        cache: 0.0,
+        activations: 0.0,
+        tanh: 4.0 * U,
+    };
 
     /// Of a GPU in calls of so many rows; its cooperative matrices multiply activations of 16 bits.
     pub fn gpu(precision: Precision, rows: usize, has_matrices: bool) -> Self {
@@ -70,8 +71,8 @@ impl Rounding {
             Precision::F16 => 8,
             Precision::Int8 => 16,
         };
-        // Up to 16 rows have kernels of their own.
-        let sums = if rows > 16 { Sums::InOrder } else { Sums::Lanes { lanes: 32, vector } };
+        // Up to 16 rows have kernels in which 16 to 64 lanes share a sum.
+        let sums = if rows > 16 { Sums::InOrder } else { Sums::Lanes { lanes: 16, vector, tree: 6 } };
         Self {
             sums,
             cache: if is_f32 { 0.0 } else { HALF },
