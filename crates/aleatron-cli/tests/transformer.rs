@@ -101,6 +101,7 @@ fn bench_transformer_reports_prompt_and_steps() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["decoding"].as_array().unwrap().len(), 2);
     assert_eq!(report["decoding"][1]["sequences"], 3);
+    assert!(report["read_gb_per_second"].as_f64().unwrap() > 0.0);
     // On the CPU both ways give the same bits.
     assert_eq!(report["difference"], 0.0);
 }

@@ -1,10 +1,12 @@
 //! Models and adapters against what Hugging Face transformers and peft give for them, within the bounds of `common/reference.rs`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use aleatron_transformer::weights::Loader;
 use aleatron_transformer::{Adapter, LoadOptions, Logits, Precision, Segment, Transformer};
-use common::reference::{Reference, Rounding, Trace};
+use common::reference::{Reference, Trace};
+use common::rounding::Rounding;
 use common::{ADAPTERS, Golden, MODELS, devices, files, folder, greedy, load, rounding};
 use std::collections::BTreeMap;
 

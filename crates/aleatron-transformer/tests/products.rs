@@ -1,5 +1,6 @@
 //! Products of matrices with 1 to 33 rows of activations, whose kernels differ: against f64, within the bound that
 //! `common/reference.rs` derives.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

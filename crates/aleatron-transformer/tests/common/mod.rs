@@ -4,13 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 pub mod reference;
+pub mod rounding;
 
 use aleatron_transformer::weights::TensorSource;
 use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::{
     Config, DeviceChoice, ForwardPass, LoadOptions, Precision, Sampling, Segment, Transformer,
 };
-use reference::Rounding;
+use rounding::Rounding;
 use std::path::{Path, PathBuf};
 
 pub const MODELS: [&str; 6] = ["llama", "llama-scaled", "llama-yarn", "llama-linear", "qwen2", "gpt2"];
