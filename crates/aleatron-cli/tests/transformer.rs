@@ -5,6 +5,8 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
+/// A model with a tokenizer.
+const TEXT_MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/qwen2");
 const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
 
 fn aleatron(arguments: &[&str]) -> Output {
@@ -46,6 +48,23 @@ fn generate_shows_tokens_as_text_and_its_speed_apart() {
 }
 
 #[test]
+fn generate_continues_a_text() {
+    let arguments = |more: &[&'static str]| -> Vec<&'static str> {
+        let all = ["generate", TEXT_MODEL, "the café", "--device", "cpu", "--max-tokens", "60"];
+        all.iter().chain(more).copied().collect()
+    };
+    let output = aleatron(&arguments(&["--json"]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // The beginning of a text, "the", " c", "af" and the two bytes of the last letter.
+    assert_eq!(report["prompt_tokens"], 6);
+    let text = report["text"].as_str().unwrap();
+    assert!(!text.is_empty());
+    let plain = aleatron(&arguments(&[]));
+    assert_eq!(String::from_utf8(plain.stdout).unwrap(), format!("{text}\n"));
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     for (arguments, code, expected) in [
         (vec!["generate", "nowhere", "text"], 1, "config.json"),
@@ -82,6 +101,7 @@ fn bench_transformer_reports_prompt_and_steps() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["decoding"].as_array().unwrap().len(), 2);
     assert_eq!(report["decoding"][1]["sequences"], 3);
+    assert!(report["read_gb_per_second"].as_f64().unwrap() > 0.0);
     // On the CPU both ways give the same bits.
     assert_eq!(report["difference"], 0.0);
 }

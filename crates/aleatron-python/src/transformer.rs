@@ -196,6 +196,7 @@ impl Transformer {
             py.check_signals()?;
             result += &stream.push(tokenizer, token).map_err(exception)?;
         }
+        result += &stream.finish(tokenizer).map_err(exception)?;
         Ok(result)
     }
 

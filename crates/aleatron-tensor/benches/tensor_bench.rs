@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench -p aleatron-tensor --bench tensor_bench -- [--case NAME]... [--device cpu|gpu] [--quick]
 //! ```
-//! Cases: `sum`, `relu`, `fused`, `rows`, `small`, `first`, `layout`. `ALEATRON_GPU` or `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are
+//! Cases: `sum`, `relu`, `fused`, `rows`, `small`, `first`, `layout`, and `memory` for the CPU. `ALEATRON_GPU` or `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are
 //! no performance. `--quick` shrinks sizes. Results are checked before they are measured. Products, convolutions and attention are in
 //! `tensor_kernels`.
 
@@ -90,6 +90,56 @@ fn values(n: usize, device: &Device) -> Tensor {
         .unwrap()
 }
 
+/// The shortest of several times of each function, taken in turns: another program may slow all of them down for a while.
+fn in_turns<const N: usize>(mut functions: [&mut dyn FnMut(); N]) -> [f64; N] {
+    let mut best = [f64::MAX; N];
+    for _ in 0..15 {
+        for (best, function) in best.iter_mut().zip(&mut functions) {
+            let start = Instant::now();
+            function();
+            *best = best.min(start.elapsed().as_secs_f64());
+        }
+    }
+    best
+}
+
+/// Sums and elementwise operations of the CPU beside reading and copying the same memory with as many threads.
+fn memory(n: usize) {
+    use aleatron_cpu::{Cpu, Tier, threads};
+    let pool = threads::current().unwrap();
+    let cpu = Cpu::new(Tier::current().unwrap(), pool.clone());
+    let device = Device::Cpu;
+    let x = values(n, &device);
+    let from = x.to_vec::<f32>().unwrap();
+    let (words, mut to) = (vec![1_u64; n / 2], vec![0.0_f32; n]);
+    let bytes = 4.0 * n as f64;
+    let share = n.div_ceil(pool.threads());
+    let [read, copy, sum, max, argmax, relu] = in_turns([
+        &mut || {
+            std::hint::black_box(cpu.ceiling_read(&words));
+        },
+        &mut || {
+            let pieces = from.chunks(share).zip(to.chunks_mut(share));
+            let pieces: Vec<_> = pieces.collect();
+            pool.for_each(pieces.into_iter(), std::time::Duration::from_secs(1), |(from, to)| {
+                to.copy_from_slice(from);
+            });
+        },
+        &mut || record(&x.sum(&[], Dims::Drop).unwrap()),
+        &mut || record(&x.max(&[], Dims::Drop).unwrap()),
+        &mut || record(&x.argmax(&[], Dims::Drop).unwrap()),
+        &mut || record(&x.relu().unwrap()),
+    ]);
+    row(&format!("reading of {n}"), read, bytes);
+    row(&format!("copying of {n}"), copy, 2.0 * bytes);
+    for (name, seconds, ceiling) in
+        [("sum", sum, read), ("max", max, read), ("argmax", argmax, read), ("relu", relu, copy)]
+    {
+        row(&format!("{name} of {n}"), seconds, if name == "relu" { 2.0 * bytes } else { bytes });
+        println!("ratio {:.3}", ceiling / seconds);
+    }
+}
+
 fn main() {
     let options = match options() {
         Ok(options) => options,
@@ -134,6 +184,9 @@ fn main() {
             };
             println!("sum and read: {:.1} us for {n}, {:.1} us for 4096", wait(&x) * 1e6, wait(&one) * 1e6);
         }
+    }
+    if options.has("memory") && !device.is_gpu() {
+        memory(mi(16));
     }
     if options.has("relu") {
         for n in [mi(1), mi(16), mi(64)] {

@@ -340,6 +340,33 @@ fn cpu(options: &Options) {
             best = best.min(start.elapsed().as_secs_f64());
         }
         row(&format!("cpu matmul {n}"), "the crate alone, one thread", best, flops, 0);
+        // In turns, half of the rows on each thread: another program may slow both down for a while.
+        let threads = aleatron_cpu::threads::get_num_threads().unwrap();
+        let rows = n.div_ceil(threads);
+        let (mut crate_best, mut own_best) = (f64::MAX, f64::MAX);
+        for _ in 0..40 {
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                for (a, out) in a.chunks(rows * n).zip(out.chunks_mut(rows * n)) {
+                    let (b, step) = (&b, n as isize);
+                    scope.spawn(move || {
+                        let (m, a, b) = (a.len() / n, a.as_ptr(), b.as_ptr());
+                        // SAFETY: the slices have m and n rows of n elements.
+                        unsafe {
+                            let out = out.as_mut_ptr();
+                            matrixmultiply::sgemm(m, n, n, 1.0, a, step, 1, b, step, 1, 0.0, out, step, 1);
+                        }
+                    });
+                }
+            });
+            crate_best = crate_best.min(start.elapsed().as_secs_f64());
+            let start = Instant::now();
+            drop(left.matmul(&right).unwrap());
+            own_best = own_best.min(start.elapsed().as_secs_f64());
+        }
+        row(&format!("cpu matmul {n}"), "the crate alone, all threads", crate_best, flops, 0);
+        row(&format!("cpu matmul {n}"), "all threads, in turns with it", own_best, flops, 0);
+        println!("ratio {:.3}", crate_best / own_best);
     }
 }
 

@@ -54,16 +54,31 @@ impl TextStream {
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<String> {
         self.tokens.push(token);
         let text = tokenizer.decode(&self.tokens[self.start..])?;
-        if text.ends_with('\u{fffd}') {
-            return Ok(String::new());
-        }
-        let new = text.strip_prefix(self.shown.as_str()).unwrap_or(&text).to_owned();
-        self.shown = text;
+        // Bytes that may be the beginning of a character are shown as this one.
+        let complete = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+        let new = self.show(complete);
         // Decoding all tokens again and again would take longer and longer: a few before the last give the same.
-        if self.tokens.len() - self.start > 64 {
+        if complete.len() == text.len() && self.tokens.len() - self.start > 64 {
             self.start = self.tokens.len() - 8;
             self.shown = tokenizer.decode(&self.tokens[self.start..])?;
         }
         Ok(new)
+    }
+
+    /// What is left at the end: bytes that never became a character.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn finish(&mut self, tokenizer: &Tokenizer) -> Result<String> {
+        let text = tokenizer.decode(&self.tokens[self.start..])?;
+        Ok(self.show(&text))
+    }
+
+    /// The part of a text that was not handed out yet.
+    fn show(&mut self, text: &str) -> String {
+        let pairs = text.chars().zip(self.shown.chars());
+        let known: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        self.shown = text.to_owned();
+        text[known..].to_owned()
     }
 }

@@ -109,6 +109,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             break;
         }
     }
+    if let Some(tokenizer) = &tokenizer {
+        let rest = stream.finish(tokenizer)?;
+        if !arguments.json {
+            write!(out, "{rest}")?;
+        }
+        text += &rest;
+    }
     let seconds = start.elapsed().as_secs_f64();
     // The first token comes with the prompt.
     let tokens_per_second = tokens.len().saturating_sub(1) as f64 / seconds.max(1e-9);

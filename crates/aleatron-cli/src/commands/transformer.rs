@@ -7,7 +7,9 @@ use aleatron::transformer::{
     DeviceChoice, ForwardPass, LoadOptions, Logits, Precision, Result, Sampling, Segment, SequenceId,
     Transformer,
 };
+use aleatron::{Cpu, Pool, Tier, get_num_threads};
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
@@ -49,6 +51,9 @@ struct Report {
     difference: f32,
     prompt: usize,
     prefill_ms: f64,
+    /// On the CPU, how fast all threads read memory of the size of the weights and do nothing with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_gb_per_second: Option<f64>,
     decoding: Vec<Decoding>,
 }
 
@@ -77,8 +82,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let pass = model.pass();
     let difference = difference(pass)?;
     let prefill_ms = prefill(pass, options.prompt)?;
-    let mut decoding = Vec::new();
+    let (mut decoding, mut read_gb_per_second) = (Vec::new(), None);
     for &sequences in &options.batch {
+        // Before each row, since another program may take a part of the bandwidth for a while.
+        if device == "cpu" {
+            let read = reading(pass.weight_bytes())?;
+            read_gb_per_second = Some(read_gb_per_second.map_or(read, |best: f64| best.max(read)));
+        }
         decoding.push(decode(pass, sequences, options.steps)?);
     }
     let report = Report {
@@ -90,6 +100,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         difference,
         prompt: options.prompt,
         prefill_ms,
+        read_gb_per_second,
         decoding,
     };
     if options.json {
@@ -113,12 +124,31 @@ fn show(report: &Report) -> std::io::Result<()> {
     output::line(format!("prompt and steps differ by {:.2e} of the largest logit", report.difference))?;
     output::line(format!("prompt of {} tokens: {:.2} ms", report.prompt, report.prefill_ms))?;
     for row in &report.decoding {
+        let of_reading = report.read_gb_per_second.map_or_else(String::new, |read| {
+            format!(", {:.2} of reading ({read:.1} GB/s)", row.weight_gb_per_second / read)
+        });
         output::line(format!(
-            "{:>3} sequences: {:>8.3} ms per step, {:>9.1} tokens/s, weights at {:>7.1} GB/s",
+            "{:>3} sequences: {:>8.3} ms per step, {:>9.1} tokens/s, weights at {:>7.1} GB/s{of_reading}",
             row.sequences, row.step_ms, row.tokens_per_second, row.weight_gb_per_second
         ))?;
     }
     Ok(())
+}
+
+/// The most memory that reading is measured with; it is far beyond any cache.
+const MOST_READ: u64 = 1 << 30;
+
+/// Gigabytes per second that all threads read, the best of several times.
+fn reading(bytes: u64) -> Result<f64, super::Failure> {
+    let words = vec![1_u64; (bytes.min(MOST_READ) / 8).max(1) as usize];
+    let cpu = Cpu::new(Tier::current()?, Arc::new(Pool::new(get_num_threads()?)?));
+    let mut best = f64::INFINITY;
+    for _ in 0..8 {
+        let start = Instant::now();
+        std::hint::black_box(cpu.ceiling_read(&words));
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    Ok(words.len() as f64 * 8.0 / best / 1e9)
 }
 
 /// Compares a prompt as a whole with its tokens one by one.

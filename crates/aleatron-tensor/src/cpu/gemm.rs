@@ -1,6 +1,8 @@
 //! Products of matrices of 32-bit floats through the crate `matrixmultiply`.
 //!
-//! Its blocks have fixed sizes, so an element of a product depends on its row and its column alone, wherever the rows are cut.
+//! Its blocks have fixed sizes, so an element of a product depends on its row and its column alone, wherever the rows are cut. The
+//! crate `gemm` (0.19) takes 0.95 of the time at 1024, but chooses its blocks by the sizes: of 400 products of random sizes, 28 had
+//! other bits when their rows were cut, and so would those of another number of threads.
 //! Unsafe code: the call, which takes pointers and trusts their steps.
 #![allow(unsafe_code)]
 

@@ -84,8 +84,8 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
                 let min = |x: f32, y: f32| if y < x || y.is_nan() { y } else { x };
                 fold(view, reduced, DType::F32, f32::INFINITY, min)
             }
-            Reducer::ArgMax => places::<f32, i32>(view, reduced, |x| float_key(x, |key| key)),
-            Reducer::ArgMin => places::<f32, i32>(view, reduced, |x| float_key(x, |key| !key)),
+            Reducer::ArgMax => places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key)),
+            Reducer::ArgMin => places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key)),
             // Those come with their own function.
             Reducer::Custom { identity, .. } => {
                 fold(view, reduced, DType::F32, f32::from_bits(*identity), |x, _| x)
@@ -139,8 +139,8 @@ fn integers<T: Whole>(
         Reducer::Prod => fold(view, reduced, T::DTYPE, T::SMALL[1], T::times),
         Reducer::Max | Reducer::Custom { .. } => fold(view, reduced, T::DTYPE, extremes[0], Ord::max),
         Reducer::Min => fold(view, reduced, T::DTYPE, extremes[1], Ord::min),
-        Reducer::ArgMax => places::<T, T>(view, reduced, |x| x),
-        Reducer::ArgMin => places::<T, T>(view, reduced, |x| !x),
+        Reducer::ArgMax => places::<T, T>(view, reduced, extremes[0], |x| x),
+        Reducer::ArgMin => places::<T, T>(view, reduced, extremes[0], |x| !x),
     }
 }
 
@@ -290,32 +290,46 @@ fn fold_columns<T: Load>(
     })
 }
 
-/// The places of the first elements with the largest key.
+/// The places of the first elements with the largest key, of which none is below `least`.
+///
+/// The largest key of a block is found first, all lanes at once; its place is looked for only where it is a new largest.
 fn places<T: Load, K: Ord + Copy + Send + Sync>(
     view: &CpuView,
     reduced: &[usize],
-    key: impl Fn(T) -> K + Sync,
+    least: K,
+    key: impl Fn(T) -> K + Copy + Sync,
 ) -> Result<CpuStorage> {
     let (view, results, n) = ordered(view, reduced, false)?;
     let leaves = Leaf::all(std::slice::from_ref(&view));
-    filled(DType::I32, results, |buffer| {
-        let Some(leaf) = leaves.first() else { return Ok(()) };
-        let nanoseconds = 1.0 * n as f64;
-        parallel::for_each_chunk(buffer.slice_mut::<i32>(), (PIECE / n).max(1), nanoseconds, |first, out| {
-            let mut scratch = Vec::new();
-            for (i, out) in out.iter_mut().enumerate() {
-                let mut best: Option<(K, usize)> = None;
-                for at in (0..n).step_by(BLOCK) {
-                    let elements = T::load(leaf, (first + i) * n + at, BLOCK.min(n - at), &mut scratch);
-                    for (j, &element) in elements.iter().enumerate() {
-                        let key = key(element);
-                        if best.is_none_or(|(best, _)| key > best) {
-                            best = Some((key, at + j));
-                        }
-                    }
+    let Some(leaf) = leaves.first() else { return filled(DType::I32, results, |_| Ok(())) };
+    let pieces = n.div_ceil(PIECE);
+    let mut parts = parts_of(results, pieces, (least, 0))?;
+    let together = if pieces == 1 { (PIECE / n).max(1) } else { 1 };
+    let items: Vec<(usize, &mut [(K, usize)])> = parts.chunks_mut(together).enumerate().collect();
+    parallel::for_each_item(items, 0.5 * n as f64 * results as f64, |(item, parts)| {
+        let mut scratch = Vec::new();
+        for (i, part) in parts.iter_mut().enumerate() {
+            let index = item * together + i;
+            let (row, begin) = (index / pieces, index % pieces * PIECE);
+            let end = n.min(begin + PIECE);
+            let mut best: Option<(K, usize)> = None;
+            for at in (begin..end).step_by(BLOCK) {
+                let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch);
+                let largest = simd::largest_key(elements, least, key);
+                if best.is_none_or(|(best, _)| largest > best) {
+                    let place = elements.iter().position(|&x| key(x) == largest).unwrap_or(0);
+                    best = Some((largest, at + place));
                 }
-                *out = best.map_or(0, |(_, place)| place as i32);
             }
-        })
+            *part = best.unwrap_or((least, begin));
+        }
+    })?;
+    filled(DType::I32, results, |buffer| {
+        for (result, parts) in buffer.slice_mut::<i32>().iter_mut().zip(parts.chunks(pieces)) {
+            // The first of several pieces with the same key has it.
+            let best = parts.iter().copied().reduce(|best, part| if part.0 > best.0 { part } else { best });
+            *result = best.map_or(0, |(_, place)| place as i32);
+        }
+        Ok(())
     })
 }

@@ -123,6 +123,28 @@ for_each_width!(
     }
 );
 
+/// A number that elements are compared by; a trait, since macros take paths.
+pub(crate) trait Key: Ord + Copy {}
+impl<K: Ord + Copy> Key for K {}
+
+for_each_width!(
+    /// The largest key of elements, `least` where there are none.
+    largest_key, <T: Copy, K: Key, F: Map<T, K>>, (x: &[T], least: K, key: F) -> K, {
+        let mut lanes = [least; LANES];
+        let chunks = x.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = (*lane).max(key(x));
+            }
+        }
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
+            *lane = (*lane).max(key(x));
+        }
+        lanes.into_iter().max().unwrap_or(least)
+    }
+);
+
 for_each_width!(
     /// Folds elements into results of their own.
     fold_into, <T: Copy, F: Map2<T, T>>, (into: &mut [T], x: &[T], f: F), {

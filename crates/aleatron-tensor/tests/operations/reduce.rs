@@ -273,3 +273,27 @@ fn sizes_across_the_limits_of_devices() {
     assert_eq!(sums.min(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), 32.0);
     assert_eq!(sums.max(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), 32.0);
 }
+
+/// Long rows are searched in pieces; the first of equal elements counts, wherever pieces end.
+#[test]
+fn places_in_long_rows() {
+    let n = (3 << 16) + 77;
+    for device in devices() {
+        for first in [0, 5, 65_535, 65_536, 70_001, n - 1] {
+            let mut data = vec![0.5_f32; n];
+            for place in [first, 2 << 16, n - 1] {
+                data[place.max(first)] = 2.0;
+            }
+            let of = |data: &[f32]| Tensor::from_slice(data, &[n], &device).unwrap();
+            let x = of(&data);
+            let place = |x: &Tensor| x.argmax(&[], Dims::Drop).unwrap().item::<i32>().unwrap() as usize;
+            assert_eq!(place(&x), first, "{device}");
+            assert_eq!(place(&x.cast(DType::I32).unwrap()), first, "{device}");
+            let least = x.neg().unwrap().argmin(&[], Dims::Drop).unwrap();
+            assert_eq!(least.item::<i32>().unwrap() as usize, first, "{device}");
+            // NaN is past everything.
+            data[n / 2] = f32::NAN;
+            assert_eq!(place(&of(&data)), n / 2, "{device}");
+        }
+    }
+}

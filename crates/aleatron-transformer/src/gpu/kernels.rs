@@ -88,14 +88,19 @@ impl Heads {
 /// How the products of a matrix are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ProductKind {
-    /// For up to so many rows of activations, reading the weights once; 32 lanes may be a subgroup, and activations may go
-    /// through workgroup memory.
-    Few { rows: u32, subgroups_of_32: bool, staged: bool },
+    /// For up to so many rows of activations, reading the weights once; 32 lanes may be a subgroup.
+    Few { rows: u32, subgroups_of_32: bool },
+    /// The same for more rows; lanes may be a subgroup of so many.
+    Rows { rows: u32, subgroup: Option<u32> },
     /// In tiles, by threads.
     Tiles,
     /// In tiles of 64 by so many rows of weights, by cooperative matrices of 16-bit floats.
     Matrices { tile: u32 },
 }
+
+/// Rows of weights that a group of lanes has at once, and vectors of each on their way, in products of [`ProductKind::Rows`].
+const ROWS_OF_GROUP: u32 = 4;
+const VECTORS_ON_THEIR_WAY: u32 = 4;
 
 /// A product of a matrix with rows of activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -137,7 +142,7 @@ params! {
     EmbedParams { first: u32, n_rows: u32, vectors: u32 }
     /// Of `norm.wgsl`.
     NormParams { vectors: u32, width: u32, epsilon: f32 }
-    /// Of `gemv.wgsl`, `matmul.wgsl` and the kernel of cooperative matrices.
+    /// Of `gemv.wgsl`, `gemv_rows.wgsl`, `matmul.wgsl` and the kernel of cooperative matrices.
     ProductParams { n_rows: u32, first: u32, k_vectors: u32, x_stride: u32, out_stride: u32, m: u32, epsilon: f32, width: f32 }
     /// Of `rotate.wgsl`.
     RotateParams { n_rows: u32, qkv_stride: u32, capacity: u32 }
@@ -211,7 +216,8 @@ impl Product {
     /// Rows of weights of one workgroup.
     pub(crate) fn rows_of_workgroup(self) -> u32 {
         match self.kind {
-            ProductKind::Few { staged, .. } => (if staged { 8 } else { 4 }) * self.rows_of_group(),
+            ProductKind::Few { .. } => 4 * self.rows_of_group(),
+            ProductKind::Rows { .. } => 4 * ROWS_OF_GROUP,
             ProductKind::Tiles => 64,
             ProductKind::Matrices { tile } => tile,
         }
@@ -220,7 +226,7 @@ impl Product {
     /// Rows of activations of one workgroup.
     pub(crate) fn activations_of_workgroup(self) -> u32 {
         match self.kind {
-            ProductKind::Few { rows, .. } => rows,
+            ProductKind::Few { rows, .. } | ProductKind::Rows { rows, .. } => rows,
             ProductKind::Tiles | ProductKind::Matrices { .. } => 64,
         }
     }
@@ -236,8 +242,7 @@ impl Product {
 
     fn rows_of_group(self) -> u32 {
         match (self.kind, self.precision) {
-            (ProductKind::Few { rows: 1..=2, .. } | ProductKind::Few { staged: true, .. }, _)
-            | (_, Precision::Int8) => 2,
+            (ProductKind::Few { rows: 1..=2, .. }, _) | (_, Precision::Int8) => 2,
             _ => 4,
         }
     }
@@ -289,12 +294,11 @@ impl Product {
             self.has_scales()
         );
         match self.kind {
-            ProductKind::Few { rows, subgroups_of_32, staged } => {
-                let r = self.rows_of_group();
-                let (unroll, groups) = (if rows == 1 { 4 } else { 1 }, if staged { 8 } else { 4 });
+            ProductKind::Few { rows, subgroups_of_32 } => {
+                let (r, unroll) = (self.rows_of_group(), if rows == 1 { 4 } else { 1 });
                 let _ = writeln!(
                     text,
-                    "const M = {rows}u; const R = {r}u; const U = {unroll}u; const GROUPS = {groups}u;"
+                    "const M = {rows}u; const R = {r}u; const U = {unroll}u; const GROUPS = 4u;"
                 );
                 text += sixteen_bytes(self.precision);
                 text += if subgroups_of_32 {
@@ -302,11 +306,20 @@ impl Product {
                 } else {
                     include_str!("shaders/group_sum_shared.wgsl")
                 };
-                text += if staged {
-                    include_str!("shaders/gemv_shared.wgsl")
-                } else {
-                    include_str!("shaders/gemv.wgsl")
-                };
+                text += include_str!("shaders/gemv.wgsl");
+            }
+            ProductKind::Rows { rows, subgroup } => {
+                let lanes = subgroup.unwrap_or(32);
+                let _ = writeln!(
+                    text,
+                    "const M = {rows}u; const R = {ROWS_OF_GROUP}u; const U = {VECTORS_ON_THEIR_WAY}u; const LANES = {lanes}u;"
+                );
+                text += four_weights(self.precision);
+                text += include_str!("shaders/gemv_rows.wgsl");
+                match subgroup {
+                    Some(lanes) => text += &super::reduce::total_sums(ROWS_OF_GROUP * rows, lanes),
+                    None => text += include_str!("shaders/total_sums_shared.wgsl"),
+                }
             }
             ProductKind::Tiles => {
                 text += four_weights(self.precision);
@@ -320,6 +333,15 @@ impl Product {
 }
 
 impl PassKernel {
+    /// The kernels of attention, of short contexts and of long ones.
+    pub(crate) fn of_attention(heads: Heads) -> [Self; 3] {
+        [
+            Self::Attention { heads, split: false },
+            Self::Attention { heads, split: true },
+            Self::Combine { heads },
+        ]
+    }
+
     fn list(self) -> Vec<(&'static str, &'static str, Access)> {
         use Access::{Read, ReadWrite};
         let tokens = ("tokens", "vec4<u32>", Read);
@@ -398,6 +420,7 @@ impl Kernel for PassKernel {
                 };
                 match product.kind {
                     ProductKind::Few { rows, .. } => format!("few{rows} {what}").into(),
+                    ProductKind::Rows { rows, .. } => format!("rows{rows} {what}").into(),
                     ProductKind::Tiles => format!("tiles {what}").into(),
                     ProductKind::Matrices { tile } => format!("mma{tile} {what}").into(),
                 }
@@ -455,9 +478,11 @@ impl Kernel for PassKernel {
                 let mut text = bindings(&list) + &heads.constants() + heads.packing();
                 let (queries, tiles) = (heads.queries(), heads.tiles());
                 let lanes = 16.min(128 / queries);
+                // Parts of positions are small, so that many workgroups share them.
+                let block = if split { 32 } else { 128 };
                 let _ = writeln!(
                     text,
-                    "const QUERIES = {queries}u; const TILES = {tiles}u; const LANES = {lanes}u;"
+                    "const QUERIES = {queries}u; const TILES = {tiles}u; const LANES = {lanes}u; const BLOCK = {block}u;"
                 );
                 // The store that is not used is left out, since its binding is.
                 let body = include_str!("shaders/attention.wgsl");
@@ -541,12 +566,14 @@ mod tests {
             all.extend([false, true].map(|learned| PassKernel::Embed { precision, learned }));
             for epilogue in [Epilogue::Store, Epilogue::Add, Epilogue::GatedSilu, Epilogue::Gelu] {
                 let mut kinds = vec![ProductKind::Tiles];
-                for rows in [1, 2, 4, 8, 16] {
-                    for (staged, subgroups_of_32) in
-                        [(false, false), (false, true), (true, false), (true, true)]
-                    {
-                        kinds.push(ProductKind::Few { rows, subgroups_of_32, staged });
-                    }
+                for rows in [1, 2, 4] {
+                    kinds.extend(
+                        [false, true].map(|subgroups_of_32| ProductKind::Few { rows, subgroups_of_32 }),
+                    );
+                }
+                for rows in [8, 16] {
+                    let subgroups = [None, Some(8), Some(16), Some(32)];
+                    kinds.extend(subgroups.map(|subgroup| ProductKind::Rows { rows, subgroup }));
                 }
                 if precision != F32 {
                     kinds.extend([64, 128].map(|tile| ProductKind::Matrices { tile }));
@@ -561,7 +588,7 @@ mod tests {
                             normed: false,
                         }));
                     }
-                    if let ProductKind::Few { staged: false, .. } = kind {
+                    if let ProductKind::Few { .. } = kind {
                         let (has_bias, normed) = (true, true);
                         all.push(PassKernel::Product(Product {
                             kind,
@@ -611,10 +638,7 @@ mod tests {
             let bytes: u32 = shared.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
             let limit = match kernel {
                 // Launched only where the device has as much; see `Abilities`.
-                PassKernel::Product(Product {
-                    kind: ProductKind::Matrices { .. } | ProductKind::Few { staged: true, .. },
-                    ..
-                }) => 48 << 10,
+                PassKernel::Product(Product { kind: ProductKind::Matrices { .. }, .. }) => 48 << 10,
                 _ => 16 << 10,
             };
             assert!(bytes <= limit, "{kernel:?}: {bytes} bytes of workgroup memory");

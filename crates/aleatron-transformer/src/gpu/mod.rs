@@ -7,6 +7,7 @@ mod kernels;
 mod matrices;
 mod memory;
 mod record;
+mod reduce;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::lora::Adapter;
 use crate::pass::{AdapterId, ForwardPass, Logits, Segment, Sequence, SequenceId, Sequences};
 use crate::sampling::Sampling;
 use crate::weights::{Loader, Slot};
-use kernels::Heads;
+use kernels::{Heads, PassKernel};
 use memory::{Cache, DeviceLora, DeviceMatrix, DeviceNorm};
 use record::{Abilities, Buffers, FEW, Launches, Work, padded};
 
@@ -128,6 +129,10 @@ impl WgslForwardPass {
                 Some(context.upload(&all)?)
             }
         };
+        // A context that grows would wait for them in the middle of a text.
+        for kernel in PassKernel::of_attention(heads) {
+            context.pipeline(&kernel, &[])?;
+        }
         let every: Vec<u32> = (0..MOST_ROWS as u32).flat_map(|row| [row, row]).collect();
         let step_rows = || context.buffer(MOST_ROWS * 4);
         Ok(Self {

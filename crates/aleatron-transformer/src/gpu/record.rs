@@ -19,11 +19,14 @@ use crate::weights::{Matrix, Slot};
 /// The most rows a product reads the weights once for.
 pub(super) const FEW: usize = 16;
 
-/// The most rows a product normalises itself.
+/// The most rows a product normalises itself, and has all of in one lane's registers.
 const NORMED_ROWS: usize = 4;
 
-/// The positions a workgroup of attention takes at a time.
-const BLOCK: usize = 128;
+/// The most positions that one workgroup has alone: putting parts together takes a kernel.
+const UNSPLIT: usize = 128;
+
+/// The positions of one workgroup where several share them, at most.
+const PART: usize = 64;
 
 /// Workgroups of attention that keep a large device busy.
 const BUSY: usize = 512;
@@ -37,16 +40,18 @@ pub(super) fn padded(width: usize) -> usize {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Abilities {
     pub(super) subgroups_of_32: bool,
+    /// The lanes of a subgroup, where they are always as many and 8, 16 or 32.
+    pub(super) subgroup: Option<u32>,
     pub(super) matrices: bool,
     pub(super) sample_threads: u32,
-    /// The memory a workgroup may use.
-    pub(super) staging_bytes: u32,
 }
 
 impl Abilities {
     pub(super) fn of(context: &GpuContext) -> Self {
         let (info, can) = (context.info(), context.capabilities());
-        let subgroups_of_32 = can.subgroups && info.subgroup_lanes == [32, 32];
+        let [least, most] = info.subgroup_lanes;
+        let subgroup = Some(most).filter(|_| can.subgroups && least == most && [8, 16, 32].contains(&most));
+        let subgroups_of_32 = subgroup == Some(32);
         let fits = info.cooperative_matrices.iter().any(|matrix| {
             [matrix.m, matrix.n, matrix.k] == [16; 3]
                 && matrix.operands == MatrixElement::F16
@@ -56,9 +61,9 @@ impl Abilities {
         let room = info.workgroup_bytes >= 48 << 10;
         Self {
             subgroups_of_32,
+            subgroup,
             matrices: subgroups_of_32 && can.float16 && can.cooperative_matrices && fits && room,
             sample_threads: if many { 1024 } else { 256 },
-            staging_bytes: info.workgroup_bytes,
         }
     }
 }
@@ -296,17 +301,12 @@ impl WgslForwardPass {
 
     /// How the products of a matrix with so many rows are made.
     fn product_kind(&self, matrix: &DeviceMatrix, rows: usize) -> ProductKind {
+        let Abilities { subgroups_of_32, subgroup, .. } = self.abilities;
+        if rows <= NORMED_ROWS {
+            return ProductKind::Few { rows: rows.next_power_of_two() as u32, subgroups_of_32 };
+        }
         if rows <= FEW {
-            let rows = rows.next_power_of_two() as u32;
-            let Abilities { subgroups_of_32, staging_bytes, .. } = self.abilities;
-            // Activations of more rows would be read from far away by every group of threads.
-            let vectors = match matrix.precision {
-                Precision::F32 => 1,
-                Precision::F16 => 2,
-                Precision::Int8 => 4,
-            };
-            let staged = rows as usize > NORMED_ROWS && rows * vectors * 32 * 16 + 1024 <= staging_bytes;
-            return ProductKind::Few { rows, subgroups_of_32, staged };
+            return ProductKind::Rows { rows: rows.next_power_of_two() as u32, subgroup };
         }
         if self.abilities.matrices && matrix.precision != Precision::F32 && matrix.stride.is_multiple_of(32) {
             let tiles = matrix.rows.div_ceil(128) * rows.div_ceil(64);
@@ -316,25 +316,36 @@ impl WgslForwardPass {
         ProductKind::Tiles
     }
 
-    /// The products of a matrix with the first rows of activations.
-    pub(super) fn record_product(
+    /// The products of a matrix with the first rows of activations, as rows of activations.
+    fn record_product(
+        &self,
+        launches: &mut Launches,
+        matrix: &DeviceMatrix,
+        inputs: (&GpuBuffer<f32>, Option<&DeviceNorm>),
+        out: &GpuBuffer<f32>,
+        rows: usize,
+        epilogue: Epilogue,
+    ) -> Result<()> {
+        let width = match epilogue {
+            Epilogue::GatedSilu => matrix.rows / 2,
+            _ => matrix.rows,
+        };
+        self.record_product_to(launches, matrix, inputs, (out, padded(width)), rows, epilogue)
+    }
+
+    /// The same with rows of results so many numbers apart.
+    fn record_product_to(
         &self,
         launches: &mut Launches,
         matrix: &DeviceMatrix,
         (x, norm): (&GpuBuffer<f32>, Option<&DeviceNorm>),
-        out: &GpuBuffer<f32>,
+        (out, out_stride): (&GpuBuffer<f32>, usize),
         rows: usize,
         epilogue: Epilogue,
     ) -> Result<()> {
         let kind = self.product_kind(matrix, rows);
         let (precision, has_bias) = (matrix.precision, matrix.bias.is_some());
         let product = Product { kind, precision, epilogue, has_bias, normed: norm.is_some() };
-        let width = match epilogue {
-            Epilogue::GatedSilu => matrix.rows / 2,
-            _ => matrix.rows,
-        };
-        // Logits are not padded: nothing multiplies them.
-        let out_stride = if width == self.config.vocabulary { width } else { padded(width) };
         for part in &matrix.parts {
             let mut views = vec![part.data.view(), x.view(), out.view()];
             views.extend(matrix.bias.as_ref().map(GpuBuffer::view));
@@ -353,7 +364,9 @@ impl WgslForwardPass {
             let across = (part.rows as u32).div_ceil(product.rows_of_workgroup());
             let down = (rows as u32).div_ceil(product.activations_of_workgroup());
             let grid = match kind {
-                ProductKind::Few { .. } => grid(across.into(), self.context.info().max_workgroups)?,
+                ProductKind::Few { .. } | ProductKind::Rows { .. } => {
+                    grid(across.into(), self.context.info().max_workgroups)?
+                }
                 _ => [across, down, 1],
             };
             let bytes = part.data.len() + rows * (matrix.stride + part.rows) * 4;
@@ -435,12 +448,15 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    /// The workgroups that share the positions of one row.
+    /// The workgroups that share the positions of one row. Their number doubles, so that the kernels of steps are seldom
+    /// recorded again.
     pub(super) fn splits(&self, rows: usize, positions: usize) -> usize {
+        if positions <= UNSPLIT {
+            return 1;
+        }
         let others = rows * self.config.kv_heads * self.heads.tiles() as usize;
-        let blocks = positions.div_ceil(BLOCK);
-        // Putting parts together takes a kernel, which two blocks do not pay for.
-        if blocks <= 2 { 1 } else { (BUSY / others.max(1)).clamp(1, blocks).min(self.most_splits(rows)) }
+        let parts = positions.div_ceil(PART).next_power_of_two();
+        (BUSY / others.max(1)).clamp(1, parts).min(self.most_splits(rows))
     }
 
     /// As many parts of attention as there is room for.
@@ -457,7 +473,9 @@ impl WgslForwardPass {
         rows: usize,
     ) -> Result<()> {
         let head = self.head.as_ref().unwrap_or(&self.embedding);
-        self.record_product(launches, head, (&self.buffers.normed, None), logits, rows, Epilogue::Store)
+        // Logits are not padded: nothing multiplies them.
+        let out = (logits, self.config.vocabulary);
+        self.record_product_to(launches, head, (&self.buffers.normed, None), out, rows, Epilogue::Store)
     }
 
     /// Chooses a token for each row of logits, and puts it where the next step reads it.

@@ -3,11 +3,15 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+pub mod reference;
+pub mod rounding;
+
 use aleatron_transformer::weights::TensorSource;
 use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::{
-    DeviceChoice, ForwardPass, LoadOptions, Precision, Sampling, Segment, Transformer,
+    Config, DeviceChoice, ForwardPass, LoadOptions, Precision, Sampling, Segment, Transformer,
 };
+use rounding::Rounding;
 use std::path::{Path, PathBuf};
 
 pub const MODELS: [&str; 6] = ["llama", "llama-scaled", "llama-yarn", "llama-linear", "qwen2", "gpt2"];
@@ -30,16 +34,42 @@ pub fn devices() -> Vec<DeviceChoice> {
 
 /// The adapter the environment names, else Mesa's software one.
 #[cfg(feature = "gpu")]
-pub fn gpu() -> DeviceChoice {
-    use aleatron_device::{AdapterChoice, GpuContext};
-    let choice = match AdapterChoice::from_env() {
+pub fn adapter() -> aleatron_device::AdapterChoice {
+    use aleatron_device::AdapterChoice;
+    match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
         named => named,
-    };
-    let context = GpuContext::get(&choice).unwrap_or_else(|error| {
+    }
+}
+
+#[cfg(feature = "gpu")]
+fn context() -> std::sync::Arc<aleatron_device::GpuContext> {
+    aleatron_device::GpuContext::get(&adapter()).unwrap_or_else(|error| {
         panic!("{error}\nGPU tests need an adapter: apt-get install mesa-vulkan-drivers libvulkan1")
-    });
-    DeviceChoice::Gpu(Some(context.info().index))
+    })
+}
+
+#[cfg(feature = "gpu")]
+pub fn gpu() -> DeviceChoice {
+    DeviceChoice::Gpu(Some(context().info().index))
+}
+
+/// How a device rounds in calls of so many rows.
+pub fn rounding(device: DeviceChoice, precision: Precision, rows: usize) -> Rounding {
+    match device {
+        DeviceChoice::Cpu => Rounding::CPU,
+        #[cfg(feature = "gpu")]
+        _ => Rounding::gpu(precision, rows, !context().info().cooperative_matrices.is_empty()),
+        #[cfg(not(feature = "gpu"))]
+        _ => Rounding::CPU,
+    }
+}
+
+/// The files of a model, as its passes read them.
+pub fn files(name: &str) -> (Config, TensorFiles) {
+    let config = Config::read(&folder(name).join("config.json")).unwrap();
+    let files = TensorFiles::open_folder(&folder(name)).unwrap();
+    (config, files)
 }
 
 pub fn load(name: &str, device: DeviceChoice, precision: Precision) -> Transformer {
@@ -52,7 +82,6 @@ pub struct Golden {
     pub tokens: Vec<u32>,
     pub logits: Vec<f32>,
     pub greedy: Vec<u32>,
-    files: TensorFiles,
 }
 
 impl Golden {
@@ -66,25 +95,8 @@ impl Golden {
             let (chunks, _) = all.tensor(name).unwrap().data().as_chunks::<8>();
             chunks.iter().map(|bytes| i64::from_le_bytes(*bytes) as u32).collect()
         };
-        Self { tokens: integers("tokens"), greedy: integers("greedy"), logits, files }
+        Self { tokens: integers("tokens"), greedy: integers("greedy"), logits }
     }
-
-    pub fn bound(&self, precision: Precision) -> f32 {
-        self.files.tensor(&format!("bound_{precision}"), &[1]).unwrap()[0]
-    }
-}
-
-/// The largest difference of two slices; NaN is larger than anything.
-pub fn difference(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
-    differences.fold(0.0, |most, d| if d.is_nan() || most.is_nan() { f32::NAN } else { most.max(d) })
-}
-
-#[track_caller]
-pub fn assert_within(a: &[f32], b: &[f32], bound: f32, what: &str) {
-    let difference = difference(a, b);
-    assert!(difference <= bound, "{what}: {difference} > {bound}");
 }
 
 /// Tokens chosen by their logits alone, ends of texts or not.

@@ -1,7 +1,8 @@
 // Attention of one row's queries that share a head of keys and values, over a part of the positions, block by block.
 // Before this file: HEADS, KV_HEADS, HEAD, HEAD4, QUERIES (heads of queries of a workgroup), TILES (workgroups for all heads that
-// share keys), LANES (threads that find the largest score of a head), SPLIT (whether several workgroups share the positions), the
-// type Packed of four cached numbers, `unpacked`, and the bindings.
+// share keys), LANES (threads that find the largest score of a head), SPLIT (whether several workgroups share the positions), BLOCK
+// (the positions of a block, of which a workgroup's part is a multiple), the type Packed of four cached numbers, `unpacked`, and
+// the bindings.
 
 struct Params {
     capacity: u32,
@@ -12,7 +13,9 @@ struct Params {
 var<immediate> params: Params;
 
 const THREADS = 128u;
-const BLOCK = 128u;
+// Threads of one position, each with its queries.
+const SPREAD = THREADS / BLOCK;
+const OWN = (QUERIES + SPREAD - 1u) / SPREAD;
 const GROUP = HEADS / KV_HEADS;
 const OUTPUTS = (QUERIES * HEAD4 + THREADS - 1u) / THREADS;
 
@@ -47,24 +50,28 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) id: vec3
     }
     for (var block = start; block < end; block += BLOCK) {
         workgroupBarrier();
-        // A thread has a position.
-        var scores: array<f32, QUERIES>;
-        for (var g = 0u; g < QUERIES; g++) {
-            scores[g] = 0.0;
+        var scores: array<f32, OWN>;
+        for (var i = 0u; i < OWN; i++) {
+            scores[i] = 0.0;
         }
-        let position = block + t;
+        let place = t % BLOCK;
+        let position = block + place;
+        let first = t / BLOCK * OWN;
         if (position < end) {
             let key = cached + position * (KV_HEADS * HEAD4);
             for (var d = 0u; d < HEAD4; d++) {
                 let k = unpacked(keys[key + d]);
-                for (var g = 0u; g < QUERIES; g++) {
-                    scores[g] += dot(k, q[g * HEAD4 + d]);
+                for (var i = 0u; i < OWN; i++) {
+                    // Threads past the last query repeat it, and store nothing.
+                    scores[i] += dot(k, q[min(first + i, QUERIES - 1u) * HEAD4 + d]);
                 }
             }
         }
-        for (var g = 0u; g < QUERIES; g++) {
-            scores[g] = select(-3.0e38, scores[g], position < end);
-            weights[g * BLOCK + t] = scores[g];
+        for (var i = 0u; i < OWN; i++) {
+            scores[i] = select(-3.0e38, scores[i], position < end);
+            if (first + i < QUERIES) {
+                weights[(first + i) * BLOCK + place] = scores[i];
+            }
         }
         workgroupBarrier();
         if (t < QUERIES * LANES) {
@@ -84,8 +91,10 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) id: vec3
             largest[t] = most;
         }
         workgroupBarrier();
-        for (var g = 0u; g < QUERIES; g++) {
-            weights[g * BLOCK + t] = exp(scores[g] - largest[g]);
+        for (var i = 0u; i < OWN; i++) {
+            if (first + i < QUERIES) {
+                weights[(first + i) * BLOCK + place] = exp(scores[i] - largest[first + i]);
+            }
         }
         workgroupBarrier();
         let count = min(BLOCK, end - block);
