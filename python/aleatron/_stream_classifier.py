@@ -118,9 +118,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         features = validate_data(self, X, dtype=np.float64, reset=False)
         x = self._transform(_inner_features(X, features))
-        # A graph's inputs always saturate.
-        clip = {} if isinstance(self.network_, GraphNetwork) else {"clip": True}
-        return self.network_.streams(self.length, self.generator, self.seed, device=self.device, **clip)(x)
+        if isinstance(self.network_, GraphNetwork):
+            # Its inputs always saturate.
+            return self.network_.streams(self.length, self.generator, self.seed, device=self.device)(x)
+        return self.network_.streams(self.length, self.generator, self.seed, clip=True, device=self.device)(x)
 
     def _transform(self, x: Any) -> Floats:
         """The features that the network gets: those after the pipeline's steps."""

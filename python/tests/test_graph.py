@@ -109,8 +109,9 @@ def test_settings_of_layers() -> None:
     assert np.array_equal(own(X[:3]), each(X[:3]))
     assert np.array_equal(own.predict(X[:3]), own(X[:3]).argmax(axis=1))
     assert own.score(X[:3], own.predict(X[:3])) == 1.0
-    for sharing in ("all", "input", "stream"):
-        assert GRAPH.forward_streams(X[:2], 255, "lfsr", sharing=sharing, width=8).shape == (2, 10)
+    shared = GRAPH.forward_streams(X[:3], 64, "sobol", sharing="input")
+    assert not np.array_equal(shared, plain(X[:3])) and np.array_equal(GRAPH.forward_streams(X[:3], 64, "sobol", width="auto"), plain(X[:3]))
+    assert not np.array_equal(GRAPH.forward_streams(X[:3], 64, "sobol", width=5), plain(X[:3]))
 
 
 def test_layers_in_binary() -> None:

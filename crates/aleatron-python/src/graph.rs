@@ -249,7 +249,7 @@ impl GraphNetwork {
     /// >>> import aleatron as al
     /// >>> network = al.Network.from_onnx(al.Network.digits().to_onnx())
     /// >>> network.with_binary("hidden")
-    /// GraphNetwork("digits noise-aware", input 64, 10 outputs, 1 of 2 layers as streams)
+    /// GraphNetwork("noise_aware", input 64, 10 outputs, 1 of 2 layers as streams)
     fn with_binary(&self, names: &Bound<'_, PyAny>) -> PyResult<Self> {
         let binary = self::names(Some(names))?;
         let mut network = (*self.network).clone();

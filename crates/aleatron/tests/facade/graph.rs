@@ -230,3 +230,53 @@ fn what_cannot_run_is_an_error() {
     graph.add_output(sum);
     assert!(matches!(GraphNetwork::new(graph), Err(Error::Graph(_))));
 }
+
+#[test]
+fn a_chain_of_layers_is_a_graph() {
+    let digits = Dataset::digits_test();
+    for network in [
+        aleatron::network::Network::digits_noise_aware().unwrap(),
+        aleatron::network::Network::digits_plain().unwrap(),
+        aleatron::network::Network::digits_cnn().unwrap(),
+    ] {
+        let graph = network.to_graph().unwrap();
+        let shape = [&[digits.len()], graph.sample_shape()].concat();
+        let narrow: Vec<f32> = digits.features().iter().map(|&x| x as f32).collect();
+        let input = Tensor::from_slice(&narrow, &shape, &Device::Cpu).unwrap();
+        let bound = graph.graph().rounding_bound(&[input]).unwrap().unwrap();
+        let (floats, exact) =
+            (graph.forward(digits.features()).unwrap(), network.forward(digits.features()).unwrap());
+        for ((float, exact), bound) in floats.iter().zip(&exact).zip(&bound) {
+            assert!((float - exact).abs() <= *bound, "{float} instead of {exact}, by more than {bound}");
+        }
+        for (own, layer) in graph.layers().iter().zip(network.layers()) {
+            assert_eq!(own.name, layer.name());
+            assert_eq!((own.polarity, own.input_scale), (layer.polarity(), layer.input_scale()));
+            assert_eq!(own.weight_scales, [layer.weight_scale()]);
+        }
+    }
+}
+
+#[test]
+fn files_keep_how_layers_run() {
+    let network = aleatron::network::Network::digits_cnn().unwrap().to_graph().unwrap();
+    let digits = Dataset::digits_train();
+    let percentile = Calibration { inputs: InputScale::Percentile(0.9), weights: WeightScale::PerRow };
+    let network = network.calibrated(digits.features(), &percentile).unwrap();
+    let network = network.with_mode("conv1", Mode::Binary).unwrap().with_name("kept");
+    let read = GraphNetwork::from_onnx(&network.to_onnx().unwrap()).unwrap();
+    assert_eq!((read.name(), read.layers()), ("kept", network.layers()));
+    let path = std::env::temp_dir().join(format!("aleatron-kept-{}.onnx", std::process::id()));
+    network.save_onnx(&path).unwrap();
+    let loaded = GraphNetwork::load(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(loaded.layers(), network.layers());
+    let config = StreamConfig::new(32);
+    let sample = &digits.features()[..64];
+    assert_eq!(
+        loaded.to_streams(&config).unwrap().forward(sample, 0).unwrap(),
+        network.to_streams(&config).unwrap().forward(sample, 0).unwrap()
+    );
+    let cancelled = network.forward_unless(sample, Cancel::when(&|| true)).unwrap_err();
+    assert!(matches!(cancelled, Error::Core(aleatron::CoreError::Cancelled)), "{cancelled}");
+}
