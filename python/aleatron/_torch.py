@@ -36,7 +36,7 @@ def from_torch(
     """Makes a network of a torch module.
 
     Plain modules are read as they are: `Sequential`, nested or not, of Linear, Conv1d, Conv2d, BatchNorm, pools,
-    Flatten, Dropout, Identity, Softmax and activations. Any other module goes through torch's own exporter to ONNX. Layers have
+    Flatten, Dropout, Identity, Softmax and activations. Any other module goes through torch's own exporter to ONNX, which needs the package onnx. Layers have
     the names that `named_modules` has. The module is read as it is after training, and is left as it was.
 
     The network's outputs on `example` must be the module's own, within what rounding to 32 bits explains: a bound is derived from the
@@ -342,7 +342,7 @@ def _export(module: Any, example: Any, reason: str) -> bytes:
         "dynamic_axes": {"input": {0: "samples"}, "output": {0: "samples"}},
     }
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
-        # The exporter that needs no other package.
+        # The exporter that needs no package but onnx.
         arguments["dynamo"] = False
     try:
         with warnings.catch_warnings():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -359,3 +362,38 @@ def test_walked_modules_are_files() -> None:
     bound = _core._rounding_bound(model, np.ones((1, 4)))
     assert bound is not None and bound.shape == (2,) and (bound > 0).all()
     assert al.Network.from_onnx(model).name == "small"
+
+
+def fake_torch(monkeypatch: pytest.MonkeyPatch, export: Any) -> None:
+    """A package torch whose exporter is this function."""
+    torch: Any = types.ModuleType("torch")
+    torch.nn = types.SimpleNamespace(Module=Module)
+    torch.onnx = types.SimpleNamespace(export=export)
+    torch.no_grad = contextlib.nullcontext
+    torch.as_tensor = lambda example: example
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(Module, "parameters", lambda self: iter(()), raising=False)
+
+
+def test_other_modules_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = al.Network([al.Layer(RNG.normal(size=(3, 4)), name="only")])
+    own = stand_in("Own", lambda self, x: chain(x))
+    calls: list[dict[str, Any]] = []
+
+    def export(module: Any, arguments: Any, file: Any, dynamo: bool = True, **settings: Any) -> None:
+        calls.append({"dynamo": dynamo, "training": module.training, **settings})
+        file.write(chain.to_onnx())
+
+    fake_torch(monkeypatch, export)
+    x = RNG.uniform(-1, 1, (5, 4))
+    network = al.Network.from_torch(own(), x, "exported")
+    assert network.name == "exported" and network.layer_names == ["only"]
+    (call,) = calls
+    assert call["dynamo"] is False and call["training"] is False and call["dynamic_axes"]["input"] == {0: "samples"}
+
+    def fail(module: Any, arguments: Any, file: Any, **settings: Any) -> None:
+        raise RuntimeError("no way")
+
+    fake_torch(monkeypatch, fail)
+    with pytest.raises(ValueError, match="the module is a Own, which is not a plain module, and torch cannot export it: RuntimeError: no way"):
+        al.Network.from_torch(own(), x)
