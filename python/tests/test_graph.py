@@ -160,6 +160,12 @@ def test_inspect_is_what_the_program_prints(tmp_path: pathlib.Path) -> None:
         assert done.stdout.rstrip("\n") == network.inspect(length)
 
 
+def test_inspect_needs_a_length() -> None:
+    for length in (0, -1, 2**64):
+        with pytest.raises(ValueError):
+            GRAPH.inspect(length)
+
+
 def test_copies_are_equal() -> None:
     network = GRAPH.with_binary("conv2").calibrated(TRAIN, percentile=0.99)
     for made in (pickle.loads(pickle.dumps(network)), copy.copy(network), copy.deepcopy(network)):

@@ -278,7 +278,7 @@ impl GraphNetwork {
     /// 4736 products a sample, 303104 bit-MACs at 64 bits; 37888 bytes of weight streams; the largest value has 256 bytes
     #[pyo3(signature = (length=256))]
     fn inspect(&self, py: Python<'_>, #[pyo3(from_py_with = length)] length: usize) -> PyResult<String> {
-        compute(py, &[], || Ok(self.network.inspect(length)?.to_string()))
+        compute(py, &[], || Ok(self.network.inspect(aleatron::Length::new(length)?.bits())?.to_string()))
     }
 
     /// Writes the network as an ONNX file, or returns its bytes where no path is given.

@@ -5,7 +5,7 @@
 
 mod operator;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 use aleatron_tensor::{DType, Device, Tensor};
@@ -47,7 +47,7 @@ impl Graph {
     /// Where the graph has a value that nothing makes, a constant cannot be read, or outputs without a shape are not found by running it.
     pub fn to_onnx(&self) -> Result<Vec<u8>> {
         self.check_values()?;
-        let mut writer = Writer { used: HashSet::new(), version: OPSET };
+        let mut writer = Writer { used: HashMap::new(), version: OPSET };
         let mut graph = writer.graph(self, &HashMap::new())?;
         graph.output = self.described_outputs(&graph)?;
         let metadata = self.metadata.iter();
@@ -104,7 +104,8 @@ impl Graph {
 
 /// Writes graphs, with names that no two values have.
 struct Writer {
-    used: HashSet<String>,
+    /// The names there are, each with the last number that was put behind it.
+    used: HashMap<String, usize>,
     version: i64,
 }
 
@@ -113,11 +114,12 @@ impl Writer {
     fn name(&mut self, like: &str) -> String {
         let base = if like.is_empty() { "value" } else { like };
         let mut name = base.to_owned();
-        let mut n = 1;
-        while !self.used.insert(name.clone()) {
-            n += 1;
+        while self.used.contains_key(&name) {
+            let n = self.used.entry(base.to_owned()).or_insert(1);
+            *n += 1;
             name = format!("{base}_{n}");
         }
+        self.used.insert(name.clone(), 1);
         name
     }
 
