@@ -8,10 +8,11 @@ products, so a layer is an AND and a count:
 >>> layer([0.5] * 64).shape
 (32,)
 
-- `DenseLayer` and `SparseLayer`: layers over given or random weights; `CudaArray`: their results on a CUDA device;
+- `DenseLayer`, `SparseLayer` and `ConvLayer`: layers over given or random weights; `CudaArray`: their results on a CUDA device;
 - `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
 - `Network`, `Layer`, `StreamNetwork`, `evaluate`: networks, and how accurate they are as streams;
+- `GraphNetwork`, `GraphLayer`, `StreamGraph`: networks of ONNX files and of torch, which are graphs;
 - `Transformer`: language models from Hugging Face files;
 - `StreamClassifier`: a scikit-learn classifier whose network runs as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
@@ -31,10 +32,13 @@ if "MESA_VK_DEVICE_SELECT" not in _os.environ:
 
 try:
     from aleatron._core import (
+        ConvLayer,
         DenseLayer,
         FixedPointLif,
+        GraphNetwork,
         Network,
         SparseLayer,
+        StreamGraph,
         StreamLayer,
         StreamNetwork,
         Transformer,
@@ -61,6 +65,7 @@ else:
     from aleatron._cuda import CudaArray
     from aleatron._devices import Gpu, gpus
     from aleatron._evaluation import Evaluation, evaluate, load_digits
+    from aleatron._graph import GraphLayer
     from aleatron._network import Layer
     from aleatron._sklearn import from_sklearn as _from_sklearn
     from aleatron._streams import (
@@ -76,9 +81,11 @@ else:
         xor,
         zce,
     )
+    from aleatron._torch import from_torch as _from_torch
 
-    # scikit-learn's objects are read in Python, so this one method of the extension's class is.
+    # Objects of scikit-learn and torch are read in Python, so these methods of the extension's class are.
     setattr(Network, "from_sklearn", staticmethod(_from_sklearn))
+    setattr(Network, "from_torch", staticmethod(_from_torch))
 
     if hasattr(_os, "register_at_fork"):
         _os.register_at_fork(after_in_child=_after_fork)
@@ -114,15 +121,19 @@ else:
 
 
 __all__ = [
+    "ConvLayer",
     "CudaArray",
     "DenseLayer",
     "Evaluation",
     "FixedPointLif",
     "Gpu",
+    "GraphLayer",
+    "GraphNetwork",
     "Layer",
     "Network",
     "SparseLayer",
     "StreamClassifier",
+    "StreamGraph",
     "StreamLayer",
     "StreamNetwork",
     "Transformer",

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from typing_extensions import Self, TypeAlias, disjoint_base
 
 from aleatron._cuda import CudaArray
+from aleatron._graph import GraphLayer
 from aleatron._network import Activation, Layer
 from aleatron._types import (
     Arithmetic,
@@ -28,16 +29,20 @@ _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
 _Out = TypeVar("_Out")
 
 __all__ = [
+    "ConvLayer",
     "DenseLayer",
     "FixedPointLif",
+    "GraphNetwork",
     "Network",
     "SparseLayer",
+    "StreamGraph",
     "StreamLayer",
     "StreamNetwork",
     "Tensor",
     "_CudaMemory",
     "_EvalProgram",
     "_Evaluation",
+    "_GraphBuilder",
     "_Job",
     "Transformer",
     "_Evaluation",
@@ -49,6 +54,7 @@ __all__ = [
     "_digits",
     "_evaluate",
     "_gpus",
+    "_rounding_bound",
     "_run_program",
     "encode",
     "get_draw_memory",
@@ -205,6 +211,56 @@ class SparseLayer(StreamLayer):
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
 @final
+class ConvLayer(StreamLayer):
+    def __new__(
+        cls,
+        input_shape: Sequence[int],
+        n_channels: SupportsIndex,
+        kernel_size: SupportsIndex | Sequence[int],
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: Polarity = "unipolar",
+        device: DeviceNames = "auto",
+        *,
+        stride: SupportsIndex | Sequence[int] = 1,
+        padding: SupportsIndex | Sequence[int] | Sequence[tuple[int, int]] = 0,
+        dilation: SupportsIndex | Sequence[int] = 1,
+        groups: SupportsIndex = 1,
+        generator: str = "bernoulli",
+        width: Width = "auto",
+        sharing: Sharing = "all",
+    ) -> Self: ...
+    @classmethod
+    def from_weights(
+        cls,
+        weights: npt.ArrayLike,
+        input_shape: Sequence[int],
+        length: SupportsIndex = 1024,
+        seed: SupportsIndex = 24301,
+        polarity: Polarity = "unipolar",
+        device: DeviceNames = "auto",
+        *,
+        stride: SupportsIndex | Sequence[int] = 1,
+        padding: SupportsIndex | Sequence[int] | Sequence[tuple[int, int]] = 0,
+        dilation: SupportsIndex | Sequence[int] = 1,
+        groups: SupportsIndex = 1,
+        generator: str = "bernoulli",
+        width: Width = "auto",
+        sharing: Sharing = "all",
+    ) -> Self: ...
+    @property
+    def weights(self) -> npt.NDArray[np.float64]: ...
+    @weights.setter
+    def weights(self, value: npt.ArrayLike) -> None: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+    @property
+    def output_shape(self) -> tuple[int, ...]: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, _memo: object) -> Self: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
+@final
 class FixedPointLif:
     def __new__(
         cls,
@@ -253,6 +309,27 @@ class Network:
     ) -> Network: ...
     @staticmethod
     def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike | None = None) -> Network: ...
+    @staticmethod
+    def from_onnx(
+        model: str | PathLike[str] | bytes | bytearray | memoryview,
+        name: str | None = None,
+        *,
+        binary: str | Iterable[str] = (),
+        polarity: Polarity | None = None,
+    ) -> GraphNetwork: ...
+    @staticmethod
+    def from_torch(
+        module: Any,
+        example: npt.ArrayLike,
+        name: str = "network",
+        *,
+        binary: str | Sequence[str] = (),
+        polarity: Polarity = "signed",
+    ) -> GraphNetwork: ...
+    @overload
+    def to_onnx(self, path: None = None) -> bytes: ...
+    @overload
+    def to_onnx(self, path: str | PathLike[str]) -> None: ...
     @staticmethod
     def load(path: str | PathLike[str]) -> Network: ...
     def save(self, path: str | PathLike[str]) -> None: ...
@@ -325,6 +402,119 @@ class StreamNetwork:
     @property
     def integers(self) -> list[LayerIntegers]: ...
 
+@final
+class GraphNetwork:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __eq__(self, other: object, /) -> bool: ...
+    def __call__(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+    def predict(self, x: npt.ArrayLike) -> npt.NDArray[np.int64]: ...
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float: ...
+    def streams(
+        self,
+        length: SupportsIndex,
+        generator: str | Sequence[str] = "bernoulli",
+        seed: SupportsIndex = 44257,
+        *,
+        width: Width = "auto",
+        sharing: Sharing = "all",
+        layers: Mapping[str, LayerSettings] | None = None,
+        device: DeviceNames = "auto",
+    ) -> StreamGraph: ...
+    def forward_streams(
+        self,
+        x: npt.ArrayLike,
+        length: SupportsIndex,
+        generator: str | Sequence[str] = "bernoulli",
+        seed: SupportsIndex = 44257,
+        *,
+        width: Width = "auto",
+        sharing: Sharing = "all",
+        layers: Mapping[str, LayerSettings] | None = None,
+        first_sample: SupportsIndex = 0,
+        device: DeviceNames = "auto",
+    ) -> npt.NDArray[np.float64]: ...
+    def calibrated(
+        self, x: npt.ArrayLike, *, percentile: float = 1.0, weights: Literal["row", "tensor"] = "row"
+    ) -> GraphNetwork: ...
+    def with_binary(self, names: str | Iterable[str]) -> GraphNetwork: ...
+    def with_polarity(self, polarity: Polarity) -> GraphNetwork: ...
+    def inspect(self, length: SupportsIndex = 256) -> str: ...
+    @overload
+    def to_onnx(self, path: None = None) -> bytes: ...
+    @overload
+    def to_onnx(self, path: str | PathLike[str]) -> None: ...
+    @property
+    def layers(self) -> list[GraphLayer]: ...
+    @property
+    def layer_names(self) -> list[str]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def n_classes(self) -> int: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
+@final
+class StreamGraph:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __eq__(self, other: object, /) -> bool: ...
+    def __call__(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> npt.NDArray[np.float64]: ...
+    def predict(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> npt.NDArray[np.int64]: ...
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike, first_sample: SupportsIndex = 0) -> float: ...
+    @property
+    def warnings(self) -> list[str]: ...
+
+@final
+class _GraphBuilder:
+    def __new__(cls, name: str, shape: list[int]) -> Self: ...
+    def linear(self, name: str, weight: npt.ArrayLike, bias: npt.ArrayLike | None) -> None: ...
+    def conv(
+        self,
+        name: str,
+        weight: npt.ArrayLike,
+        bias: npt.ArrayLike | None,
+        stride: list[int],
+        padding: list[int],
+        dilation: list[int],
+        groups: int,
+    ) -> None: ...
+    def batch_norm(
+        self,
+        name: str,
+        weight: npt.ArrayLike,
+        bias: npt.ArrayLike,
+        mean: npt.ArrayLike,
+        variance: npt.ArrayLike,
+        epsilon: float,
+    ) -> None: ...
+    def activation(self, name: str, function: str, alpha: float = 0.0) -> None: ...
+    def clip(self, name: str, low: float, high: float) -> None: ...
+    def max_pool(
+        self, name: str, kernel: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil: bool
+    ) -> None: ...
+    def average_pool(
+        self,
+        name: str,
+        kernel: list[int],
+        stride: list[int],
+        padding: list[int],
+        ceil: bool,
+        count_padding: bool,
+    ) -> None: ...
+    def global_average_pool(self, name: str, axes: int) -> None: ...
+    def global_max_pool(self, name: str, axes: int) -> None: ...
+    def flatten(self, name: str) -> None: ...
+    def softmax(self, name: str, axis: int) -> None: ...
+    def log_softmax(self, name: str, axis: int) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    def to_onnx(self) -> bytes: ...
+
 @disjoint_base
 class _Evaluation:
     __hash__: ClassVar[None]  # type: ignore[assignment]
@@ -391,6 +581,7 @@ class _EvalProgram:
     def resumed(self) -> bool: ...
     def finish(self, found: str, failure: str | None, seconds: float) -> int: ...
 
+def _rounding_bound(model: bytes, x: npt.ArrayLike) -> npt.NDArray[np.float64] | None: ...
 def encode(
     p: npt.ArrayLike,
     length: SupportsIndex,
@@ -456,7 +647,7 @@ def _correlation(
     a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, measure: str
 ) -> npt.NDArray[np.float64]: ...
 def _evaluate(
-    network: Network,
+    network: Network | GraphNetwork,
     x: npt.ArrayLike,
     y: npt.ArrayLike,
     name: str,

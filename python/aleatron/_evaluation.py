@@ -129,7 +129,7 @@ class Evaluation(_core._Evaluation):
 
 
 def evaluate(
-    network: _core.Network | None = None,
+    network: _core.Network | _core.GraphNetwork | None = None,
     x: npt.ArrayLike | None = None,
     y: npt.ArrayLike | None = None,
     *,
@@ -153,9 +153,9 @@ def evaluate(
     Parameters
     ----------
     network
-        The network; the embedded one for digits if not given.
+        The network, a chain of layers or a graph; the embedded one for digits if not given.
     x, y
-        Features (n, n_features) and classes (n,); the embedded test digits if not given.
+        Features (n, n_features), or with all axes of a graph's input, and classes (n,); the embedded test digits if not given.
     lengths
         Bits per stream, one or several; eight lengths from 8 to 1024 if not given.
     generators
@@ -163,9 +163,9 @@ def evaluate(
     seeds
         How many seeds to run for generators that have one.
     width, sharing, layers, arithmetic, clip, device
-        As for `Network.streams`.
+        As for `Network.streams`. Inputs of a graph always saturate, and its arithmetic is "float".
     margins
-        Leads at which samples stop early, in standard deviations of counting noise.
+        Leads at which samples stop early, in standard deviations of counting noise; not for graphs.
     checkpoint
         A file to go on from where it exists, and to leave what was finished in, also when the run is interrupted or fails. What it
         holds is kept, whatever is asked for now.
@@ -192,6 +192,8 @@ def evaluate(
         raise ValueError("give both x and y, or neither")
     if executor is not None and comm is not None:
         raise ValueError("give executor or comm, not both")
+    if isinstance(network, _core.GraphNetwork) and (executor is not None or comm is not None):
+        raise ValueError("a GraphNetwork is judged in this process: executor and comm are for networks of layers")
     subject: tuple[Any, ...] = (
         None if lengths is None else _integers(lengths, "lengths"),
         None if generators is None else _names(generators),

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
-from aleatron._core import Network
+from aleatron._core import GraphNetwork, Network
 from aleatron._sklearn import Floats, from_sklearn, split_pipeline
 
 
@@ -27,8 +27,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator
-        An MLPClassifier or LogisticRegression, a pipeline that ends in one, or a `Network`, whose classes are the integers
-        from 0 on.
+        An MLPClassifier or LogisticRegression, a pipeline that ends in one, or a `Network` or `GraphNetwork`, whose classes are
+        the integers from 0 on.
     length
         Bits per stream.
     generator, seed, device
@@ -71,14 +71,14 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `y` may be left out for a network and for a fitted estimator; where it is given, its classes must be theirs.
         """
-        ready = isinstance(self.estimator, Network) or _is_fitted(self.estimator)
+        ready = isinstance(self.estimator, (Network, GraphNetwork)) or _is_fitted(self.estimator)
         if y is None and ready:
             features = validate_data(self, X, dtype=np.float64)
         else:
             features, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)
         inner = _inner_features(X, features)
-        if isinstance(self.estimator, Network):
+        if isinstance(self.estimator, (Network, GraphNetwork)):
             self.estimator_ = None
             network, self.classes_ = self.estimator, np.arange(self.estimator.n_classes)
         else:
@@ -118,6 +118,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         features = validate_data(self, X, dtype=np.float64, reset=False)
         x = self._transform(_inner_features(X, features))
+        if isinstance(self.network_, GraphNetwork):
+            # Its inputs always saturate.
+            return self.network_.streams(self.length, self.generator, self.seed, device=self.device)(x)
         return self.network_.streams(self.length, self.generator, self.seed, clip=True, device=self.device)(x)
 
     def _transform(self, x: Any) -> Floats:

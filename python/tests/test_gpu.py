@@ -52,6 +52,10 @@ def test_every_layer_runs_on_every_device(generator: str) -> None:
     devices: list[Any] = ["auto", ["cpu", "cpu"]] + places + [["cpu", *places]] * bool(places)
     dense = al.DenseLayer.from_weights(weights, device="cpu", **options)
     sparse = al.SparseLayer.from_weights(weights, mask, device="cpu", **options)
+    kernels, images = rng.uniform(-1, 1, (6, 2, 3, 3)), rng.uniform(-1, 1, (5, 4, 9, 8))
+    shape: dict[str, Any] = {"input_shape": (4, 9, 8), "stride": 2, "padding": 1, "groups": 2, "polarity": "signed"}
+    conv = al.ConvLayer.from_weights(kernels, device="cpu", **shape, **options)
+    graph = al.Network.from_onnx(al.Network.digits("cnn").to_onnx())
     for device in devices:
         other = al.DenseLayer.from_weights(weights, device=device, **options)
         assert np.array_equal(other.counts(x), dense.counts(x)), device
@@ -63,6 +67,11 @@ def test_every_layer_runs_on_every_device(generator: str) -> None:
         samples = al.load_digits()[0][:20]
         scores = network.forward_streams(samples, 64, generator, device=device)
         assert np.array_equal(scores, network.forward_streams(samples, 64, generator, device="cpu")), device
+        image = al.ConvLayer.from_weights(kernels, device=device, **shape, **options)
+        assert np.array_equal(image.counts(images), conv.counts(images)) and image == conv, device
+        assert np.array_equal(image(images[0]), conv(images[0])), device
+        scores = graph.forward_streams(samples, 64, generator, device=device)
+        assert np.array_equal(scores, graph.forward_streams(samples, 64, generator, device="cpu")), device
 
 
 def test_auto_gives_the_same_bits() -> None:

@@ -325,3 +325,29 @@ def test_importing_aleatron_does_not_import_scikit_learn() -> None:
     program = "import sys, aleatron; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_graph_as_a_classifier() -> None:
+    x, y = al.load_digits()
+    train, labels = al.load_digits("train")
+    network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx(), binary="conv1")
+    classifier = al.StreamClassifier(network, length=128)
+    with pytest.raises(NotFittedError):
+        classifier.predict(x)
+    classifier.fit(train)
+    assert classifier.network_ == network.calibrated(train) and classifier.estimator_ is None
+    streams = classifier.network_.streams(128, "sobol")
+    assert np.array_equal(classifier.predict(x), streams.predict(x))
+    assert classifier.score(x, y) == streams.score(x, y) > 0.9
+    assert np.allclose(classifier.predict_proba(x).sum(axis=1), 1.0)
+    copied = clone(classifier).set_params(length=16).fit(train, labels)
+    assert copied.network_ == classifier.network_
+    assert pickle.loads(pickle.dumps(classifier)).score(x, y) == classifier.score(x, y)
+    search = GridSearchCV(classifier, {"length": [16, 128]}, cv=2).fit(train[:200], labels[:200])
+    assert search.best_params_ == {"length": 128}
+    with pytest.raises(ValueError, match="10.*none of the classes"):
+        classifier.fit(train[:3], [0, 1, 10])
+    with pytest.raises(ValueError, match="63"):
+        classifier.predict(x[:, :63])
+    with pytest.raises(ValueError, match="expected .N, 64."):
+        al.StreamClassifier(network).fit(train[:, :63])

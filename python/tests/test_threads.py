@@ -169,6 +169,9 @@ def test_forked_children_compute() -> None:
         "al.encode(np.full((1000, 1000), 0.3), 65536, generator='sobol', width=16)",
         "al.Network.digits().forward_streams(al.load_digits()[0], 2**20, device='cpu')",
         "al.Network([al.Layer(np.full((2000, 4000), 0.1))]).calibrated(np.full((20_000, 4000), 0.1))",
+        "al.Network.from_onnx(al.Network([al.Layer(np.full((2000, 4000), 0.1))]).to_onnx())(np.full((50_000, 4000), 0.1))",
+        "al.Network.from_onnx(al.Network([al.Layer(np.full((2000, 4000), 0.1))]).to_onnx()).calibrated(np.full((50_000, 4000), 0.1))",
+        "al.Network.from_onnx(al.Network.digits().to_onnx()).forward_streams(al.load_digits()[0], 2**20, device='cpu')",
     ],
 )
 def test_ctrl_c_ends_a_long_call(call: str) -> None:

@@ -2,7 +2,7 @@
 //!
 //! `onnx_cases FOLDER LIST [--device NAME] [--write]`: FOLDER has a folder for each case, as `tests/onnx/export.py` writes them. LIST
 //! names the cases that are refused, each with its reason. A case that fails and is not listed, one that is listed and passes, and one
-//! with a wrong answer are failures; `--write` writes the list instead.
+//! with a wrong answer are failures, and so is one that computes something else after it was written and read; `--write` writes the list instead.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -107,10 +107,13 @@ fn judge(case: &Path, device: &Device) -> Verdict {
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
-    let outputs = match Runner::new(graph, device).and_then(|runner| runner.run(inputs)) {
+    let outputs = match Runner::new(graph.clone(), device).and_then(|runner| runner.run(inputs.clone())) {
         Ok(outputs) => outputs,
         Err(error) => return Verdict::Refused(error.to_string()),
     };
+    if let Err(reason) = judge_written(&graph, inputs, &outputs, device) {
+        return Verdict::Wrong(reason);
+    }
     let [rtol, atol] = ["rtol", "atol"].map(|name| tolerance.get(name).copied().unwrap_or(1e-7));
     for (k, (output, expected)) in outputs.iter().zip(&expected).enumerate() {
         // A bound for each element, where there is one.
@@ -128,6 +131,27 @@ fn judge(case: &Path, device: &Device) -> Verdict {
         return Verdict::Wrong(format!("{} outputs instead of {}", outputs.len(), expected.len()));
     }
     Verdict::Right
+}
+
+/// Writes the graph as a file: what is read from it must compute the same, and be written as the same file.
+fn judge_written(
+    graph: &Graph,
+    inputs: Vec<Tensor>,
+    outputs: &[Tensor],
+    device: &Device,
+) -> Result<(), String> {
+    let fault = |error: aleatron_graph::Error| format!("written: {error}");
+    let bytes = graph.to_onnx().map_err(fault)?;
+    let read = Graph::from_onnx(&bytes).map_err(fault)?;
+    if read.to_onnx().map_err(fault)? != bytes {
+        return Err("written twice, it is not the same file".to_owned());
+    }
+    let again = Runner::new(read, device).and_then(|runner| runner.run(inputs)).map_err(fault)?;
+    for (output, again) in outputs.iter().zip(&again) {
+        compare(again, output, &Bounds::Tolerance { rtol: 0.0, atol: 0.0 })
+            .map_err(|reason| format!("written: {reason}"))?;
+    }
+    Ok(())
 }
 
 /// How far outputs may be off.

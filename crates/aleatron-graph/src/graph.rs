@@ -76,6 +76,8 @@ pub struct Graph {
     pub(crate) constants: BTreeMap<ValueId, Tensor>,
     /// Of a graph inside a node: the value of the outer graph that each of these values is.
     pub(crate) captures: Vec<(ValueId, ValueId)>,
+    /// What is said of it that changes nothing in what it computes.
+    pub(crate) metadata: BTreeMap<String, String>,
 }
 
 impl PartialEq for Graph {
@@ -92,6 +94,7 @@ impl PartialEq for Graph {
             && self.inputs == other.inputs
             && self.outputs == other.outputs
             && self.captures == other.captures
+            && self.metadata == other.metadata
             && self.constants.len() == other.constants.len()
             && constants()
     }
@@ -114,6 +117,19 @@ impl Graph {
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
+    }
+
+    /// What is said of the graph under a name; it is kept in files.
+    #[must_use]
+    pub fn metadata(&self, name: &str) -> Option<&str> {
+        self.metadata.get(name).map(String::as_str)
+    }
+
+    /// The same graph with something said of it under a name.
+    #[must_use]
+    pub fn with_metadata(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.metadata.insert(name.into(), text.into());
+        self
     }
 
     /// The nodes, each after those that make its inputs.

@@ -1,5 +1,7 @@
 //! What there is in a graph: nodes, shapes, parameters, and which nodes can run as streams.
 
+use std::fmt;
+
 use aleatron_tensor::{Device, Tensor};
 use serde::Serialize;
 
@@ -68,6 +70,69 @@ pub struct StreamSummary {
     pub bit_macs: u64,
     /// Bytes of the weights as streams.
     pub stream_bytes: u64,
+}
+
+impl fmt::Display for Inspection {
+    /// The graph as a table of its nodes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape = |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
+        let mut rows = vec![
+            ["node", "operator", "output", "parameters", "runs as", "fan-in", "products", "bit-MACs"]
+                .map(str::to_owned),
+        ];
+        for node in &self.nodes {
+            let (fan_in, products, bits) = match &node.stream {
+                Some(stream) => {
+                    (stream.fan_in.to_string(), stream.products.to_string(), stream.bit_macs.to_string())
+                }
+                None => Default::default(),
+            };
+            rows.push([
+                node.name.clone(),
+                node.operator.to_owned(),
+                shape(&node.shape),
+                if node.parameters == 0 { String::new() } else { node.parameters.to_string() },
+                if node.stream.is_some() { "streams" } else { "binary" }.to_owned(),
+                fan_in,
+                products,
+                bits,
+            ]);
+        }
+        let widths: Vec<usize> =
+            (0..8).map(|k| rows.iter().map(|row| row[k].chars().count()).max().unwrap_or(0)).collect();
+        writeln!(f, "Graph {}", self.name)?;
+        for (what, values) in [("input", &self.inputs), ("output", &self.outputs)] {
+            for value in values {
+                writeln!(f, "  {what} {}: {} {}", value.name, value.dtype, shape(&value.shape))?;
+            }
+        }
+        writeln!(f)?;
+        for row in &rows {
+            let cells = row.iter().zip(&widths).enumerate().map(|(k, (cell, &width))| {
+                // Names to the left, numbers to the right.
+                if k < 3 || k == 4 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+            });
+            writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        let streams = self.nodes.iter().filter_map(|node| node.stream.as_ref());
+        let (count, bytes, products) = streams.fold((0, 0_u64, 0_u64), |(n, bytes, products), stream| {
+            (n + 1, bytes.saturating_add(stream.stream_bytes), products.saturating_add(stream.products))
+        });
+        writeln!(
+            f,
+            "\n{} nodes, {count} of them can run as streams; {} parameters ({} bytes)",
+            self.nodes.len(),
+            self.parameters,
+            self.parameter_bytes,
+        )?;
+        write!(
+            f,
+            "{products} products a sample, {} bit-MACs at {} bits; {bytes} bytes of weight streams; the largest value has {} bytes",
+            products.saturating_mul(self.length as u64),
+            self.length,
+            self.largest_value_bytes,
+        )
+    }
 }
 
 /// Records the shapes of a run.

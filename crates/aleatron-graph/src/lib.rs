@@ -18,6 +18,8 @@
 //! - [`Op`]: what a node computes;
 //! - [`Graph::simplify`]: batch normalisation folded into products, constants computed, nodes that do nothing removed;
 //! - [`Runner`]: a graph on a device;
+//! - [`Graph::rounding_bound`]: how far another program's outputs may be off;
+//! - [`Graph::to_onnx`]: the graph as a file;
 //! - [`inspect`]: what there is in a graph, with shapes.
 #![forbid(unsafe_code)]
 
@@ -28,6 +30,7 @@ pub mod onnx;
 pub mod op;
 mod pass;
 pub mod product;
+mod rounding;
 mod run;
 
 pub use error::{Error, Result, UnknownOperator};

@@ -1,7 +1,7 @@
 //! Layers over arrays in the memory of CUDA devices; `aleatron._cuda` reads and makes them.
 
 use crate::compute::compute_unless;
-use crate::layer::{StreamLayer, result_shape, samples};
+use crate::layer::{StreamLayer, samples};
 use aleatron::backend::{DeviceArray, DeviceBatch, DeviceElement};
 use aleatron::{Device, SampleSeed};
 use numpy::PyUntypedArray;
@@ -159,11 +159,12 @@ pub(crate) fn run<'py>(
     out: Option<Bound<'py, PyAny>>,
     element: DeviceElement,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (py, layer) = (x.py(), layer.layer());
+    let (py, owner) = (x.py(), layer);
+    let layer = owner.layer();
     let described = Described::of(x, "x", place)?;
     let inputs = described.array("x", &[("f8", DeviceElement::F64), ("f4", DeviceElement::F32)])?;
-    let n_samples = samples("x", &described.shape, &[layer.spec().n_inputs()])?;
-    let shape = result_shape(n_samples, &layer);
+    let n_samples = samples("x", &described.shape, &owner.input)?;
+    let shape = owner.result_shape(n_samples);
     let out = match out {
         Some(out) => out,
         None => {

@@ -1,5 +1,6 @@
 //! Exceptions: which of Python's own says best what went wrong.
 
+use aleatron::graph::GraphError;
 use aleatron::{CoreError, Error};
 use aleatron_core::BackendFault;
 use pyo3::PyErr;
@@ -12,12 +13,43 @@ pub(crate) fn exception(error: Error, shape: &[usize]) -> PyErr {
     match error {
         Error::Core(error) => core_exception(error, shape),
         Error::File { .. } => PyOSError::new_err(error.to_string()),
+        Error::Graph(error) => graph_exception(error),
         // The kind of exception is that of the cause, the text that of the whole.
         Error::Layer { .. } => match error.core() {
             Some(core) => of_kind(core, error.to_string()),
             None => PyValueError::new_err(error.to_string()),
         },
         error => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// The exception for an error of a graph or its file.
+fn graph_exception(error: GraphError) -> PyErr {
+    match error {
+        // Python makes FileNotFoundError and its like of the number.
+        GraphError::File { path, source } => match source.raw_os_error() {
+            Some(number) => PyOSError::new_err((number, io_text(&source), path)),
+            None => PyOSError::new_err(format!("{}: {source}", path.display())),
+        },
+        error => match core_of(&error) {
+            Some(core) => of_kind(core, error.to_string()),
+            None => PyValueError::new_err(error.to_string()),
+        },
+    }
+}
+
+/// What the system said, without the number that Python adds.
+fn io_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// The error of the engine at the bottom of one of a graph.
+fn core_of(error: &GraphError) -> Option<&CoreError> {
+    match error {
+        GraphError::Core(core) => Some(core),
+        GraphError::Node { source, .. } => core_of(source),
+        _ => None,
     }
 }
 

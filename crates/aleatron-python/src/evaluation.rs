@@ -3,6 +3,7 @@
 use crate::argument::{arithmetic, device, n_seeds, sharing, width};
 use crate::array::{Input, output, shape_text};
 use crate::error::exception;
+use crate::graph::GraphNetwork;
 use crate::network::{Network, read_settings};
 use crate::warning::warn;
 use aleatron::data::Dataset;
@@ -10,10 +11,10 @@ use aleatron::eval::{self, Plan, Progress};
 use aleatron::generator::{Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, FeatureRange};
 use aleatron::{Cancel, Device, Error};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What an evaluation found: accuracy against length and generator. Print it for a table.
 ///
@@ -127,7 +128,7 @@ fn dictionaries<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult
 #[pyo3(name = "_evaluate")]
 pub(crate) fn evaluate(
     py: Python<'_>,
-    network: &Bound<'_, Network>,
+    network: &Bound<'_, PyAny>,
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
     name: &str,
@@ -144,11 +145,19 @@ pub(crate) fn evaluate(
     checkpoint: Option<&Bound<'_, Evaluation>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
+    let subject = Subject::of(network)?;
+    if matches!(subject, Subject::Graph(_)) {
+        check_graph(arithmetic, margins.as_deref())?;
+    }
     let plan =
         read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
-    let network = &*network.get().network;
-    plan.check(network).map_err(|error| exception(error, &[]))?;
-    let data = dataset(x, y, name)?;
+    let data = match &subject {
+        Subject::Layers(network) => {
+            plan.check(network).map_err(|error| exception(error, &[]))?;
+            dataset(x, y, name, &[])?
+        }
+        Subject::Graph(network) => dataset(x, y, name, network.sample_shape())?,
+    };
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
     let note = |result: PyResult<()>| {
@@ -166,7 +175,15 @@ pub(crate) fn evaluate(
             note(Python::attach(|py| progress.call1(py, at).map(drop)));
         }
     };
-    let run = || match eval::evaluate(network, &data, &plan, checkpoint, Cancel::when(&is_over), report) {
+    let evaluated = || match &subject {
+        Subject::Layers(network) => {
+            eval::evaluate(network, &data, &plan, checkpoint, Cancel::when(&is_over), report)
+        }
+        Subject::Graph(network) => {
+            eval::evaluate_graph(network, &data, &plan, checkpoint, Cancel::when(&is_over), report)
+        }
+    };
+    let run = || match evaluated() {
         Ok(evaluation) => Ok((evaluation, None)),
         Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
         Err(error) => Err(error),
@@ -177,6 +194,38 @@ pub(crate) fn evaluate(
     let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
     let raised = raised.or_else(|| failure.map(|error| exception(error, &[])));
     Ok((text, raised.map(|error| error.into_value(py).into_any())))
+}
+
+/// What is judged.
+enum Subject {
+    Layers(Arc<aleatron::network::Network>),
+    Graph(Arc<aleatron::graph::GraphNetwork>),
+}
+
+impl Subject {
+    fn of(network: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(network) = network.cast::<Network>() {
+            return Ok(Self::Layers(Arc::clone(&network.get().network)));
+        }
+        match network.cast::<GraphNetwork>() {
+            Ok(network) => Ok(Self::Graph(Arc::clone(&network.get().network))),
+            Err(_) => {
+                let kind = network.get_type().name()?;
+                Err(PyTypeError::new_err(format!("network is a {kind}, not a Network or a GraphNetwork")))
+            }
+        }
+    }
+}
+
+/// Refuses what graphs do not have, rather than ignore it.
+fn check_graph(arithmetic: Arithmetic, margins: Option<&[f64]>) -> PyResult<()> {
+    if arithmetic != Arithmetic::Float {
+        return Err(PyValueError::new_err("arithmetic: a GraphNetwork runs in float between layers"));
+    }
+    if margins.is_some_and(|margins| !margins.is_empty()) {
+        return Err(PyValueError::new_err("margins: samples of a GraphNetwork are not stopped early"));
+    }
+    Ok(())
 }
 
 /// The plan that arguments ask for.
@@ -211,11 +260,21 @@ pub(crate) fn read_plan(
     Ok(plan)
 }
 
-pub(crate) fn dataset(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>, name: &str) -> PyResult<Dataset> {
+/// Samples with classes; x may be flat, or have the axes of a `sample`.
+pub(crate) fn dataset(
+    x: &Bound<'_, PyAny>,
+    y: &Bound<'_, PyAny>,
+    name: &str,
+    sample: &[usize],
+) -> PyResult<Dataset> {
     let x = Input::<f64>::read(x, "x")?;
-    let &[n, n_features] = x.shape() else {
-        let shape = shape_text(x.shape());
-        return Err(PyValueError::new_err(format!("x has shape {shape}, not (samples, features)")));
+    let (n, n_features) = match x.shape() {
+        &[n, n_features] => (n, n_features),
+        [n, rest @ ..] if !rest.is_empty() && rest == sample => (*n, sample.iter().product()),
+        shape => {
+            let shape = shape_text(shape);
+            return Err(PyValueError::new_err(format!("x has shape {shape}, not (samples, features)")));
+        }
     };
     let y = Input::<i64>::read(y, "y")?;
     if y.shape() != [n] {

@@ -70,7 +70,7 @@ impl Job {
             read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
         let network = Arc::clone(&network.get().network);
         plan.check(&network).map_err(|error| exception(error, &[]))?;
-        let data = dataset(x, y, name)?;
+        let data = dataset(x, y, name, &[])?;
         let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
         let job = compute(py, &[], || eval::Job::new(network, Cow::Owned(data), plan))?;
         Self::of(job, checkpoint)

@@ -1,4 +1,4 @@
-//! `StreamLayer` and its kinds, `DenseLayer` and `SparseLayer`.
+//! `StreamLayer` and its kinds, `DenseLayer` and `SparseLayer`; `ConvLayer` is in `convolution.rs`.
 
 use crate::argument::{
     device, generator, length, n_inputs, n_neurons, n_samples, polarity, seed, sharing, width,
@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What all layers of stochastic neurons have in common; make a `DenseLayer` or a `SparseLayer`.
+/// What all layers of stochastic neurons have in common; make a `DenseLayer`, a `SparseLayer` or a `ConvLayer`.
 ///
 /// A weight or an input is a stream of `length` bits whose share of ones is its value. AND multiplies two streams, counting
 /// ones adds the products: each output is a noisy dot product. The same seeds give the same bits on every machine and
@@ -31,7 +31,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// True
 #[pyclass(module = "aleatron", frozen, subclass)]
 pub(crate) struct StreamLayer {
-    settings: Settings,
+    pub(crate) settings: Settings,
+    /// The shape of a sample, and of what comes of it.
+    pub(crate) input: Vec<usize>,
+    pub(crate) output: Vec<usize>,
     /// The layer to be, without weights.
     builder: LayerBuilder,
     // Replaced as a whole: a call under way keeps the weights it began with.
@@ -40,14 +43,14 @@ pub(crate) struct StreamLayer {
 
 /// What a layer was asked to be, its topology and weights aside.
 #[derive(Clone, PartialEq)]
-struct Settings {
-    length: usize,
-    seed: u64,
-    polarity: Polarity,
-    device: Device,
-    generator: GeneratorName,
-    width: WidthChoice,
-    sharing: Sharing,
+pub(crate) struct Settings {
+    pub(crate) length: usize,
+    pub(crate) seed: u64,
+    pub(crate) polarity: Polarity,
+    pub(crate) device: Device,
+    pub(crate) generator: GeneratorName,
+    pub(crate) width: WidthChoice,
+    pub(crate) sharing: Sharing,
 }
 
 impl std::fmt::Display for Settings {
@@ -74,7 +77,7 @@ impl Settings {
     }
 
     /// A layer with the given weights, or random ones; `shape` is that of the argument the weights come from.
-    fn build(
+    pub(crate) fn build(
         self,
         py: Python<'_>,
         topology: LayerBuilder,
@@ -82,8 +85,9 @@ impl Settings {
         shape: &[usize],
     ) -> PyResult<StreamLayer> {
         let builder = self.apply(topology);
-        let layer = RwLock::new(Arc::new(make(py, builder.clone(), weights, shape)?));
-        Ok(StreamLayer { settings: self, builder, layer })
+        let layer = make(py, builder.clone(), weights, shape)?;
+        let (input, output) = (vec![layer.spec().n_inputs()], vec![layer.spec().n_neurons()]);
+        Ok(StreamLayer { settings: self, input, output, builder, layer: RwLock::new(Arc::new(layer)) })
     }
 }
 
@@ -108,18 +112,20 @@ impl StreamLayer {
     }
 
     /// The same weights in a layer of its own.
-    fn copied(&self) -> Self {
+    pub(crate) fn copied(&self) -> Self {
         let (settings, builder) = (self.settings.clone(), self.builder.clone());
-        Self { settings, builder, layer: RwLock::new(self.layer()) }
+        let (input, output) = (self.input.clone(), self.output.clone());
+        Self { settings, input, output, builder, layer: RwLock::new(self.layer()) }
     }
 
-    fn replace(&self, py: Python<'_>, weights: &[f64], shape: &[usize]) -> PyResult<()> {
+    pub(crate) fn replace(&self, py: Python<'_>, weights: &[f64], shape: &[usize]) -> PyResult<()> {
         let made = make(py, self.builder.clone(), Some(weights), shape)?;
         *self.layer.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
         Ok(())
     }
 
-    /// `make` of the counts of one sample (n_inputs,) or a batch (N, n_inputs), as an array (n_neurons,) or (N, n_neurons).
+    /// `make` of the counts of one sample (n_inputs,) or a batch (N, n_inputs), as an array (n_neurons,) or (N, n_neurons); of a
+    /// convolution, samples and results have the axes of images.
     ///
     /// Where `x` and the layer are on a CUDA device, the results stay there, in `out` if it is given, and `element` says what they are.
     fn run<'py, T: Element + Send>(
@@ -137,10 +143,14 @@ impl StreamLayer {
         let (py, layer) = (x.py(), self.layer());
         let x = Input::<f64>::read(x, "x")?;
         let (shape, values) = (x.shape(), x.slice()?);
-        let n_samples = samples("x", shape, &[layer.spec().n_inputs()])?;
+        let n_samples = samples("x", shape, &self.input)?;
         let batch = Batch::values(values, SampleSeed::new(seed));
         let made = compute_unless(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
-        output(py, made, &result_shape(n_samples, &layer))
+        output(py, made, &self.result_shape(n_samples))
+    }
+
+    pub(crate) fn result_shape(&self, n_samples: Option<usize>) -> Vec<usize> {
+        n_samples.into_iter().chain(self.output.iter().copied()).collect()
     }
 
     /// As [`Self::run`], on the packed streams of a sample (n_inputs, words) or a batch (N, n_inputs, words).
@@ -158,7 +168,7 @@ impl StreamLayer {
             .map_err(|error| core_exception(error, shape))?;
         let batch = Batch::streams(words);
         let made = compute_unless(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
-        output(py, made, &result_shape(n_samples, &layer))
+        output(py, made, &self.result_shape(n_samples))
     }
 }
 
@@ -178,13 +188,10 @@ pub(crate) fn samples(name: &str, shape: &[usize], one: &[usize]) -> PyResult<Op
     }
 }
 
-pub(crate) fn result_shape(n_samples: Option<usize>, layer: &aleatron::StreamLayer) -> Vec<usize> {
-    n_samples.into_iter().chain([layer.spec().n_neurons()]).collect()
-}
-
 #[pymethods]
 impl StreamLayer {
-    /// Computes outputs for one sample of shape (n_inputs,) or a batch of shape (N, n_inputs).
+    /// Computes outputs for one sample of shape (n_inputs,) or a batch of shape (N, n_inputs); of a `ConvLayer`, samples have its
+    /// `input_shape`.
     ///
     /// Sample s of a batch draws its own streams, those of `seed` and s; call with other seeds for independent
     /// repetitions. Streams of shared sequences do not depend on the seed.
@@ -504,7 +511,7 @@ impl DenseLayer {
             ));
         }
         let arguments = (Self::weights(slf.borrow())?,).into_pyobject(slf.py())?.into_any();
-        rebuild(slf.as_any(), slf.borrow().as_super(), arguments)
+        rebuild(slf.as_any(), slf.borrow().as_super(), arguments, PyDict::new(slf.py()))
     }
 
     /// A layer of its own: replacing the weights of one does not change the other.
@@ -681,7 +688,7 @@ impl SparseLayer {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let arguments = (Self::weights(slf.borrow())?, Self::mask(slf.borrow())?);
         let arguments = arguments.into_pyobject(slf.py())?.into_any();
-        rebuild(slf.as_any(), slf.borrow().as_super(), arguments)
+        rebuild(slf.as_any(), slf.borrow().as_super(), arguments, PyDict::new(slf.py()))
     }
 
     /// A layer of its own: replacing the weights of one does not change the other.
@@ -715,15 +722,15 @@ pub(crate) fn read_only<'py, T: Element>(
     Ok(array)
 }
 
-/// How pickle makes a layer again: `from_weights` with its arrays and settings.
-fn rebuild<'py>(
+/// How pickle makes a layer again: `from_weights` with its arrays, settings, and what else it was made with.
+pub(crate) fn rebuild<'py>(
     layer: &Bound<'py, PyAny>,
     base: &StreamLayer,
     arrays: Bound<'py, PyAny>,
+    keywords: Bound<'py, PyDict>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let py = layer.py();
     let Settings { length, seed, polarity, device, generator, width, sharing } = &base.settings;
-    let keywords = PyDict::new(py);
     keywords.set_item("length", length)?;
     keywords.set_item("seed", seed)?;
     keywords.set_item("polarity", polarity.name())?;

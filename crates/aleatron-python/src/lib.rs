@@ -2,7 +2,7 @@
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
 //! `compute.rs` releases the interpreter around every computation, `cuda.rs` takes arrays that are on a card. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `network.rs`, `evaluation.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `convolution.rs`, `network.rs`, `graph.rs`, `graph_builder.rs`, `evaluation.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -14,10 +14,14 @@
 mod argument;
 mod array;
 mod compute;
+mod convolution;
 mod cuda;
 mod error;
 mod evaluation;
+mod graph;
+mod graph_builder;
 mod job;
+mod kept;
 mod layer;
 mod lif;
 mod network;
@@ -35,9 +39,15 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::convolution::ConvLayer;
+    #[pymodule_export]
     use crate::cuda::CudaMemory;
     #[pymodule_export]
     use crate::evaluation::{Evaluation, digits, evaluate};
+    #[pymodule_export]
+    use crate::graph::{GraphNetwork, StreamGraph, rounding_bound};
+    #[pymodule_export]
+    use crate::graph_builder::GraphBuilder;
     #[pymodule_export]
     use crate::job::{EvalProgram, Job};
     #[pymodule_export]

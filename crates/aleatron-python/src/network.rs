@@ -4,6 +4,8 @@ use crate::argument::{arithmetic, device, first_sample, generator, length, seed,
 use crate::array::{Input, output, shape_text};
 use crate::compute::{compute, compute_unless};
 use crate::error::exception;
+use crate::graph::GraphNetwork;
+use crate::kept::Kept;
 use crate::layer::read_only;
 use crate::warning::warn;
 use aleatron::generator::{Sharing, WidthChoice};
@@ -16,14 +18,10 @@ use aleatron::{Cancel, Device};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Samples run between two looks for Ctrl-C, where the engine does not look itself.
 const PIECE: usize = 256;
-
-/// Stream networks a network keeps, the last used ones.
-const KEPT: usize = 4;
 
 /// A network of dense layers, in floating point and as streams.
 ///
@@ -54,13 +52,12 @@ const KEPT: usize = 4;
 #[pyclass(module = "aleatron", frozen)]
 pub(crate) struct Network {
     pub(crate) network: Arc<aleatron::network::Network>,
-    /// The stream networks of the last calls, the latest last: preparing one encodes all its weights.
-    streams: Mutex<VecDeque<(StreamConfig, Arc<aleatron::network::StreamNetwork>)>>,
+    streams: Kept<aleatron::network::StreamNetwork>,
 }
 
 impl From<aleatron::network::Network> for Network {
     fn from(network: aleatron::network::Network) -> Self {
-        Self { network: Arc::new(network), streams: Mutex::default() }
+        Self { network: Arc::new(network), streams: Kept::default() }
     }
 }
 
@@ -162,6 +159,76 @@ impl Network {
         compute(py, &[], || self.network.save(&path))
     }
 
+    /// Reads an ONNX network: a path, or the bytes of a file.
+    ///
+    /// What comes of it is a `GraphNetwork`: an ONNX file is a graph of any operators, where a `Network` is a chain of layers. Every product
+    /// with constant weights is a layer that can run as streams, signed ones unless `polarity` says otherwise; everything else is
+    /// computed in binary. Call `calibrated` with features of training to set the scales of inputs.
+    ///
+    /// Parameters
+    /// ----------
+    /// model
+    ///     The path of an .onnx file, beside which its external data are, or its bytes.
+    /// name
+    ///     A name for reports; that of the file or the graph if not given.
+    /// binary
+    ///     Names of layers that run in binary, as the first and the last often do. `GraphNetwork.layer_names` has all names.
+    /// polarity
+    ///     "signed", "bipolar" or "unipolar" streams. If not given, what `to_onnx` has written into the file, else "signed".
+    ///
+    /// Raises
+    /// ------
+    /// OSError
+    ///     Where the file cannot be read.
+    /// ValueError
+    ///     Where it is no ONNX file, has operators that are not known (the message lists all), or more than one input.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> model = al.Network.digits("cnn").to_onnx()
+    /// >>> network = al.Network.from_onnx(model, "digits")
+    /// >>> network
+    /// GraphNetwork("digits", input 1x8x8, 10 outputs, 3 of 3 layers as streams)
+    /// >>> x, y = al.load_digits()
+    /// >>> network.score(x, y) == al.Network.digits("cnn").score(x, y)
+    /// True
+    #[staticmethod]
+    #[pyo3(signature = (model, name=None, *, binary=None, polarity=None), text_signature = "(model, name=None, *, binary=(), polarity=None)")]
+    fn from_onnx(
+        py: Python<'_>,
+        model: &Bound<'_, PyAny>,
+        name: Option<&str>,
+        binary: Option<&Bound<'_, PyAny>>,
+        polarity: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<GraphNetwork> {
+        GraphNetwork::read(py, model, name, binary, polarity)
+    }
+
+    /// Writes the network as an ONNX file, or returns its bytes where no path is given.
+    ///
+    /// The file holds the network in 32-bit floats: an input "features" of shape (samples, n_features), or (samples, channels, rows,
+    /// columns) where the first layer is a convolution, the mapping of features, and every layer with its activation and pools. Polarities
+    /// and scales are kept beside the graph; `from_onnx` reads them, and other programs ignore them.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> network = al.Network.digits()
+    /// >>> model = network.to_onnx()
+    /// >>> x, y = al.load_digits()
+    /// >>> bool(abs(al.Network.from_onnx(model)(x) - network(x)).max() < 1e-3)
+    /// True
+    #[pyo3(signature = (path=None))]
+    fn to_onnx<'py>(
+        &self,
+        py: Python<'py>,
+        path: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let bytes = compute(py, &[], || self.network.to_graph()?.to_onnx())?;
+        crate::graph::write_bytes(py, &bytes, path)
+    }
+
     #[staticmethod]
     fn _from_parts(description: &str, tensors: &[u8]) -> PyResult<Self> {
         let network = aleatron::network::Network::from_parts(description, tensors);
@@ -213,7 +280,7 @@ impl Network {
     /// >>> al.Network.digits().predict(x)[:5].tolist(), y[:5].tolist()
     /// ([1, 4, 8, 6, 5], [1, 4, 8, 6, 5])
     fn predict<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        classes(&self.network, &self.__call__(x)?)
+        classes(self.network.n_outputs(), &self.__call__(x)?)
     }
 
     /// Returns the share of samples whose class is `y` in floating point.
@@ -277,7 +344,8 @@ impl Network {
             StreamConfig::new(length).width(width).sharing(sharing).seed(seed).arithmetic(arithmetic);
         config.range = if clip { FeatureRange::Clip } else { FeatureRange::Check };
         config.device = device;
-        self.read_generators(generator, &mut config)?;
+        let names: Vec<&str> = self.network.layers().iter().map(Layer::name).collect();
+        read_generators(generator, &names, &mut config)?;
         for (name, settings) in layers.into_iter().flatten() {
             let own = config.layers.entry(name.extract()?).or_default();
             read_settings(&settings, own)?;
@@ -401,61 +469,45 @@ impl Network {
         py: Python<'_>,
         config: StreamConfig,
     ) -> PyResult<Arc<aleatron::network::StreamNetwork>> {
-        let kept = || self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = {
-            let mut kept = kept();
-            let place = kept.iter().position(|(known, _)| *known == config);
-            let known = place.and_then(|place| kept.remove(place));
-            known.inspect(|known| kept.push_back(known.clone()))
-        };
-        let streams = match known {
-            Some((_, streams)) => streams,
-            None => {
-                let network = Arc::clone(&self.network);
-                let made = compute_unless(py, &[], |cancel| network.into_streams(&config, cancel))?;
-                let made = Arc::new(made);
-                let mut kept = kept();
-                if kept.len() >= KEPT {
-                    kept.pop_front();
-                }
-                kept.push_back((config, Arc::clone(&made)));
-                made
-            }
-        };
+        let streams = self.streams.get_or_make(config, |config| {
+            let network = Arc::clone(&self.network);
+            compute_unless(py, &[], |cancel| network.into_streams(config, cancel))
+        })?;
         warn(py, &streams.warnings())?;
         Ok(streams)
     }
+}
 
-    /// One generator for all layers, or a list of one for each.
-    fn read_generators(&self, value: Option<&Bound<'_, PyAny>>, config: &mut StreamConfig) -> PyResult<()> {
-        let Some(value) = value else { return Ok(()) };
-        if value.is_instance_of::<PyString>() {
-            config.settings.generator = generator(value)?;
-            return Ok(());
-        }
-        let Ok(values) = value.try_iter() else {
-            return Err(PyTypeError::new_err("generator must be a name, or a list of one for each layer"));
-        };
-        let layers = self.network.layers();
-        // One at a time: what a sequence says of its own length is no number to allocate by.
-        let mut generators = Vec::new();
-        for value in values {
-            generators.push(generator(&value?)?);
-            if generators.len() > layers.len() {
-                break;
-            }
-        }
-        if generators.len() != layers.len() {
-            let n = layers.len();
-            return Err(PyValueError::new_err(format!(
-                "generator has not one name for each of the {n} layers"
-            )));
-        }
-        for (layer, generator) in layers.iter().zip(generators) {
-            config.layers.entry(layer.name().to_owned()).or_default().generator = Some(generator);
-        }
-        Ok(())
+/// One generator for all layers, or a list of one for each of those with these names.
+pub(crate) fn read_generators(
+    value: Option<&Bound<'_, PyAny>>,
+    names: &[&str],
+    config: &mut StreamConfig,
+) -> PyResult<()> {
+    let Some(value) = value else { return Ok(()) };
+    if value.is_instance_of::<PyString>() {
+        config.settings.generator = generator(value)?;
+        return Ok(());
     }
+    let Ok(values) = value.try_iter() else {
+        return Err(PyTypeError::new_err("generator must be a name, or a list of one for each layer"));
+    };
+    // One at a time: what a sequence says of its own length is no number to allocate by.
+    let mut generators = Vec::new();
+    for value in values {
+        generators.push(generator(&value?)?);
+        if generators.len() > names.len() {
+            break;
+        }
+    }
+    if generators.len() != names.len() {
+        let n = names.len();
+        return Err(PyValueError::new_err(format!("generator has not one name for each of the {n} layers")));
+    }
+    for (name, generator) in names.iter().zip(generators) {
+        config.layers.entry((*name).to_owned()).or_default().generator = Some(generator);
+    }
+    Ok(())
 }
 
 /// The settings of one layer: a dict of any of them.
@@ -528,7 +580,7 @@ impl StreamNetwork {
         x: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = first_sample)] first_sample: u32,
     ) -> PyResult<Bound<'py, PyAny>> {
-        classes(self.0.network(), &self.__call__(x, first_sample)?)
+        classes(self.0.network().n_outputs(), &self.__call__(x, first_sample)?)
     }
 
     /// Returns the share of samples whose class is `y`.
@@ -643,19 +695,16 @@ fn score_shape(network: &aleatron::network::Network, n_samples: Option<usize>) -
 }
 
 /// The classes of scores, as signed integers: what comes of subtracting them is what users expect.
-fn classes<'py>(
-    network: &aleatron::network::Network,
-    scores: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn classes<'py>(n_outputs: usize, scores: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = scores.py();
     let scores = Input::<f64>::read(scores, "scores")?;
-    let classes = scores.slice()?.chunks_exact(network.n_outputs()).map(|scores| top_class(scores) as i64);
+    let classes = scores.slice()?.chunks_exact(n_outputs.max(1)).map(|scores| top_class(scores) as i64);
     let outer = &scores.shape()[..scores.shape().len() - 1];
     output(py, classes.collect(), outer)
 }
 
 /// The share of equal entries of two arrays of one shape.
-fn share(classes: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<f64> {
+pub(crate) fn share(classes: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<f64> {
     let (classes, y) = (Input::<i64>::read(classes, "classes")?, Input::<i64>::read(y, "y")?);
     if classes.shape() != y.shape() {
         let (expected, actual) = (shape_text(classes.shape()), shape_text(y.shape()));

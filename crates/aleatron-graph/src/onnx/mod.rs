@@ -1,4 +1,4 @@
-//! Reading ONNX files.
+//! Reading and writing ONNX files.
 //!
 //! Operator sets from 6 to 28 are read; the operators are those of [`Op`](crate::op::Op). A model with others is refused with a list of all
 //! of them. Nothing in a file is trusted: a malformed one is an error.
@@ -9,6 +9,7 @@ mod operator;
 pub mod proto;
 mod tensor;
 mod window;
+mod write;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -86,7 +87,12 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
     }
     let importer = Importer { version, folder, functions: model.functions.len() };
     importer.refuse_unknown(graph)?;
-    importer.graph(graph, None, 0)
+    let mut read = importer.graph(graph, None, 0)?;
+    let entries = model.metadata_props.iter();
+    read.metadata = entries
+        .map(|entry| (entry.key.clone().unwrap_or_default(), entry.value.clone().unwrap_or_default()))
+        .collect();
+    Ok(read)
 }
 
 /// The values of the graph around a graph inside a node, by name.

@@ -15,6 +15,9 @@ pub struct ModelProto {
     /// The operator sets.
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSetIdProto>,
+    /// What its maker says of it, by name.
+    #[prost(message, repeated, tag = "14")]
+    pub metadata_props: Vec<EntryProto>,
     /// Functions of the model's own.
     #[prost(message, repeated, tag = "25")]
     pub functions: Vec<FunctionProto>,

@@ -106,8 +106,10 @@ impl GraphNetwork {
         let mut seen = Magnitudes { layers: &self.layers, inputs: calibration.inputs, largest, all, cancel };
         let runner = self.runner()?;
         self.each_piece(features, |piece, n, _| {
-            runner.run_with(vec![self.tensor(piece, n)?], &mut seen)?;
-            Ok(())
+            runner
+                .run_with(vec![self.tensor(piece, n)?], &mut seen)
+                .map(drop)
+                .map_err(super::stream::from_graph)
         })?;
         let Magnitudes { largest, mut all, .. } = seen;
         let mut network = self.clone();

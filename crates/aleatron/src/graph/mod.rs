@@ -17,19 +17,21 @@
 //! ```
 
 mod calibrate;
+mod chain;
+mod file;
 mod stream;
 
 pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueSummary, inspect};
 pub use aleatron_graph::product::{Product, ProductKind};
-pub use aleatron_graph::{Graph, Op, Simplified};
+pub use aleatron_graph::{Error as GraphError, Graph, Op, Simplified};
 pub use calibrate::{Calibration, InputScale, WeightScale};
 pub use stream::{Statistics, StreamGraph, StreamGraphOutput};
 
 use crate::network::top_class;
 use crate::{Error, Polarity, Result};
-use aleatron_graph::{Dim, Error as GraphError, Runner};
+use aleatron_core::Cancel;
+use aleatron_graph::{Dim, Node, Observer, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Samples run at a time, where the graph does not fix their number.
@@ -88,16 +90,6 @@ pub struct GraphNetwork {
 }
 
 impl GraphNetwork {
-    /// Reads an `.onnx` file and simplifies its graph.
-    ///
-    /// # Errors
-    /// [`Error::Graph`] with what is wrong with the file, or as [`Self::new`].
-    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        let mut graph = Graph::read_onnx(path)?;
-        graph.simplify()?;
-        Self::new(graph)
-    }
-
     /// A network of a graph. Its products are signed streams, with inputs of scale 1 and weights scaled by the largest of each row.
     ///
     /// # Errors
@@ -163,6 +155,13 @@ impl GraphNetwork {
         self.graph.name()
     }
 
+    /// The same network with another name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.graph = Arc::new(Arc::unwrap_or_clone(self.graph).with_name(name));
+        self
+    }
+
     /// The graph.
     #[must_use]
     pub fn graph(&self) -> &Graph {
@@ -173,6 +172,12 @@ impl GraphNetwork {
     #[must_use]
     pub fn layers(&self) -> &[GraphLayer] {
         &self.layers
+    }
+
+    /// The sizes of the axes of a sample.
+    #[must_use]
+    pub fn sample_shape(&self) -> &[usize] {
+        &self.sample
     }
 
     /// The features of a sample.
@@ -240,10 +245,19 @@ impl GraphNetwork {
     /// # Errors
     /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Graph`] where a node fails.
     pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
+        self.forward_unless(features, Cancel::NEVER)
+    }
+
+    /// As [`Self::forward`], unless cancelled on the way.
+    ///
+    /// # Errors
+    /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
+    pub fn forward_unless(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<f64>> {
         let runner = self.runner()?;
         let mut scores = Vec::new();
         self.each_piece(features, |piece, n, wanted| {
-            let made = self.scores(&runner.run(vec![self.tensor(piece, n)?])?, n)?;
+            let made = runner.run_with(vec![self.tensor(piece, n)?], &mut Watch(cancel));
+            let made = self.scores(&made.map_err(stream::from_graph)?, n)?;
             scores.extend_from_slice(&made[..wanted * self.n_outputs]);
             Ok(())
         })?;
@@ -337,5 +351,20 @@ impl GraphNetwork {
 
     pub(crate) fn layer_of(&self, node: usize) -> Option<(usize, &GraphLayer)> {
         self.layers.iter().enumerate().find(|(_, layer)| layer.node == node)
+    }
+}
+
+/// Looks before every node whether the run is cancelled.
+struct Watch<'a>(Cancel<'a>);
+
+impl Observer for Watch<'_> {
+    fn compute(
+        &mut self,
+        _: usize,
+        _: &Node,
+        _: &[Option<Tensor>],
+    ) -> aleatron_graph::Result<Option<Vec<Tensor>>> {
+        self.0.check()?;
+        Ok(None)
     }
 }

@@ -338,7 +338,7 @@ fn topology(layer: &GraphLayer, input: &[usize]) -> Result<(Topology, Vec<usize>
 }
 
 /// The error of a run, without the graph around an error of our own.
-fn from_graph(error: GraphError) -> Error {
+pub(super) fn from_graph(error: GraphError) -> Error {
     match error {
         GraphError::Node { source, index, name, operator } => match *source {
             GraphError::Other(other) => match other.downcast::<Error>() {

@@ -1,0 +1,318 @@
+//! Writing ONNX files.
+//!
+//! A graph is written in operator set 18, or in the oldest one that has all of its operators. What older sets have as attributes is written as
+//! constants. The same graph gives the same bytes, and a graph that was written and read is written as the same bytes again.
+
+mod operator;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use aleatron_tensor::{DType, Device, Tensor};
+use half::f16;
+use prost::Message;
+
+use self::operator::Written;
+use super::proto::{
+    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use crate::error::{Error, Result};
+use crate::graph::{Dim, Graph, Node, Value, ValueId};
+use crate::inspect::zeros_for;
+use crate::op::Op;
+use crate::run::Runner;
+
+/// The version of the file format: the oldest that has operator set 18.
+const FORMAT: i64 = 8;
+
+/// The oldest operator set that is written.
+const OPSET: i64 = 18;
+
+impl Graph {
+    /// The graph as the bytes of an `.onnx` file, constants included.
+    ///
+    /// ```
+    /// use aleatron_graph::{Graph, Op, Unary, Value};
+    /// let mut graph = Graph::new("example");
+    /// let x = graph.add_input(Value { name: "x".to_owned(), ..Value::default() });
+    /// let y = graph.add_node("relu", Op::Unary(Unary::Relu), &[x]);
+    /// graph.add_output(y);
+    /// let bytes = graph.to_onnx()?;
+    /// assert_eq!(Graph::from_onnx(&bytes)?.to_onnx()?, bytes);
+    /// # Ok::<(), aleatron_graph::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Where the graph has a value that nothing makes, a constant cannot be read, or outputs without a shape are not found by running it.
+    pub fn to_onnx(&self) -> Result<Vec<u8>> {
+        self.check_values()?;
+        let mut writer = Writer { used: HashMap::new(), version: OPSET };
+        let mut graph = writer.graph(self, &HashMap::new())?;
+        graph.output = self.described_outputs(&graph)?;
+        let metadata = self.metadata.iter();
+        let model = ModelProto {
+            ir_version: Some(FORMAT),
+            producer_name: Some("aleatron".to_owned()),
+            graph: Some(graph),
+            opset_import: vec![OperatorSetIdProto {
+                domain: Some(String::new()),
+                version: Some(writer.version),
+            }],
+            metadata_props: metadata
+                .map(|(key, value)| EntryProto { key: Some(key.clone()), value: Some(value.clone()) })
+                .collect(),
+            functions: Vec::new(),
+        };
+        // Two gigabytes are the most that the format holds.
+        let size = model.encoded_len();
+        if i32::try_from(size).is_err() {
+            return Err(Error::model("model", format!("{size} bytes; an ONNX file has less than 2^31")));
+        }
+        Ok(model.encode_to_vec())
+    }
+
+    /// Writes an `.onnx` file.
+    ///
+    /// # Errors
+    /// As [`Self::to_onnx`], and [`Error::File`] where it cannot be written.
+    pub fn write_onnx(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let bytes = self.to_onnx()?;
+        std::fs::write(path, bytes).map_err(|source| Error::File { path: path.to_owned(), source })
+    }
+
+    /// The outputs with types and shapes, which the format asks for: where they are not known, a run with zeros shows them.
+    fn described_outputs(&self, written: &GraphProto) -> Result<Vec<ValueInfoProto>> {
+        let mut known = Vec::with_capacity(self.outputs.len());
+        for &id in &self.outputs {
+            known.push(self.value(id)?.clone());
+        }
+        if known.iter().any(|value| value.dtype.is_none() || value.shape.is_none()) {
+            let inputs = self.inputs.iter().map(|&id| zeros_for(self, id, 1)).collect::<Result<Vec<_>>>()?;
+            let made = Runner::new(self.clone(), &Device::Cpu)?.run(inputs)?;
+            for (value, made) in known.iter_mut().zip(&made) {
+                value.dtype = value.dtype.or(Some(made.dtype()));
+                let shape = value.shape.take();
+                value.shape = Some(shape.unwrap_or_else(|| vec![Dim::Unknown; made.rank()]));
+            }
+        }
+        let names = written.output.iter().map(|value| value.name.clone().unwrap_or_default());
+        Ok(known.into_iter().zip(names).map(|(value, name)| describe(&value, name)).collect())
+    }
+}
+
+/// Writes graphs, with names that no two values have.
+struct Writer {
+    /// The names there are, each with the last number that was put behind it.
+    used: HashMap<String, usize>,
+    version: i64,
+}
+
+impl Writer {
+    /// A name that nothing has, like this one.
+    fn name(&mut self, like: &str) -> String {
+        let base = if like.is_empty() { "value" } else { like };
+        let mut name = base.to_owned();
+        while self.used.contains_key(&name) {
+            let n = self.used.entry(base.to_owned()).or_insert(1);
+            *n += 1;
+            name = format!("{base}_{n}");
+        }
+        self.used.insert(name.clone(), 1);
+        name
+    }
+
+    /// A graph; `outer` has the names of values it takes from outside.
+    fn graph(&mut self, graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto> {
+        let mut names: HashMap<ValueId, String> = HashMap::new();
+        for (outside, inside) in &graph.captures {
+            let name = outer.get(outside).ok_or_else(|| Error::MissingValue {
+                name: graph.value(*inside).map_or_else(|_| String::new(), |value| value.name.clone()),
+            })?;
+            names.insert(*inside, name.clone());
+        }
+        let mut proto = GraphProto { name: Some(graph.name.clone()), ..GraphProto::default() };
+        for (&id, tensor) in &graph.constants {
+            let name = self.name(&graph.value(id)?.name);
+            proto.initializer.push(write_tensor(tensor, &name)?);
+            names.insert(id, name);
+        }
+        for &id in &graph.inputs {
+            let value = graph.value(id)?;
+            let name = self.name(&value.name);
+            let dtype = value.dtype.or(Some(DType::F32));
+            proto.input.push(describe(&Value { dtype, ..value.clone() }, name.clone()));
+            names.insert(id, name);
+        }
+        for id in graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
+            let name = self.name(&graph.value(*id)?.name);
+            names.insert(*id, name);
+        }
+        for (index, node) in graph.nodes.iter().enumerate() {
+            self.node(node, &names, &mut proto).map_err(|source| Error::Node {
+                index,
+                name: node.name.clone(),
+                operator: node.op.name().to_owned(),
+                source: Box::new(source),
+            })?;
+        }
+        for &id in &graph.outputs {
+            let name = find(&names, graph, id)?;
+            // Of a graph inside a node, names are enough.
+            proto.output.push(ValueInfoProto { name: Some(name), r#type: None });
+        }
+        Ok(proto)
+    }
+
+    fn node(&mut self, node: &Node, names: &HashMap<ValueId, String>, proto: &mut GraphProto) -> Result<()> {
+        let name_of = |id: &Option<ValueId>| match id {
+            None => Ok(String::new()),
+            Some(id) => names
+                .get(id)
+                .cloned()
+                .ok_or_else(|| Error::MissingValue { name: format!("number {}", id.index()) }),
+        };
+        let mut inputs = node.inputs.iter().map(name_of).collect::<Result<Vec<_>>>()?;
+        let outputs = node.outputs.iter().map(name_of).collect::<Result<Vec<_>>>()?;
+        let is_given = |k: usize| node.inputs.get(k).copied().flatten().is_some();
+        let Written { operator, mut attributes, constants, version } = operator::write(&node.op, &is_given)?;
+        self.version = self.version.max(version);
+        for (place, what, tensor) in constants {
+            let name = self.name(&format!("{}_{what}", node.name));
+            proto.initializer.push(write_tensor(&tensor, &name)?);
+            inputs.resize(inputs.len().max(place + 1), String::new());
+            inputs[place] = name;
+        }
+        match &node.op {
+            Op::If { then_branch, else_branch } => {
+                attributes.push(inner("then_branch", self.graph(then_branch, names)?));
+                attributes.push(inner("else_branch", self.graph(else_branch, names)?));
+            }
+            Op::Loop { body } => attributes.push(inner("body", self.graph(body, names)?)),
+            // Scales are the third input of what replaced it.
+            Op::Upsample { .. } => inputs.insert(1, String::new()),
+            _ => {}
+        }
+        let of =
+            |operator: &str, name: String, inputs: Vec<String>, outputs: Vec<String>, attribute| NodeProto {
+                input: inputs,
+                output: outputs,
+                name: Some(name),
+                op_type: Some(operator.to_owned()),
+                attribute,
+                domain: None,
+            };
+        if let Some(axis) = operator::flattened_softmax(&node.op) {
+            // The old form joins all axes from one on: as rows, and back to the shape.
+            let [shape, rows, made] = ["shape", "rows", "made"].map(|what| {
+                let like = format!("{}_{what}", node.name);
+                self.name(&like)
+            });
+            let [start, flatten, zeros] = [("start", 0), ("axis", axis), ("allowzero", 0)]
+                .map(|(name, value)| vec![operator::integer(name, value)]);
+            let nodes = [
+                of("Shape", format!("{}_shape", node.name), inputs.clone(), vec![shape.clone()], start),
+                of("Flatten", format!("{}_rows", node.name), inputs, vec![rows.clone()], flatten),
+                of(operator, node.name.clone(), vec![rows], vec![made.clone()], attributes),
+                of("Reshape", format!("{}_back", node.name), vec![made, shape], outputs, zeros),
+            ];
+            proto.node.extend(nodes);
+            return Ok(());
+        }
+        proto.node.push(of(operator, node.name.clone(), inputs, outputs, attributes));
+        Ok(())
+    }
+}
+
+fn find(names: &HashMap<ValueId, String>, graph: &Graph, id: ValueId) -> Result<String> {
+    match names.get(&id) {
+        Some(name) => Ok(name.clone()),
+        None => Err(Error::MissingValue { name: graph.value(id)?.name.clone() }),
+    }
+}
+
+fn inner(name: &str, graph: GraphProto) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        g: Some(graph),
+        r#type: Some(5),
+        ..AttributeProto::default()
+    }
+}
+
+/// The number of ONNX for a type.
+pub(super) fn code_of(dtype: DType) -> i32 {
+    match dtype {
+        DType::F32 => 1,
+        DType::U8 => 2,
+        DType::I32 => 6,
+        DType::I64 => 7,
+        DType::Bool => 9,
+        DType::F16 => 10,
+        // Undefined, which readers refuse.
+        _ => 0,
+    }
+}
+
+/// The bytes that elements are written as.
+trait Bytes {
+    fn append(self, bytes: &mut Vec<u8>);
+}
+
+macro_rules! bytes {
+    ($($type:ty)*) => {
+        $(impl Bytes for $type {
+            fn append(self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self.to_le_bytes());
+            }
+        })*
+    };
+}
+
+bytes! { f32 f16 i32 i64 u8 }
+
+impl Bytes for bool {
+    fn append(self, bytes: &mut Vec<u8>) {
+        bytes.push(self.into());
+    }
+}
+
+fn bytes_of<T: aleatron_tensor::Element + Bytes>(tensor: &Tensor) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    tensor.to_vec::<T>()?.into_iter().for_each(|element| element.append(&mut bytes));
+    Ok(bytes)
+}
+
+/// A constant with its elements.
+fn write_tensor(tensor: &Tensor, name: &str) -> Result<TensorProto> {
+    let raw = match tensor.dtype() {
+        DType::F32 => bytes_of::<f32>(tensor)?,
+        DType::F16 => bytes_of::<f16>(tensor)?,
+        DType::I32 => bytes_of::<i32>(tensor)?,
+        DType::I64 => bytes_of::<i64>(tensor)?,
+        DType::U8 => bytes_of::<u8>(tensor)?,
+        DType::Bool => bytes_of::<bool>(tensor)?,
+        other => return Err(Error::model(format!("tensor \"{name}\""), format!("{other} is not written"))),
+    };
+    Ok(TensorProto {
+        dims: tensor.shape().iter().map(|&size| size as i64).collect(),
+        data_type: Some(code_of(tensor.dtype())),
+        name: Some(name.to_owned()),
+        raw_data: Some(raw),
+        ..TensorProto::default()
+    })
+}
+
+fn describe(value: &Value, name: String) -> ValueInfoProto {
+    let dimension = |dim: &Dim| match dim {
+        Dim::Fixed(size) => DimensionProto { dim_value: Some(*size as i64), dim_param: None },
+        Dim::Named(name) => DimensionProto { dim_value: None, dim_param: Some(name.clone()) },
+        Dim::Unknown => DimensionProto::default(),
+    };
+    let shape =
+        value.shape.as_ref().map(|dims| TensorShapeProto { dim: dims.iter().map(dimension).collect() });
+    let tensor_type = TensorTypeProto { elem_type: value.dtype.map(code_of), shape };
+    let kind = TypeProto { tensor_type: Some(tensor_type), ..TypeProto::default() };
+    ValueInfoProto { name: Some(name), r#type: Some(kind) }
+}
