@@ -62,6 +62,12 @@ pub(crate) fn geometry(shape: &ConvShape) -> Result<ConvGeometry> {
     })
 }
 
+/// Blocks with a thread for each of `n` things, which kernels here count with 32 bits.
+fn grid_of(n: u64) -> Result<Grid> {
+    number(n.next_multiple_of(THREADS) as usize)?;
+    Grid::row(n.div_ceil(THREADS))
+}
+
 #[derive(Debug)]
 enum Store {
     /// All weights, the rows of each part.
@@ -288,10 +294,9 @@ impl ConvRun<'_, '_> {
             first_channel: number(first_channel)?,
             both_signs: streams as u32,
         };
-        // Kernels count vectors, and positions from that of the first sample on, with 32 bits.
-        number((row_bytes / vector) as usize)?;
+        // The kernel counts positions from that of the first sample on with 32 bits.
         number(last as usize)?;
-        let grid = Grid::row((row_bytes / vector).div_ceil(THREADS))?;
+        let grid = grid_of(row_bytes / vector)?;
         set.queue(options).launch(kernel, grid, 0, &params, 2 * row_bytes)
     }
 
@@ -347,9 +352,7 @@ impl ConvRun<'_, '_> {
             first_channel: number(channels.start)?,
             adds_totals: (layer.product != Product::And && steps.first_part).into(),
         };
-        // The kernel counts results with 32 bits.
-        number(n as usize)?;
-        let grid = Grid::row(n.div_ceil(THREADS))?;
+        let grid = grid_of(n)?;
         set.queue(options).launch(&kernels::FINISH_PATCHES, grid, 0, &params, 16 * n)?;
         if takes_ones { set.row_ones.fill(0, &set.stream) } else { Ok(()) }
     }

@@ -33,8 +33,8 @@ enum Kind {
     Dense(Box<CudaDense>),
     /// Convolutions, and signed dense layers.
     Conv(Box<CudaConv>),
-    Sparse(CudaSparse),
-    Tabled(CudaTabled),
+    Sparse(Box<CudaSparse>),
+    Tabled(Box<CudaTabled>),
 }
 
 impl fmt::Debug for CudaLayer {
@@ -69,17 +69,12 @@ impl CudaLayer {
         };
         let kind = match (options.method.resolve(spec)?, spec.encoding(), spec.topology()) {
             (CountMethod::Tables, Encoding::Sequences(pairing), _) => {
-                Kind::Tabled(CudaTabled::new(context, spec, weights, pairing, encoder, max_batch)?)
+                Kind::Tabled(Box::new(CudaTabled::new(context, spec, weights, pairing, encoder, max_batch)?))
             }
-            (_, _, Topology::Sparse(connections)) => Kind::Sparse(CudaSparse::new(
-                context,
-                spec,
-                connections,
-                weights,
-                encoder,
-                max_batch,
-                cancel,
-            )?),
+            (_, _, Topology::Sparse(connections)) => {
+                let layer = CudaSparse::new(context, spec, connections, weights, encoder, max_batch, cancel)?;
+                Kind::Sparse(Box::new(layer))
+            }
             (_, _, Topology::Dense { .. }) if product != Product::SignedAnd => {
                 let shape = spec.dense_shape().ok_or_else(|| unsupported("layers of this kind"))?;
                 let layer = CudaDense::new(context, spec, shape, weights, encoder, max_batch, cancel)?;

@@ -6,7 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aleatron_core::{Cancel, Connections, LayerSpec, Length, Polarity, Quantity, StreamAddress, Weights};
+use aleatron_core::{
+    Cancel, Connections, LayerSpec, Length, Polarity, Quantity, StreamAddress, Weights, memory,
+};
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, SetSizes};
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
@@ -108,7 +110,9 @@ impl CudaSparse {
             Product::And | Product::Xnor => None,
             Product::SignedAnd => {
                 let is_negative = |&value: &f64| u32::from(spec.polarity().is_negative(value));
-                let signs: Vec<u32> = weights.values().iter().map(is_negative).collect();
+                let mut signs: Vec<u32> =
+                    memory::with_capacity(connections.len() as u128, Quantity::Weights)?;
+                signs.extend(weights.values().iter().map(is_negative));
                 Some(DeviceBuffer::with(context, &signs, &stream)?)
             }
         };

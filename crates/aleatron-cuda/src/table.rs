@@ -1,7 +1,8 @@
 //! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
 //!
-//! They are dense layers, and convolutions with one pair of sequences for all. With one pair of sequences for all, the table of all products lies on the card and a count is one lookup per weight. With one
-//! pair per input, the card first makes a row of that table for each sample and input.
+//! With one pair of sequences for all, the table of all products lies on the card and a count is one lookup per product, in dense
+//! layers and convolutions alike. With one pair per input, in dense layers alone, the card first makes a row of that table for each
+//! sample and input.
 
 use std::ops::Range;
 use std::sync::Arc;
