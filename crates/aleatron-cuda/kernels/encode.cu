@@ -128,6 +128,7 @@ DEVICE void encode(const EncodeParams& p) {
             draws[2 * w] = counter_words(at, 0);
             draws[2 * w + 1] = counter_words(at, 1);
         }
+        // Draws change nothing where the threshold is 0 or 2^32, and no bits past the length.
         if (any && one_stream) {
             u32 steps[2 * WORDS];
 #pragma unroll
@@ -135,20 +136,28 @@ DEVICE void encode(const EncodeParams& p) {
                 steps[i] = i / 2 * 8 + i % 2;
             }
             philox_of_stream(draws, steps, seed.key[0], seed.key[1]);
+            // All words have one threshold.
+            const U32x4 first = threshold_masks((u32)threshold), second = threshold_masks((u32)threshold << 4);
+#pragma unroll
+            for (int w = 0; w < WORDS; ++w) {
+                take_masked(open[w], draws[2 * w], first);
+                take_masked(open[w], draws[2 * w + 1], second);
+            }
         } else if (any) {
             philox(draws, seed.key[0], seed.key[1]);
+#pragma unroll
+            for (int w = 0; w < WORDS; ++w) {
+                take(open[w], draws[2 * w]);
+                take(open[w], draws[2 * w + 1]);
+            }
         }
         u32* to = (u32*)p.streams + base + offset;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) {
-            if (is_open(open[w])) {
-                take(open[w], draws[2 * w]);
-                take(open[w], draws[2 * w + 1]);
-                if (is_open(open[w]) && base + offset + w < p.n_words) {
-                    QueuedWord& entry = queue[atomicAdd(queued, 1u)];
-                    entry.offset = offset + w;
-                    entry.open = open[w];
-                }
+            if (is_open(open[w]) && base + offset + w < p.n_words) {
+                QueuedWord& entry = queue[atomicAdd(queued, 1u)];
+                entry.offset = offset + w;
+                entry.open = open[w];
             }
         }
         if (WORDS == 4 && ((u64)to & 15) == 0 && base + offset + 4 <= p.n_words) {

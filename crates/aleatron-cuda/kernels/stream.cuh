@@ -192,11 +192,16 @@ DEVICE U32x4 counter_words(const Counter& at, u32 number) {
     return words;
 }
 
-// Takes a draw: four planes of the 32 integers, compared with four bits of the threshold.
-DEVICE void take(OpenWord& open, const U32x4& planes) {
-    // Each bit of the threshold, as a mask.
-    const u32 t0 = (u32)((int)open.rest >> 31), t1 = (u32)((int)(open.rest << 1) >> 31);
-    const u32 t2 = (u32)((int)(open.rest << 2) >> 31), t3 = (u32)((int)(open.rest << 3) >> 31);
+// Four bits of a threshold, each as a mask.
+DEVICE U32x4 threshold_masks(u32 rest) {
+    const U32x4 masks = {(u32)((int)rest >> 31), (u32)((int)(rest << 1) >> 31), (u32)((int)(rest << 2) >> 31),
+                         (u32)((int)(rest << 3) >> 31)};
+    return masks;
+}
+
+// Takes a draw: four planes of the 32 integers, compared with four bits of the threshold, whose masks these are.
+DEVICE void take_masked(OpenWord& open, const U32x4& planes, const U32x4& masks) {
+    const u32 t0 = masks.x, t1 = masks.y, t2 = masks.z, t3 = masks.w;
     // Integers below the threshold as far as the planes go, from the lowest plane up: a plane decides where it differs.
     u32 below = ~planes.w & t3;
     below = majority(below, ~planes.z, t2);
@@ -209,6 +214,11 @@ DEVICE void take(OpenWord& open, const U32x4& planes) {
     equal &= ~(planes.w ^ t3);
     open.undecided = equal;
     open.rest <<= 4;
+}
+
+// Takes a draw.
+DEVICE void take(OpenWord& open, const U32x4& planes) {
+    take_masked(open, planes, threshold_masks(open.rest));
 }
 
 // The word, from draw `first` on.

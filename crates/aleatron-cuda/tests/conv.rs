@@ -12,7 +12,7 @@ use aleatron_core::{
 use aleatron_cpu::CpuBackend;
 use aleatron_cuda::array::CudaArray;
 use aleatron_cuda::{CudaBackend, CudaLayer, Profiler};
-use common::{alone, context, small_context};
+use common::{alone, context, on_card, set, small_context};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -280,4 +280,46 @@ fn steps_that_are_never_taken_may_be_of_any_size() {
     let x = layer.values(3, 37);
     let found = layer.on(&backend, 4).counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
     assert_eq!(found, layer.expected(&x));
+}
+
+/// A call of the driver fails now and then: an error, and the next call works.
+#[test]
+fn failing_calls_are_errors() {
+    if on_card() {
+        return;
+    }
+    let _alone = alone();
+    let layer = Layer::new(image(1), 64, Polarity::Bipolar, None);
+    let x = layer.values(5, 37);
+    let expected = layer.expected(&x);
+    let run = || -> aleatron_core::Result<Vec<u64>> {
+        let options = options(3, layer.method);
+        let on_card = CudaBackend::open(0)?.layer(&layer.spec, &layer.weights, &options)?;
+        for _ in 0..2 {
+            on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None)?;
+        }
+        Ok(on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None)?)
+    };
+    let mut failed = 0;
+    for name in ["cuMemAlloc_v2", "cuLaunchKernel", "cuMemsetD32Async", "cuStreamEndCapture", "cuGraphLaunch"]
+    {
+        for (code, fault) in [(2, BackendFault::OutOfMemory), (700, BackendFault::Lost)] {
+            for skip in [0, 3, 9] {
+                set(&format!("skip {name}"), skip);
+                set(&format!("fail {name}"), code);
+                match run() {
+                    Err(error) => {
+                        assert_eq!(error.backend_fault(), Some(fault), "{name} {code} {skip}: {error}");
+                        failed += 1;
+                    }
+                    // Fewer calls than were let pass.
+                    Ok(counts) => assert_eq!(counts, expected, "{name} {code} {skip}"),
+                }
+                set(&format!("fail {name}"), 0);
+                let again = run().unwrap_or_else(|error| panic!("after {name} {code} {skip}: {error}"));
+                assert_eq!(again, expected, "after {name} {code} {skip}");
+            }
+        }
+    }
+    assert!(failed > 15, "{failed} calls failed");
 }
