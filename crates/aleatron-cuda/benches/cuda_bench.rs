@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aleatron_core::backend::{Batch, DeviceBatch, DeviceElement, PrepareOptions, PreparedLayer};
-use aleatron_core::{Backend, Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights};
+use aleatron_core::{
+    Backend, Cancel, Convolution, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights,
+};
 use aleatron_cpu::CpuBackend;
 use aleatron_cuda::array::CudaArray;
 use aleatron_cuda::measure::{self, FewTrial, FewVariant, TileTrial, TileVariant};
@@ -20,7 +22,7 @@ use aleatron_gpu::{AdapterChoice, Bandwidth, GpuBackend, GpuContext};
 
 type Failure = Box<dyn std::error::Error>;
 
-const CASES: [&str; 6] = ["ceilings", "tiles", "batch", "single", "encode", "large"];
+const CASES: [&str; 7] = ["ceilings", "tiles", "batch", "kinds", "single", "encode", "large"];
 const SEED: SampleSeed = SampleSeed::new(0xace1);
 
 struct Options {
@@ -132,6 +134,7 @@ fn run() -> Result<u32, Failure> {
             "ceilings" => bench.ceilings(),
             "tiles" => bench.tiles(),
             "batch" => bench.batch(),
+            "kinds" => bench.kinds(),
             "single" => bench.single(),
             "encode" => bench.encode(),
             _ => bench.large(),
@@ -172,8 +175,15 @@ impl Known {
     fn new(n_inputs: usize, n_neurons: usize, n_samples: usize, bits: usize) -> Result<Self, Failure> {
         let encoding = Encoding::Bernoulli { seed: 0x5eed };
         let spec = LayerSpec::dense(n_inputs, n_neurons, Length::new(bits)?, Polarity::Unipolar, encoding)?;
+        Self::of(spec, n_samples)
+    }
+
+    /// A layer of any kind.
+    fn of(spec: LayerSpec, n_samples: usize) -> Result<Self, Failure> {
         let weights = Weights::random(&spec, 0x5eed)?;
-        let values = (0..n_inputs * n_samples).map(|i| (i * 7919 % 10_007) as f64 / 10_007.0).collect();
+        let [low, high] = spec.polarity().interval();
+        let value = |i: usize| low + (high - low) * ((i * 7919 % 10_007) as f64 / 10_007.0);
+        let values = (0..spec.n_inputs() * n_samples).map(value).collect();
         Ok(Self { spec, weights, values, n_samples })
     }
 
@@ -327,29 +337,57 @@ impl Bench {
             ]
         };
         for (n, m, samples, most) in cases {
-            self.row(&format!("{n}x{m} x {samples}"), |bench| {
+            let what = format!("{n}x{m} x {samples}");
+            self.row(&what, |bench| {
                 let known = Known::new(n, m, samples, if bench.options.quick { 100 } else { 1024 })?;
-                let layer = known.layer(&bench.context)?;
-                let batch = known.batch();
-                for _ in 0..3 {
-                    // The first call is given piece by piece, the second is recorded, the third repeated.
-                    known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
-                }
-                let before = bench.context.allocations();
-                let [best, median] =
-                    times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
-                let allocated = bench.context.allocations() - before;
                 let bar = if most > 0.0 { Bar::AtMost(most) } else { Bar::None };
-                let what =
-                    format!("{n}x{m} x {samples} end to end (median {median:.1}, {allocated} allocations)");
-                bench.show(&what, best, "us", bar, known.vulkan(bench));
-                let profiler = Profiler::default();
-                for _ in 0..2 {
-                    profiler.times()?;
-                    layer.counts_with(&batch, Cancel::NEVER, Some(&profiler))?;
-                }
-                print!("{}", indented(&profiler.table()?));
-                Ok(())
+                bench.end_to_end(&what, &known, bar)
+            });
+        }
+    }
+
+    /// Checks a layer, and times calls of it from the host and back.
+    fn end_to_end(&self, what: &str, known: &Known, bar: Bar) -> Result<(), Failure> {
+        let layer = known.layer(&self.context)?;
+        let batch = known.batch();
+        for _ in 0..3 {
+            // The first call is given piece by piece, the second is recorded, the third repeated.
+            known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
+        }
+        let before = self.context.allocations();
+        let [best, median] = times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
+        let allocated = self.context.allocations() - before;
+        let what = format!("{what} end to end (median {median:.1}, {allocated} allocations)");
+        self.show(&what, best, "us", bar, known.vulkan(self));
+        let profiler = Profiler::default();
+        for _ in 0..2 {
+            profiler.times()?;
+            layer.counts_with(&batch, Cancel::NEVER, Some(&profiler))?;
+        }
+        print!("{}", indented(&profiler.table()?));
+        Ok(())
+    }
+
+    /// Signed dense layers and convolutions.
+    fn kinds(&mut self) {
+        let quick = self.options.quick;
+        let (n, m, samples, bits) = if quick { (20, 13, 9, 100) } else { (1000, 500, 256, 1024) };
+        let [channels, size, images] = if quick { [2, 5, 2] } else { [64, 28, 16] };
+        let conv = Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
+        let encoding = Encoding::Bernoulli { seed: 0x5eed };
+        for n_samples in [1, samples] {
+            let what = format!("{n}x{m} x {n_samples}, signed");
+            self.row(&what, |bench| {
+                let spec = LayerSpec::dense(n, m, Length::new(bits)?, Polarity::Signed, encoding)?;
+                bench.end_to_end(&what, &Known::of(spec, n_samples)?, Bar::None)
+            });
+        }
+        for polarity in Polarity::ALL {
+            let what =
+                format!("{channels} kernels of 3x3 on {channels}x{size}x{size} x {images}, {polarity}");
+            self.row(&what, |bench| {
+                let spec = LayerSpec::conv(conv, Length::new(bits)?, polarity, encoding)?;
+                bench.end_to_end(&what, &Known::of(spec, images)?, Bar::None)
             });
         }
     }

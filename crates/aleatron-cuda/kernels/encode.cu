@@ -45,10 +45,27 @@ struct QueuedWord {
     OpenWord open;
 };
 
+// What the streams of a row are. With BOTH_SIGNS every operand has two: its own where its sign is that of the stream, and zeros for the
+// other sign; first the one for positive operands.
+enum Streams : u32 {
+    MAGNITUDES = 0,
+    BOTH_SIGNS = 1,
+};
+
+// The threshold of a stream, of those of the operands of its row.
+DEVICE u64 stream_threshold(u32 streams, const u64* thresholds, u32 unit) {
+    const u64 threshold = thresholds[unit >> streams];
+    if (streams == BOTH_SIGNS && (u32)(threshold >> 63) != (unit & 1)) {
+        return 0;
+    }
+    return threshold;
+}
+
+template <u32 STREAMS>
 DEVICE Counter counter_of(const EncodeParams& p, const CallSeed& seed, u64 row, const Place& place) {
     Counter at;
     at.word = place.word;
-    at.unit = seed.first_unit + place.unit;
+    at.unit = seed.first_unit + (place.unit >> STREAMS);
     at.row = seed.first_row + p.first_row + (u32)row;
     if (p.list != 0) {
         const u32* address = (const u32*)p.list + 2 * (u64)place.unit;
@@ -64,7 +81,7 @@ DEVICE Counter counter_of(const EncodeParams& p, const CallSeed& seed, u64 row, 
 // Bernoulli streams: a thread makes WORDS words that follow each other, so that places are found once for all of them and their draws
 // do not wait for each other. Two draws settle seven words of eight. The others are queued and settled afterwards, so that no warp waits
 // for the one lane in thirty-two that needs a third draw.
-template <int WORDS>
+template <int WORDS, u32 STREAMS>
 DEVICE void encode(const EncodeParams& p) {
     u32* queued = (u32*)shared_memory();
     QueuedWord* queue = (QueuedWord*)(shared_memory() + 16);
@@ -84,9 +101,9 @@ DEVICE void encode(const EncodeParams& p) {
         const u64 row = first_row + rows;
         const u32 k = first_place + offset - rows * stride;
         Place place = place_of(p.part, k);
-        const u64* thresholds = (const u64*)p.thresholds + row * p.part.n_units;
-        u64 threshold = thresholds[place.unit];
-        Counter at = counter_of(p, seed, row, place);
+        const u64* thresholds = (const u64*)p.thresholds + row * (p.part.n_units >> STREAMS);
+        u64 threshold = stream_threshold(STREAMS, thresholds, place.unit);
+        Counter at = counter_of<STREAMS>(p, seed, row, place);
         OpenWord open[WORDS];
         U32x4 draws[2 * WORDS];
         bool any = false;
@@ -99,8 +116,8 @@ DEVICE void encode(const EncodeParams& p) {
                     place.word = 0;
                     if (k + w < p.part.words) {
                         ++place.unit;
-                        threshold = thresholds[place.unit];
-                        at = counter_of(p, seed, row, place);
+                        threshold = stream_threshold(STREAMS, thresholds, place.unit);
+                        at = counter_of<STREAMS>(p, seed, row, place);
                     }
                 }
                 place.inside = inside_of(p.part, k + w, place.word);
@@ -111,6 +128,7 @@ DEVICE void encode(const EncodeParams& p) {
             draws[2 * w] = counter_words(at, 0);
             draws[2 * w + 1] = counter_words(at, 1);
         }
+        // Draws change nothing where the threshold is 0 or 2^32, and no bits past the length.
         if (any && one_stream) {
             u32 steps[2 * WORDS];
 #pragma unroll
@@ -118,20 +136,28 @@ DEVICE void encode(const EncodeParams& p) {
                 steps[i] = i / 2 * 8 + i % 2;
             }
             philox_of_stream(draws, steps, seed.key[0], seed.key[1]);
+            // All words have one threshold.
+            const U32x4 first = threshold_masks((u32)threshold), second = threshold_masks((u32)threshold << 4);
+#pragma unroll
+            for (int w = 0; w < WORDS; ++w) {
+                take_masked(open[w], draws[2 * w], first);
+                take_masked(open[w], draws[2 * w + 1], second);
+            }
         } else if (any) {
             philox(draws, seed.key[0], seed.key[1]);
+#pragma unroll
+            for (int w = 0; w < WORDS; ++w) {
+                take(open[w], draws[2 * w]);
+                take(open[w], draws[2 * w + 1]);
+            }
         }
         u32* to = (u32*)p.streams + base + offset;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) {
-            if (is_open(open[w])) {
-                take(open[w], draws[2 * w]);
-                take(open[w], draws[2 * w + 1]);
-                if (is_open(open[w]) && base + offset + w < p.n_words) {
-                    QueuedWord& entry = queue[atomicAdd(queued, 1u)];
-                    entry.offset = offset + w;
-                    entry.open = open[w];
-                }
+            if (is_open(open[w]) && base + offset + w < p.n_words) {
+                QueuedWord& entry = queue[atomicAdd(queued, 1u)];
+                entry.offset = offset + w;
+                entry.open = open[w];
             }
         }
         if (WORDS == 4 && ((u64)to & 15) == 0 && base + offset + 4 <= p.n_words) {
@@ -152,16 +178,19 @@ DEVICE void encode(const EncodeParams& p) {
         const u32 rows = (first_place + entry.offset) / stride;
         const u64 row = first_row + rows;
         const Place place = place_of(p.part, first_place + entry.offset - rows * stride);
-        ((u32*)p.streams)[base + entry.offset] = close_word(entry.open, counter_of(p, seed, row, place), 2);
+        ((u32*)p.streams)[base + entry.offset] = close_word(entry.open, counter_of<STREAMS>(p, seed, row, place), 2);
     }
 }
 
 #define ENCODE(WORDS)                             \
     KERNEL(encode_##WORDS, EncodeParams, 256) {   \
-        encode<WORDS>(p);                         \
+        encode<WORDS, MAGNITUDES>(p);             \
     }
 
 ENCODE(4)
+KERNEL(encode_both_signs, EncodeParams, 256) {
+    encode<4, BOTH_SIGNS>(p);
+}
 #ifdef ALL_VARIANTS
 ENCODE(1)
 ENCODE(2)
@@ -174,9 +203,12 @@ struct SequenceParams {
     u64 integers;
     u64 streams;
     u64 n_words;
-    // The stream of row r and unit u has sequence r * row_step + u * unit_step.
+    // The stream of row r and operand u has sequence r * row_step + u * unit_step.
     u64 row_step;
     u64 unit_step;
+    // What the streams are: `Streams`.
+    u32 streams_are;
+    u32 padding;
 };
 
 // Streams over shared sequences: bit k is 1 when the sequence's integer k is below the threshold. A thread makes one word.
@@ -192,8 +224,9 @@ KERNEL(encode_sequence, SequenceParams, 256) {
     const Place place = place_of(p.part, k - rows * p.part.stride);
     u32 bits = 0;
     if (place.inside != 0) {
-        const u64 threshold = ((const u64*)p.thresholds)[row * p.part.n_units + place.unit];
-        const u64 sequence = row * p.row_step + place.unit * p.unit_step;
+        const u64* thresholds = (const u64*)p.thresholds + row * (p.part.n_units >> p.streams_are);
+        const u64 threshold = stream_threshold(p.streams_are, thresholds, place.unit) & ~NEGATIVE;
+        const u64 sequence = row * p.row_step + (place.unit >> p.streams_are) * p.unit_step;
         const U32x4* integers = (const U32x4*)p.integers + (sequence * p.part.stream_words + place.word) * 8;
 #pragma unroll
         for (u32 i = 0; i < 8; ++i) {

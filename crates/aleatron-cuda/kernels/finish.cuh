@@ -7,6 +7,7 @@ enum ResultKind : u32 {
     COUNTS = 0,
     UNIPOLAR_VALUES = 1,
     BIPOLAR_VALUES = 2,
+    SIGNED_VALUES = 3,
 };
 
 // The count of neuron j and sample s is base[j] - row_ones[s] + factor * counted, modulo 2^64.
@@ -23,7 +24,7 @@ struct Finish {
     u64 length;
     // The results by sample and neuron.
     u64 out;
-    // Where the index of the first bad value goes.
+    // Where the index of the first bad value goes; 0 where a later launch hands it on.
     u64 report;
     u64 state;
     u32 n_neurons;
@@ -34,18 +35,9 @@ struct Finish {
     u32 kind;
 };
 
-// Makes the result at `index` of what was counted there.
-DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
-    const u64 sample = index / f.n_neurons;
-    const u32 neuron = (u32)(index - sample * f.n_neurons);
+// Adds a count to the result at `index`, where that is wanted, and makes it what it is to be; its products have `total` bits.
+DEVICE void put_result(const Finish& f, u64 index, u64 count, u64 total) {
     u64* out = (u64*)f.out + index;
-    u64 count = f.factor * counted;
-    if (f.base != 0) {
-        count += ((const u64*)f.base)[neuron];
-    }
-    if (f.row_ones != 0) {
-        count -= load_coherent((const u32*)f.row_ones + sample);
-    }
     if (f.accumulate) {
         count += *out;
     }
@@ -53,13 +45,37 @@ DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
         *out = count;
         return;
     }
-    const u64 total = f.totals != 0 ? ((const u64*)f.totals)[neuron] : f.total;
     // The integer numerator is rounded once, and so is the quotient.
-    const double sum = f.kind == BIPOLAR_VALUES ? (double)(long long)(2 * count - total) : (double)count;
+    double sum = (double)count;
+    if (f.kind == BIPOLAR_VALUES) {
+        sum = (double)(long long)(2 * count - total);
+    } else if (f.kind == SIGNED_VALUES) {
+        sum = (double)(long long)(count - total);
+    }
     *(double*)out = sum / (double)f.length;
+}
+
+// Makes the result at `index` of what was counted there.
+DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
+    const u64 sample = index / f.n_neurons;
+    const u32 neuron = (u32)(index - sample * f.n_neurons);
+    u64 count = f.factor * counted;
+    if (f.base != 0) {
+        count += ((const u64*)f.base)[neuron];
+    }
+    if (f.row_ones != 0) {
+        count -= load_coherent((const u32*)f.row_ones + sample);
+    }
+    u64 total = f.total;
+    if (f.kind != COUNTS && f.totals != 0) {
+        total = ((const u64*)f.totals)[neuron];
+    }
+    put_result(f, index, count, total);
 }
 
 // Hands on what was found about the values of the call, and forgets it.
 DEVICE void finish_state(const Finish& f) {
-    store_for_host((u64*)f.report, atomicExch(&((CallState*)f.state)->bad_value, ~0ull));
+    if (f.report != 0) {
+        store_for_host((u64*)f.report, atomicExch(&((CallState*)f.state)->bad_value, ~0ull));
+    }
 }

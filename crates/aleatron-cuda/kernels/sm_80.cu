@@ -1,5 +1,6 @@
 // Everything that runs on any card since sm_80, as one module.
 #include "bits.cu"
+#include "conv.cu"
 #include "encode.cu"
 #include "few.cu"
 #include "finish.cu"

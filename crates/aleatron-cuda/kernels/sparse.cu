@@ -24,14 +24,27 @@ struct SparseParams {
     // By sample and neuron, 64 bits each.
     u64 counts;
     u64 row_words;
+    // Whether each connection's weight is negative, 32 bits each, and thresholds by sample and input with the signs of the inputs; for
+    // signed products alone.
+    u64 weight_signs;
+    u64 thresholds;
     // 64-bit words of a stream.
     u32 stream_words;
     u32 n_segments;
     u32 n_samples;
     u32 n_neurons;
-    // Whether differing bits are counted, instead of ones in common.
-    u32 differing;
-    u32 padding;
+    u32 n_inputs;
+    // What is counted: a `SparseProduct`.
+    u32 product;
+};
+
+enum SparseProduct : u32 {
+    // Ones in common.
+    COMMON = 0,
+    // Differing bits.
+    DIFFERENT = 1,
+    // Ones in common, less those of products of different signs.
+    SIGNED = 2,
 };
 
 // A block counts one segment for some samples.
@@ -48,12 +61,19 @@ KERNEL(sparse, SparseParams, 128) {
         const u64 connection = e / p.stream_words;
         const u64 word = e - connection * p.stream_words;
         const u64 w = ((const u64*)p.weights)[e];
-        const u64 at = (u64)((const u32*)p.units)[connection] * p.stream_words + word;
+        const u32 unit = ((const u32*)p.units)[connection];
+        const u64 at = (u64)unit * p.stream_words + word;
+        const u32 negative = p.product == SIGNED ? ((const u32*)p.weight_signs)[connection] : 0;
 #pragma unroll
         for (u32 s = 0; s < SPARSE_SAMPLES; ++s) {
             if (first + s < p.n_samples) {
                 const u64 x = ((const u64*)p.inputs)[(first + s) * p.row_words + at];
-                sum[s] += __popcll(p.differing ? w ^ x : w & x);
+                const u32 count = __popcll(p.product == DIFFERENT ? w ^ x : w & x);
+                u32 sign = negative;
+                if (p.product == SIGNED) {
+                    sign ^= (u32)(((const u64*)p.thresholds)[(u64)(first + s) * p.n_inputs + unit] >> 63);
+                }
+                sum[s] += sign ? 0u - count : count;
             }
         }
     }
@@ -61,7 +81,8 @@ KERNEL(sparse, SparseParams, 128) {
     for (u32 s = 0; s < SPARSE_SAMPLES; ++s) {
         const u32 all = warp_sum(sum[s]);
         if (threadIdx.x % 32 == 0 && first + s < p.n_samples) {
-            atomicAdd((u64*)p.counts + (u64)(first + s) * p.n_neurons + segment.neuron, (u64)all);
+            // A segment has far fewer than 2^31 bits.
+            atomicAdd((u64*)p.counts + (u64)(first + s) * p.n_neurons + segment.neuron, (u64)(long long)(int)all);
         }
     }
 }

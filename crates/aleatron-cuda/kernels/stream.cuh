@@ -69,7 +69,13 @@ enum ValueKind : u32 {
     F32_UNIPOLAR = 3,
     F32_BIPOLAR = 4,
     PACKED_STREAMS = 5,
+    F64_SIGNED = 6,
+    F32_SIGNED = 7,
+    SIGNED_THRESHOLDS = 8,
 };
+
+// The bit of a threshold that says that its operand is negative.
+#define NEGATIVE (1ull << 63)
 
 struct CheckedThreshold {
     u64 threshold;
@@ -79,21 +85,23 @@ struct CheckedThreshold {
 // The threshold of a value for integers of which there are `one`, a power of two.
 DEVICE CheckedThreshold threshold_of(u32 kind, u64 values, u64 index, u64 one) {
     CheckedThreshold made;
-    if (kind == THRESHOLDS) {
+    if (kind == THRESHOLDS || kind == SIGNED_THRESHOLDS) {
         made.threshold = ((const u64*)values)[index];
-        made.valid = made.threshold <= one;
+        made.valid = (kind == THRESHOLDS ? made.threshold : made.threshold & ~NEGATIVE) <= one;
         return made;
     }
-    const bool single = kind == F32_UNIPOLAR || kind == F32_BIPOLAR;
+    const bool single = kind == F32_UNIPOLAR || kind == F32_BIPOLAR || kind == F32_SIGNED;
     const bool bipolar = kind == F64_BIPOLAR || kind == F32_BIPOLAR;
+    const bool has_sign = kind == F64_SIGNED || kind == F32_SIGNED;
     const double value = single ? (double)((const float*)values)[index] : ((const double*)values)[index];
-    const double low = bipolar ? -1.0 : 0.0;
+    const double low = bipolar || has_sign ? -1.0 : 0.0;
     made.valid = low <= value && value <= 1.0;
     // NaN becomes `low`.
     const double above = value > low ? value : low;
     const double inside = above < 1.0 ? above : 1.0;
-    const double p = bipolar ? (inside + 1.0) * 0.5 : inside;
-    made.threshold = (u64)floor(p * (double)one + 0.5);
+    const bool negative = has_sign && inside < 0.0;
+    const double p = bipolar ? (inside + 1.0) * 0.5 : negative ? -inside : inside;
+    made.threshold = (u64)floor(p * (double)one + 0.5) | (negative ? NEGATIVE : 0);
     return made;
 }
 
@@ -159,10 +167,10 @@ struct OpenWord {
     u32 rest;
 };
 
-// The word before its first draw. Thresholds of 0 and 2^32 decide all bits.
+// The word before its first draw. Thresholds of 0 and 2^32 decide all bits; signs decide none.
 DEVICE OpenWord open_word(u64 threshold, u32 inside) {
     OpenWord open;
-    open.ones = threshold >> 32 ? inside : 0;
+    open.ones = threshold >> 32 & 1 ? inside : 0;
     open.rest = (u32)threshold;
     open.undecided = inside;
     return open;
@@ -184,11 +192,16 @@ DEVICE U32x4 counter_words(const Counter& at, u32 number) {
     return words;
 }
 
-// Takes a draw: four planes of the 32 integers, compared with four bits of the threshold.
-DEVICE void take(OpenWord& open, const U32x4& planes) {
-    // Each bit of the threshold, as a mask.
-    const u32 t0 = (u32)((int)open.rest >> 31), t1 = (u32)((int)(open.rest << 1) >> 31);
-    const u32 t2 = (u32)((int)(open.rest << 2) >> 31), t3 = (u32)((int)(open.rest << 3) >> 31);
+// Four bits of a threshold, each as a mask.
+DEVICE U32x4 threshold_masks(u32 rest) {
+    const U32x4 masks = {(u32)((int)rest >> 31), (u32)((int)(rest << 1) >> 31), (u32)((int)(rest << 2) >> 31),
+                         (u32)((int)(rest << 3) >> 31)};
+    return masks;
+}
+
+// Takes a draw: four planes of the 32 integers, compared with four bits of the threshold, whose masks these are.
+DEVICE void take_masked(OpenWord& open, const U32x4& planes, const U32x4& masks) {
+    const u32 t0 = masks.x, t1 = masks.y, t2 = masks.z, t3 = masks.w;
     // Integers below the threshold as far as the planes go, from the lowest plane up: a plane decides where it differs.
     u32 below = ~planes.w & t3;
     below = majority(below, ~planes.z, t2);
@@ -201,6 +214,11 @@ DEVICE void take(OpenWord& open, const U32x4& planes) {
     equal &= ~(planes.w ^ t3);
     open.undecided = equal;
     open.rest <<= 4;
+}
+
+// Takes a draw.
+DEVICE void take(OpenWord& open, const U32x4& planes) {
+    take_masked(open, planes, threshold_masks(open.rest));
 }
 
 // The word, from draw `first` on.

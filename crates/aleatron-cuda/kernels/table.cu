@@ -1,5 +1,15 @@
 // Layers with shared sequences, counted from tables instead of bits.
-#include "device.cuh"
+#include "conv.cuh"
+#include "stream.cuh"
+
+// The bit of a weight's threshold, 32 bits here, that says that it is negative.
+#define NEGATIVE_WEIGHT (1u << 31)
+
+// The entry of a product, modulo 2^64: taken away where one of its operands is negative.
+DEVICE u64 signed_entry(const u32* row, u64 input, u32 weight) {
+    const u64 entry = row[weight & ~NEGATIVE_WEIGHT];
+    return (u32)(input >> 63) != weight >> 31 ? 0 - entry : entry;
+}
 
 struct TableRowsParams {
     // The sequences' integers, by input and position.
@@ -27,7 +37,7 @@ KERNEL(table_rows, TableRowsParams, 128) {
     u32* sums = (u32*)shared_memory();
     const u64 row = blockIdx.x;
     const u64 input = row % p.n_inputs;
-    const u64 threshold = ((const u64*)p.inputs)[row];
+    const u64 threshold = ((const u64*)p.inputs)[row] & ~NEGATIVE;
     u32* entries = (u32*)p.rows + row * p.row_len;
     const u32* x = (const u32*)p.input_integers + input * p.length;
     const u32* w = (const u32*)p.weight_integers + input * p.length;
@@ -96,9 +106,10 @@ KERNEL(table_counts, TableCountsParams, TABLE_NEURONS * TABLE_PARTS) {
     if (neuron < p.n_neurons) {
         for (u32 i = threadIdx.x / TABLE_NEURONS; i < p.n_inputs; i += TABLE_PARTS) {
             const u64 place = sample * p.n_inputs + i;
-            const u64 row = p.own_rows ? place : ((const u64*)p.inputs)[place];
+            const u64 input = ((const u64*)p.inputs)[place];
+            const u64 row = p.own_rows ? place : input & ~NEGATIVE;
             const u32 weight = ((const u32*)p.weights)[(u64)i * p.n_neurons + neuron];
-            sum += ((const u32*)p.rows)[row * p.row_len + weight];
+            sum += signed_entry((const u32*)p.rows + row * p.row_len, input, weight);
         }
     }
     partial[threadIdx.x] = sum;
@@ -109,4 +120,49 @@ KERNEL(table_counts, TableCountsParams, TABLE_NEURONS * TABLE_PARTS) {
         }
         ((u64*)p.counts)[sample * p.n_neurons + neuron] = sum;
     }
+}
+
+struct ConvTableParams {
+    Convolution conv;
+    // The table of all products, by the threshold of the input and of the weight.
+    u64 rows;
+    // Thresholds of the inputs, by sample and input, 64 bits each.
+    u64 inputs;
+    // Thresholds of the weights, by output channel and tap.
+    u64 weights;
+    // By sample and neuron, 64 bits each.
+    u64 counts;
+    u64 n_counts;
+    u32 n_inputs;
+    u32 n_neurons;
+    u32 n_taps;
+    u32 row_len;
+    // The first output channel here, those of a group, and the input channels of one.
+    u32 first_channel;
+    u32 group_outputs;
+    u32 group_inputs;
+    u32 padding;
+};
+
+// Counts of a convolution as sums of table entries, a thread each. Taps in the padding are left out.
+KERNEL(conv_table, ConvTableParams, 256) {
+    const u64 index = (u64)blockIdx.x * 256 + threadIdx.x;
+    if (index >= p.n_counts) {
+        return;
+    }
+    const u64 sample = index / p.n_neurons;
+    const u32 neuron = (u32)(index - sample * p.n_neurons);
+    const u32 channel = neuron / p.conv.n_positions, position = neuron - channel * p.conv.n_positions;
+    const u32 first_input = (p.first_channel + channel) / p.group_outputs * p.group_inputs;
+    const u32* weights = (const u32*)p.weights + (u64)channel * p.n_taps;
+    const u64* inputs = (const u64*)p.inputs + sample * p.n_inputs;
+    u64 sum = 0;
+    for (u32 tap = 0; tap < p.n_taps; ++tap) {
+        u32 at;
+        if (input_under(p.conv, first_input, position, tap, &at)) {
+            const u64 input = inputs[at];
+            sum += signed_entry((const u32*)p.rows + (input & ~NEGATIVE) * p.row_len, input, weights[tap]);
+        }
+    }
+    ((u64*)p.counts)[index] = sum;
 }

@@ -21,7 +21,7 @@ use crate::plan::memory::{MemoryPlan, Residency};
 use crate::plan::rows::{Part, StreamWords};
 use crate::plan::tiles::TileShape;
 use crate::product::Product;
-use crate::results::{CountWidth, Output, Recipe, Turn};
+use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
 use crate::weights::WeightMaker;
 
 /// Bytes of values that a kernel reads where the host put them: more are copied first.
@@ -31,7 +31,7 @@ const IN_PLACE_VALUE_BYTES: usize = 64 << 10;
 const IN_PLACE_RESULT_BYTES: usize = 64 << 10;
 
 /// Bytes of values up to which a call is recorded and repeated, and not given piece by piece.
-const RECORDED_VALUE_BYTES: usize = 512 << 10;
+pub(crate) const RECORDED_VALUE_BYTES: usize = 512 << 10;
 
 /// Which kernel counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -91,11 +91,14 @@ impl CudaDense {
             return Err(aleatron_core::Error::Zero(Quantity::Samples).into());
         }
         let (n, m, length) = (shape.n_inputs(), shape.n_neurons(), shape.length());
-        let product = Product::of(shape.polarity())?;
+        let product = Product::of(shape.polarity());
+        if product == Product::SignedAnd {
+            return Err(unsupported("signed layers in kernels of unsigned ones"));
+        }
         let mut maker = WeightMaker::new(context, spec, weights)?;
         let plan = MemoryPlan::dense(n, m, StreamWords::of(length), max_batch, context.free_bytes()?)?;
         let ones = match product {
-            Product::And => None,
+            Product::And | Product::SignedAnd => None,
             Product::Xnor => {
                 let ones = DeviceBuffer::<u64>::new(context, m)?;
                 ones.fill(0, maker.stream())?;
@@ -212,7 +215,7 @@ impl CudaDense {
         if let Output::Card { kind, .. } = &output
             && *kind != ResultKind::Counts
         {
-            self.recipe.check_values(self.shape.n_inputs())?;
+            check_values(self.shape.n_inputs(), self.shape.length())?;
         }
         let mut run = DenseRun { layer: self, source, seed: call_seed(first), output, options };
         self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;

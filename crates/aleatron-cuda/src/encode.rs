@@ -66,11 +66,29 @@ pub(crate) fn convert(
     queue.launch(&kernels::THRESHOLDS, grid, 0, &params, from.n * (8 + from.kind.bytes()))
 }
 
+/// What the streams of a row are, as the kernels number it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum RowStreams {
+    /// One for each operand, whatever its sign.
+    Magnitudes = 0,
+    /// Two for each operand: its own where it is positive, and then where it is negative; zeros where it is not.
+    BothSigns = 1,
+}
+
+impl RowStreams {
+    /// The streams of so many operands.
+    pub(crate) const fn of(self, n_operands: usize) -> usize {
+        n_operands << self as u32
+    }
+}
+
 /// Rows of streams to be made.
 pub(crate) struct Rows<'a> {
     pub(crate) part: RowPart,
+    pub(crate) streams_are: RowStreams,
     pub(crate) n_rows: usize,
-    /// One per row and unit.
+    /// One per row and operand.
     pub(crate) thresholds: View<'a>,
     pub(crate) streams: View<'a>,
     /// Where the [`CallSeed`] lies.
@@ -82,12 +100,17 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// The operands of a row.
+    fn n_operands(&self) -> u32 {
+        self.part.n_units >> self.streams_are as u32
+    }
+
     fn n_words(&self) -> u64 {
         u64::from(self.part.stride) * self.n_rows as u64
     }
 
     fn thresholds(&self) -> Result<u64> {
-        self.thresholds.check(8 * self.n_rows as u128 * u128::from(self.part.n_units))
+        self.thresholds.check(8 * self.n_rows as u128 * u128::from(self.n_operands()))
     }
 
     fn streams(&self) -> Result<u64> {
@@ -128,6 +151,8 @@ impl Encoder {
 /// Gives the making of Bernoulli streams to a queue, so many words for each thread.
 pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, words: u64) -> Result<()> {
     let n_words = rows.n_words();
+    // There is one kernel for both signs.
+    let words = if rows.streams_are == RowStreams::BothSigns { ENCODE_WORDS } else { words };
     let list = match &rows.list {
         Some(list) => list.check(8 * u128::from(rows.part.n_units))?,
         None => 0,
@@ -145,8 +170,12 @@ pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, wor
     // A queue of sixteen bytes for every word, and its length.
     let shared = 16 + 16 * THREADS * words;
     let grid = Grid::row(n_words.div_ceil(THREADS * words))?;
-    let bytes = 4 * n_words + 8 * rows.n_rows as u64 * u64::from(rows.part.n_units);
-    queue.launch(&kernels::encode(words), grid, shared as u32, &params, bytes)
+    let bytes = 4 * n_words + 8 * rows.n_rows as u64 * u64::from(rows.n_operands());
+    let kernel = match rows.streams_are {
+        RowStreams::Magnitudes => kernels::encode(words),
+        RowStreams::BothSigns => kernels::ENCODE_BOTH_SIGNS,
+    };
+    queue.launch(&kernel, grid, shared as u32, &params, bytes)
 }
 
 /// The integers of shared sequences on a card.
@@ -155,7 +184,7 @@ pub(crate) struct Sequences {
     /// Those of each sequence, 32 for each word stored of a stream.
     integers: DeviceBuffer<u32>,
     n: u64,
-    /// The stream of row r and unit u has sequence `r * row_step + u * unit_step`.
+    /// The stream of row r and operand u has sequence `r * row_step + u * unit_step`.
     row_step: u64,
     unit_step: u64,
     one: u64,
@@ -219,7 +248,7 @@ impl Sequences {
             return Ok(());
         }
         let last = (rows.n_rows as u64 - 1) * self.row_step
-            + u64::from(rows.part.n_units.saturating_sub(1)) * self.unit_step;
+            + u64::from(rows.n_operands().saturating_sub(1)) * self.unit_step;
         let per_sequence = 128 * u128::from(rows.part.stream_words);
         let params = SequenceParams {
             part: rows.part,
@@ -229,6 +258,8 @@ impl Sequences {
             n_words,
             row_step: self.row_step,
             unit_step: self.unit_step,
+            streams_are: rows.streams_are as u32,
+            padding: 0,
         };
         debug_assert!(last < self.n, "there is a sequence for every stream");
         let grid = Grid::row(n_words.div_ceil(THREADS))?;

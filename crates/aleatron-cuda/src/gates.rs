@@ -7,7 +7,7 @@ use aleatron_core::generator::Sequence;
 use aleatron_core::{BitStream, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold};
 
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
-use crate::encode::{Encoder, Numbering, Rows, Sequences, call_seed, check_address};
+use crate::encode::{Encoder, Numbering, RowStreams, Rows, Sequences, call_seed, check_address};
 use crate::error::{Result, number};
 use crate::kernels::{GateParams, OnesParams};
 use crate::plan::rows::{MAX_PART_WORDS, StreamWords, parts};
@@ -78,6 +78,7 @@ fn make(
         let streams = DeviceBuffer::<u32>::new(context, part.stride as usize)?;
         let rows = Rows {
             part: part.of_rows(n, stored)?,
+            streams_are: RowStreams::Magnitudes,
             n_rows: 1,
             thresholds: on_card.view(),
             streams: streams.view(),

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{Error as CoreError, Length, Polarity, Quantity};
 
 use crate::buffers::{BufferSet, CountOptions, HEAD};
 use crate::driver::{CudaContext, PinnedBuffer, Pitched, View, copy_parallel, copy_rows};
-use crate::encode::{Encoder, Rows, Values, convert};
+use crate::encode::{Encoder, RowStreams, Rows, Values, convert};
 use crate::error::Result;
 use crate::kernels::{CallSeed, ValueKind};
 use crate::plan::rows::{Part, StreamWords};
@@ -28,6 +29,8 @@ pub(crate) enum Source<'a> {
     Thresholds(&'a [u64]),
     /// Packed streams in memory, checked.
     Streams(&'a [u64]),
+    /// Packed streams of magnitudes in memory, checked, and which of them are of negative inputs.
+    SignedStreams(&'a [u64], &'a [bool]),
     /// Values on the card.
     CardValues(View<'a>, ValueKind),
 }
@@ -37,9 +40,9 @@ impl<'a> Source<'a> {
     pub(crate) const fn kind(&self, product: Product) -> ValueKind {
         match self {
             Self::Values(_) => product.value_kind(),
-            Self::Thresholds(_) => ValueKind::Thresholds,
+            Self::Thresholds(_) => product.threshold_kind(),
             Self::CardValues(_, kind) => *kind,
-            Self::Streams(_) => ValueKind::PackedStreams,
+            Self::Streams(_) | Self::SignedStreams(..) => ValueKind::PackedStreams,
         }
     }
 
@@ -128,6 +131,7 @@ impl InputStage {
     ) -> Result<()> {
         let made = Rows {
             part: part.of_rows(self.n_units, self.stream_words())?,
+            streams_are: RowStreams::Magnitudes,
             n_rows: rows.len(),
             thresholds: set.values()?.from(8 * (rows.start * self.n_units) as u64)?,
             streams: set.work.view().from(rows.start as u64 * part.bytes())?,
@@ -151,10 +155,10 @@ impl InputStage {
         part: Option<&Part>,
     ) -> Result<()> {
         set.set_seed(seed);
-        set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
         let (n, kind) = (self.n_units, source.kind(self.product));
         match source {
             Source::CardValues(values, _) => {
+                set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
                 let values = values.from(kind.bytes() * (samples.start * n) as u64)?;
                 self.convert(set, options, kind, values, 0..samples.len())?;
                 part.map_or(Ok(()), |part| self.encode(set, options, part, 0..samples.len()))
@@ -165,7 +169,9 @@ impl InputStage {
                 for start in (0..samples.len()).step_by(piece) {
                     let rows = start..samples.len().min(start + piece);
                     self.fill(set, words, samples, &rows)?;
-                    let (begin, len) = (HEAD + rows.start * n, rows.len() * n);
+                    // The seed goes up with the first piece.
+                    let begin = if rows.start == 0 { 0 } else { HEAD + rows.start * n };
+                    let len = HEAD + rows.end * n - begin;
                     set.upload.send(begin, len, &set.inputs, begin, &set.stream)?;
                     self.convert(set, options, kind, set.values()?, rows.clone())?;
                     if let Some(part) = part {
@@ -190,6 +196,21 @@ impl InputStage {
         copy_parallel(from, &mut set.upload.as_mut_slice()[HEAD + rows.start * n..HEAD + rows.end * n])
     }
 
+    /// Brings the signs of a chunk of packed streams to where thresholds are.
+    pub(crate) fn send_signs(
+        &self,
+        set: &mut BufferSet,
+        source: &Source<'_>,
+        samples: &Range<usize>,
+    ) -> Result<()> {
+        let Source::SignedStreams(_, negative) = source else { return Ok(()) };
+        let signs = &negative[samples.start * self.n_units..samples.end * self.n_units];
+        for (to, &is_negative) in set.upload.as_mut_slice()[HEAD..].iter_mut().zip(signs) {
+            *to = if is_negative { NEGATIVE } else { 0 };
+        }
+        set.upload.send(HEAD, signs.len(), &set.inputs, HEAD, &set.stream)
+    }
+
     /// Brings a part of packed streams to where streams are counted.
     pub(crate) fn send_streams(
         &self,
@@ -204,7 +225,7 @@ impl InputStage {
             set.work.fill(0, &set.stream)?;
         }
         match source {
-            Source::Streams(words) => {
+            Source::Streams(words) | Source::SignedStreams(words, _) => {
                 let row_words = (row_bytes / 8) as usize;
                 // Parts begin and end at whole 128 bytes, or where the row does.
                 let columns = (begin / 8) as usize..(begin + bytes) as usize / 8;

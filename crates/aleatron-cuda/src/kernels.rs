@@ -46,13 +46,16 @@ pub(crate) enum ValueKind {
     UnipolarF32 = 3,
     BipolarF32 = 4,
     PackedStreams = 5,
+    SignedF64 = 6,
+    SignedF32 = 7,
+    SignedThresholds = 8,
 }
 
 impl ValueKind {
     /// The bytes of a value.
     pub(crate) const fn bytes(self) -> u64 {
         match self {
-            Self::UnipolarF32 | Self::BipolarF32 => 4,
+            Self::UnipolarF32 | Self::BipolarF32 | Self::SignedF32 => 4,
             _ => 8,
         }
     }
@@ -94,6 +97,8 @@ pub(crate) struct SequenceParams {
     pub(crate) n_words: u64,
     pub(crate) row_step: u64,
     pub(crate) unit_step: u64,
+    pub(crate) streams_are: u32,
+    pub(crate) padding: u32,
 }
 
 /// What results are given as.
@@ -103,6 +108,7 @@ pub(crate) enum ResultKind {
     Counts = 0,
     UnipolarValues = 1,
     BipolarValues = 2,
+    SignedValues = 3,
 }
 
 /// From what kernels count to the counts of a layer.
@@ -122,6 +128,27 @@ pub(crate) struct Finish {
     pub(crate) n_samples: u32,
     pub(crate) accumulate: u32,
     pub(crate) kind: u32,
+}
+
+impl Finish {
+    /// Of no results: what was counted is left as it is. `state` is the address of the state of the call.
+    pub(crate) const fn none(state: u64) -> Self {
+        Self {
+            base: 0,
+            row_ones: 0,
+            totals: 0,
+            total: 0,
+            factor: 0,
+            length: 0,
+            out: 0,
+            report: 0,
+            state,
+            n_neurons: 0,
+            n_samples: 0,
+            accumulate: 0,
+            kind: 0,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -209,11 +236,77 @@ pub(crate) struct SparseParams {
     pub(crate) segments: u64,
     pub(crate) counts: u64,
     pub(crate) row_words: u64,
+    pub(crate) weight_signs: u64,
+    pub(crate) thresholds: u64,
     pub(crate) stream_words: u32,
     pub(crate) n_segments: u32,
     pub(crate) n_samples: u32,
     pub(crate) n_neurons: u32,
-    pub(crate) differing: u32,
+    pub(crate) n_inputs: u32,
+    pub(crate) product: u32,
+}
+
+/// Where the taps of a convolution lie: rows first, then columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct ConvGeometry {
+    pub(crate) size: [u32; 2],
+    pub(crate) kernel: [u32; 2],
+    pub(crate) stride: [u32; 2],
+    pub(crate) padding: [u32; 2],
+    pub(crate) dilation: [u32; 2],
+    pub(crate) columns: u32,
+    pub(crate) n_positions: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct GatherParams {
+    pub(crate) part: RowPart,
+    pub(crate) conv: ConvGeometry,
+    pub(crate) streams: u64,
+    pub(crate) thresholds: u64,
+    pub(crate) rows: u64,
+    pub(crate) row_words: u64,
+    pub(crate) first_sample: u32,
+    pub(crate) first_position: u32,
+    pub(crate) n_patches: u32,
+    pub(crate) n_inputs: u32,
+    pub(crate) first_channel: u32,
+    pub(crate) both_signs: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct FinishPatchesParams {
+    pub(crate) finish: Finish,
+    pub(crate) counted: u64,
+    pub(crate) first_sample: u32,
+    pub(crate) first_position: u32,
+    pub(crate) n_patches: u32,
+    pub(crate) n_positions: u32,
+    pub(crate) both_signs: u32,
+    pub(crate) n_channels: u32,
+    pub(crate) first_channel: u32,
+    pub(crate) adds_totals: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ConvTableParams {
+    pub(crate) conv: ConvGeometry,
+    pub(crate) rows: u64,
+    pub(crate) inputs: u64,
+    pub(crate) weights: u64,
+    pub(crate) counts: u64,
+    pub(crate) n_counts: u64,
+    pub(crate) n_inputs: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) n_taps: u32,
+    pub(crate) row_len: u32,
+    pub(crate) first_channel: u32,
+    pub(crate) group_outputs: u32,
+    pub(crate) group_inputs: u32,
     pub(crate) padding: u32,
 }
 

@@ -9,12 +9,13 @@ use aleatron_core::backend::{
 use aleatron_core::{Cancel, Encoding, LayerSpec, SampleSeed, Topology, Weights};
 
 use crate::buffers::CountOptions;
+use crate::conv::CudaConv;
 use crate::dense::{CudaDense, KernelChoice, unsupported};
 use crate::driver::{CudaContext, Event, Stream, View};
 use crate::encode::{Encoder, Sequences, check_address};
 use crate::error::{Error, Result};
 use crate::inputs::Source;
-use crate::kernels::ResultKind;
+use crate::kernels::{ResultKind, ValueKind};
 use crate::product::Product;
 use crate::queue::Profiler;
 use crate::results::Output;
@@ -30,8 +31,10 @@ pub struct CudaLayer {
 
 enum Kind {
     Dense(Box<CudaDense>),
-    Sparse(CudaSparse),
-    Tabled(CudaTabled),
+    /// Convolutions, and signed dense layers.
+    Conv(Box<CudaConv>),
+    Sparse(Box<CudaSparse>),
+    Tabled(Box<CudaTabled>),
 }
 
 impl fmt::Debug for CudaLayer {
@@ -51,7 +54,7 @@ impl CudaLayer {
         weights: &Weights,
         options: &PrepareOptions<'_>,
     ) -> Result<Self> {
-        let product = Product::of(spec.polarity())?;
+        let product = Product::of(spec.polarity());
         let (max_batch, cancel) = (options.max_batch, options.cancel);
         let (n, length) = (spec.n_inputs(), spec.length());
         let encoder = match spec.encoding() {
@@ -64,42 +67,28 @@ impl CudaLayer {
             }
             _ => return Err(unsupported("streams of this encoding")),
         };
-        let kind = match (spec.topology(), spec.encoding()) {
-            (Topology::Dense { .. }, encoding) => {
-                let shape = spec.dense_shape().ok_or_else(|| unsupported("layers of this kind"))?;
-                match (encoding, options.method.resolve(spec)?) {
-                    (Encoding::Sequences(pairing), CountMethod::Tables) => {
-                        let thresholds = spec.weight_thresholds(weights)?;
-                        Kind::Tabled(CudaTabled::new(
-                            context,
-                            shape,
-                            max_batch,
-                            pairing,
-                            &thresholds,
-                            encoder,
-                        )?)
-                    }
-                    _ => Kind::Dense(Box::new(CudaDense::new(
-                        context, spec, shape, weights, encoder, max_batch, cancel,
-                    )?)),
-                }
+        let kind = match (options.method.resolve(spec)?, spec.encoding(), spec.topology()) {
+            (CountMethod::Tables, Encoding::Sequences(pairing), _) => {
+                Kind::Tabled(Box::new(CudaTabled::new(context, spec, weights, pairing, encoder, max_batch)?))
             }
-            (Topology::Sparse(connections), _) => Kind::Sparse(CudaSparse::new(
-                context,
-                spec,
-                connections,
-                weights,
-                encoder,
-                max_batch,
-                cancel,
-            )?),
-            (Topology::Conv(_), _) => return Err(unsupported("convolutions")),
+            (_, _, Topology::Sparse(connections)) => {
+                let layer = CudaSparse::new(context, spec, connections, weights, encoder, max_batch, cancel)?;
+                Kind::Sparse(Box::new(layer))
+            }
+            (_, _, Topology::Dense { .. }) if product != Product::SignedAnd => {
+                let shape = spec.dense_shape().ok_or_else(|| unsupported("layers of this kind"))?;
+                let layer = CudaDense::new(context, spec, shape, weights, encoder, max_batch, cancel)?;
+                Kind::Dense(Box::new(layer))
+            }
+            (_, _, Topology::Dense { .. } | Topology::Conv(_)) => {
+                Kind::Conv(Box::new(CudaConv::new(context, spec, weights, encoder, max_batch, cancel)?))
+            }
             _ => return Err(unsupported("layers of this kind")),
         };
         Ok(Self { spec: spec.clone(), product, kind })
     }
 
-    /// The same layer with another choice of kernel, where it is dense and counts bits. Counts do not depend on it.
+    /// The same layer with another choice of kernel, where it is dense, without signs, and counts bits. Counts do not depend on it.
     #[must_use]
     pub fn with_kernel(mut self, choice: KernelChoice) -> Self {
         if let Kind::Dense(layer) = self.kind {
@@ -119,6 +108,7 @@ impl CudaLayer {
     pub fn context(&self) -> &Arc<CudaContext> {
         match &self.kind {
             Kind::Dense(layer) => layer.context(),
+            Kind::Conv(layer) => layer.context(),
             Kind::Sparse(layer) => layer.context(),
             Kind::Tabled(layer) => layer.context(),
         }
@@ -129,6 +119,7 @@ impl CudaLayer {
     pub fn chunk(&self) -> usize {
         match &self.kind {
             Kind::Dense(layer) => layer.chunk(),
+            Kind::Conv(layer) => layer.chunk(),
             Kind::Sparse(layer) => layer.chunk(),
             Kind::Tabled(layer) => layer.chunk(),
         }
@@ -137,7 +128,11 @@ impl CudaLayer {
     /// Whether all weight streams are on the card; else they are made for every chunk.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        if let Kind::Dense(layer) = &self.kind { layer.is_kept() } else { true }
+        match &self.kind {
+            Kind::Dense(layer) => layer.is_kept(),
+            Kind::Conv(layer) => layer.is_kept(),
+            Kind::Sparse(_) | Kind::Tabled(_) => true,
+        }
     }
 
     /// The counts of a batch, row-major of samples by neurons; `profiler` times the kernels.
@@ -155,6 +150,7 @@ impl CudaLayer {
             Inputs::Values(values) => Source::Values(values),
             Inputs::Thresholds(thresholds) => Source::Thresholds(thresholds),
             Inputs::Streams(words) => Source::Streams(words),
+            Inputs::SignedStreams { words, negative } => Source::SignedStreams(words, negative),
             _ => return Err(unsupported("inputs of this kind")),
         };
         let output = Output::counts(n_samples, self.spec.n_neurons())?;
@@ -221,8 +217,9 @@ impl CudaLayer {
         }
         match &self.kind {
             Kind::Dense(layer) => layer.counts(source, n_samples, first, output, options),
+            Kind::Conv(layer) => layer.counts(source, n_samples, first, output, options),
             Kind::Sparse(layer) => layer.counts(source, n_samples, first, output, options),
-            Kind::Tabled(_) if matches!(source, Source::Streams(_)) => {
+            Kind::Tabled(_) if source.kind(self.product) == ValueKind::PackedStreams => {
                 Err(unsupported("streams for a layer of tables"))
             }
             Kind::Tabled(layer) => layer.counts(source, n_samples, output, options),

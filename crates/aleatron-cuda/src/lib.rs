@@ -14,6 +14,7 @@
 pub mod array;
 mod backend;
 mod buffers;
+mod conv;
 mod dense;
 mod driver;
 mod encode;

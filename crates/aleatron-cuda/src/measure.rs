@@ -10,7 +10,7 @@ use aleatron_core::{Length, StreamAddress};
 
 use crate::driver::{CudaContext, DeviceBuffer, Event, Module, Stream};
 use crate::encode::{
-    ENCODE_WORDS, OnesWidth, Rows, Values, call_seed, convert, count_row_ones, encode_bernoulli,
+    ENCODE_WORDS, OnesWidth, RowStreams, Rows, Values, call_seed, convert, count_row_ones, encode_bernoulli,
 };
 use crate::error::{Error, Limit, Result};
 use crate::kernels::{ResultKind, ValueKind};
@@ -81,6 +81,7 @@ impl MadeRows {
     fn encode(&self, stream: &Stream, words: u64) -> Result<()> {
         let rows = Rows {
             part: self.part.of_rows(self.n_units, self.words)?,
+            streams_are: RowStreams::Magnitudes,
             n_rows: self.n_rows,
             thresholds: self.thresholds.view(),
             streams: self.streams.view(),

@@ -1,8 +1,8 @@
 //! What two streams are multiplied by, and what that makes of counts of AND.
 
-use aleatron_core::{Error as CoreError, Polarity};
+use aleatron_core::Polarity;
 
-use crate::error::Result;
+use crate::encode::RowStreams;
 use crate::kernels::{ResultKind, ValueKind};
 
 /// What two streams are multiplied by.
@@ -12,16 +12,18 @@ pub(crate) enum Product {
     And,
     /// Counts are `n L - ones(w) - ones(x) + 2 ones(w AND x)`.
     Xnor,
+    /// Counts are `n L`, plus those of AND of operands of one sign, less those of operands of two.
+    SignedAnd,
 }
 
 impl Product {
     /// The product of a polarity. The one place that asks for it: whoever adds a polarity adds its product here, and what its
     /// counts are made of in `Finish`.
-    pub(crate) fn of(polarity: Polarity) -> Result<Self> {
+    pub(crate) const fn of(polarity: Polarity) -> Self {
         match polarity {
-            Polarity::Unipolar => Ok(Self::And),
-            Polarity::Bipolar => Ok(Self::Xnor),
-            Polarity::Signed => Err(CoreError::unsupported("cuda", "signed layers").into()),
+            Polarity::Unipolar => Self::And,
+            Polarity::Bipolar => Self::Xnor,
+            Polarity::Signed => Self::SignedAnd,
         }
     }
 
@@ -30,6 +32,7 @@ impl Product {
         match self {
             Self::And => ValueKind::UnipolarF64,
             Self::Xnor => ValueKind::BipolarF64,
+            Self::SignedAnd => ValueKind::SignedF64,
         }
     }
 
@@ -38,6 +41,15 @@ impl Product {
         match self {
             Self::And => ValueKind::UnipolarF32,
             Self::Xnor => ValueKind::BipolarF32,
+            Self::SignedAnd => ValueKind::SignedF32,
+        }
+    }
+
+    /// The same for thresholds.
+    pub(crate) const fn threshold_kind(self) -> ValueKind {
+        match self {
+            Self::And | Self::Xnor => ValueKind::Thresholds,
+            Self::SignedAnd => ValueKind::SignedThresholds,
         }
     }
 
@@ -46,6 +58,15 @@ impl Product {
         match self {
             Self::And => ResultKind::UnipolarValues,
             Self::Xnor => ResultKind::BipolarValues,
+            Self::SignedAnd => ResultKind::SignedValues,
+        }
+    }
+
+    /// What the rows are that it multiplies as AND.
+    pub(crate) const fn row_streams(self) -> RowStreams {
+        match self {
+            Self::And | Self::Xnor => RowStreams::Magnitudes,
+            Self::SignedAnd => RowStreams::BothSigns,
         }
     }
 }

@@ -67,8 +67,17 @@ impl Turn {
     pub(crate) const ONLY: Self = Self { first: true, last: true };
 }
 
+/// Checks that values can be made on the card, of neurons of at most so many products: their numerators must fit 63 bits.
+pub(crate) fn check_values(most_products: usize, length: Length) -> Result<()> {
+    let (actual, limit) = (most_products as u128 * length.bits() as u128, 1u128 << 62);
+    if actual >= limit {
+        return Err(Error::TooLarge { what: Limit::Products, actual, limit });
+    }
+    Ok(())
+}
+
 impl Recipe {
-    /// The recipe of a dense layer; `base` is there where the product is XNOR.
+    /// The recipe of a dense layer; `base` is there unless the product is AND.
     pub(crate) fn dense(
         n_neurons: usize,
         n_inputs: usize,
@@ -77,20 +86,11 @@ impl Recipe {
         base: Option<DeviceBuffer<u64>>,
     ) -> Self {
         let (factor, takes_row_ones) = match product {
-            Product::And => (1, false),
+            Product::And | Product::SignedAnd => (1, false),
             Product::Xnor => (2, true),
         };
         let total = (n_inputs as u64).wrapping_mul(length.bits() as u64);
         Self { n_neurons, length, base, totals: None, total, factor, takes_row_ones }
-    }
-
-    /// Checks that values can be made on the card: their numerators must fit 63 bits.
-    pub(crate) fn check_values(&self, most_inputs: usize) -> Result<()> {
-        let (actual, limit) = (most_inputs as u128 * self.length.bits() as u128, 1u128 << 62);
-        if actual >= limit {
-            return Err(Error::TooLarge { what: Limit::Products, actual, limit });
-        }
-        Ok(())
     }
 
     /// How results of `n_samples` samples are made, at `out`; `report` is where goes what was found about the values.
@@ -133,7 +133,8 @@ impl Recipe {
             factor: self.factor,
             length: self.length.bits() as u64,
             out: out.check(neurons * n_samples as u128)?,
-            report: report.check(8)?,
+            // What was found is handed on once.
+            report: if turn.last { report.check(8)? } else { 0 },
             state: state.check(16)?,
             n_neurons: number(self.n_neurons)?,
             n_samples: number(n_samples)?,

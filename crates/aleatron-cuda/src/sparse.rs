@@ -6,7 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aleatron_core::{Cancel, Connections, LayerSpec, Length, Polarity, Quantity, StreamAddress, Weights};
+use aleatron_core::{
+    Cancel, Connections, LayerSpec, Length, Polarity, Quantity, StreamAddress, Weights, memory,
+};
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, SetSizes};
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
@@ -17,7 +19,7 @@ use crate::kernels::{CallSeed, ResultKind, Segment, SparseParams, ValueKind};
 use crate::plan::memory::bounded_chunk;
 use crate::plan::rows::{MAX_PART_WORDS, Part, ROW_WORDS};
 use crate::product::Product;
-use crate::results::{CountWidth, Output, Recipe, Turn};
+use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
 use crate::weights::WeightMaker;
 
 /// 64-bit words of weights that one block counts: 64 for each of its threads.
@@ -42,6 +44,8 @@ pub(crate) struct CudaSparse {
     part: Part,
     weights: DeviceBuffer<u64>,
     units: DeviceBuffer<u32>,
+    /// Whether each weight is negative, where weights have signs.
+    weight_signs: Option<DeviceBuffer<u32>>,
     segments: DeviceBuffer<Segment>,
     stage: InputStage,
     recipe: Recipe,
@@ -63,7 +67,7 @@ impl CudaSparse {
             return Err(aleatron_core::Error::Zero(Quantity::Samples).into());
         }
         let (n_inputs, n_neurons, length) = (connections.n_inputs(), connections.n_neurons(), spec.length());
-        let product = Product::of(spec.polarity())?;
+        let product = Product::of(spec.polarity());
         let words = 2 * n_inputs as u64 * length.words() as u64;
         let (weight_words, free) =
             (connections.len() as u128 * length.words() as u128, context.free_bytes()?);
@@ -100,6 +104,17 @@ impl CudaSparse {
             Product::And => (None, 1),
             // All products but those that differ.
             Product::Xnor => (Some(upload(&totals)?), u64::MAX),
+            Product::SignedAnd => (Some(upload(&totals)?), 1),
+        };
+        let weight_signs = match product {
+            Product::And | Product::Xnor => None,
+            Product::SignedAnd => {
+                let is_negative = |&value: &f64| u32::from(spec.polarity().is_negative(value));
+                let mut signs: Vec<u32> =
+                    memory::with_capacity(connections.len() as u128, Quantity::Weights)?;
+                signs.extend(weights.values().iter().map(is_negative));
+                Some(DeviceBuffer::with(context, &signs, &stream)?)
+            }
         };
         let recipe = Recipe {
             n_neurons,
@@ -122,6 +137,7 @@ impl CudaSparse {
             part,
             weights: buffer,
             units: DeviceBuffer::with(context, connections.inputs(), &stream)?,
+            weight_signs,
             segments: DeviceBuffer::with(context, &segments(connections.offsets(), length)?, &stream)?,
             stage: InputStage { context: Arc::clone(context), n_units: n_inputs, length, product, encoder },
             recipe,
@@ -164,7 +180,7 @@ impl CudaSparse {
         if let Output::Card { kind, .. } = &output
             && *kind != ResultKind::Counts
         {
-            self.recipe.check_values(self.most)?;
+            check_values(self.most, self.length)?;
         }
         let mut run = SparseRun { layer: self, source, seed: call_seed(first), output, options };
         self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;
@@ -177,6 +193,10 @@ impl CudaSparse {
             return Ok(());
         }
         let row_words = u64::from(self.part.stride) / 2;
+        let weight_signs = match &self.weight_signs {
+            Some(signs) => signs.view().check(4 * self.units.len() as u128)?,
+            None => 0,
+        };
         // What the kernel indexes: segments end with the weights, units are those of the connections.
         let params = SparseParams {
             weights: self.weights.view().check(8 * self.weights.len() as u128)?,
@@ -185,12 +205,21 @@ impl CudaSparse {
             segments: self.segments.view().check(24 * u128::from(n_segments))?,
             counts: set.counts.view().check(8 * n_samples as u128 * self.n_neurons as u128)?,
             row_words,
+            weight_signs,
+            thresholds: match self.product {
+                Product::And | Product::Xnor => 0,
+                Product::SignedAnd => set.values()?.check(8 * n_samples as u128 * self.n_inputs as u128)?,
+            },
             stream_words: number(self.length.words())?,
             n_segments: number(n_segments as usize)?,
             n_samples: number(n_samples)?,
             n_neurons: number(self.n_neurons)?,
-            differing: (self.product == Product::Xnor).into(),
-            padding: 0,
+            n_inputs: number(self.n_inputs)?,
+            product: match self.product {
+                Product::And => 0,
+                Product::Xnor => 1,
+                Product::SignedAnd => 2,
+            },
         };
         let groups = (n_samples as u64).div_ceil(BLOCK_SAMPLES);
         let bytes = 8 * self.weights.len() as u64 * (groups + n_samples as u64);
@@ -229,6 +258,7 @@ impl ChunkRun for SparseRun<'_, '_> {
         let seed = CallSeed { first_row, ..self.seed };
         if source.kind(layer.product) == ValueKind::PackedStreams {
             layer.stage.send_streams(set, source, &samples, &layer.part)?;
+            layer.stage.send_signs(set, source, &samples)?;
         } else {
             let part = Some(&layer.part);
             layer.stage.send(set, options, source, &samples, seed, part)?;

@@ -1,37 +1,52 @@
 //! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
 //!
-//! With one pair of sequences for all, the table of all products lies on the card and a count is one lookup per weight. With one
-//! pair per input, the card first makes a row of that table for each sample and input.
+//! With one pair of sequences for all, the table of all products lies on the card and a count is one lookup per product, in dense
+//! layers and convolutions alike. With one pair per input, in dense layers alone, the card first makes a row of that table for each
+//! sample and input.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sequence, Sharing};
-use aleatron_core::{DenseShape, Error as CoreError, Length, Polarity, Quantity, memory};
+use aleatron_core::threshold::{is_negative, magnitude};
+use aleatron_core::{
+    ConvShape, Error as CoreError, LayerSpec, Length, Polarity, Quantity, Topology, Weights, memory,
+};
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, SetSizes};
+use crate::conv::geometry;
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
 use crate::encode::Encoder;
 use crate::error::{Error, Result, number};
 use crate::inputs::{InputStage, Source};
-use crate::kernels::{CallSeed, ResultKind, TableCountsParams, TableRowsParams};
+use crate::kernels::{CallSeed, ConvTableParams, ResultKind, TableCountsParams, TableRowsParams};
 use crate::plan::memory::bounded_chunk;
 use crate::product::Product;
-use crate::results::{CountWidth, Output, Recipe, Turn};
+use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
 
 /// Neurons of one block of `table_counts`.
 const BLOCK_NEURONS: u32 = 32;
 
-/// A dense layer with shared sequences on a card.
+/// Threads of a block of `conv_table`.
+const CONV_THREADS: u64 = 256;
+
+/// A layer with shared sequences on a card.
 #[derive(Debug)]
 pub(crate) struct CudaTabled {
     context: Arc<CudaContext>,
-    shape: DenseShape,
+    n_inputs: usize,
+    n_neurons: usize,
+    /// The most products of a neuron.
+    most: usize,
+    length: Length,
+    polarity: Polarity,
+    /// Of a convolution.
+    conv: Option<ConvShape>,
     product: Product,
     input_one: u64,
     row_len: usize,
     rows: Rows,
-    /// Thresholds by input and neuron.
+    /// Thresholds by input and neuron, or by output channel and tap; with the highest bit where a weight is negative.
     weights: DeviceBuffer<u32>,
     chunk: usize,
     stage: InputStage,
@@ -46,46 +61,59 @@ enum Rows {
 }
 
 impl CudaTabled {
-    /// The layer of `shape` with weights of the given thresholds, row-major by neuron.
+    /// A layer of the sequences of `pairing`, with `encoder` for its inputs.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
-        shape: DenseShape,
-        max_batch: usize,
+        spec: &LayerSpec,
+        weights: &Weights,
         pairing: &Pairing,
-        thresholds: &[u64],
         encoder: Encoder,
+        max_batch: usize,
     ) -> Result<Self> {
-        let (n, m) = (shape.n_inputs(), shape.n_neurons());
+        let (n, m, length, polarity) = (spec.n_inputs(), spec.n_neurons(), spec.length(), spec.polarity());
         if max_batch == 0 {
             return Err(CoreError::Zero(Quantity::Samples).into());
         }
-        if thresholds.len() != shape.n_weights() {
-            let (expected, actual) = (shape.n_weights(), thresholds.len());
+        let thresholds = spec.weight_thresholds(weights)?;
+        if thresholds.len() != spec.n_weights() {
+            let (expected, actual) = (spec.n_weights(), thresholds.len());
             return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
         // What the kernel looks up is inside a row.
-        pairing.weights.width().check_thresholds(thresholds, shape.polarity(), Quantity::Weight)?;
-        let product = Product::of(shape.polarity())?;
+        pairing.weights.width().check_thresholds(&thresholds, polarity, Quantity::Weight)?;
+        let conv = if let Topology::Conv(shape) = spec.topology() { Some(*shape) } else { None };
+        let product = Product::of(polarity);
         let row_len = pairing.weights.width().one() as usize + 1;
         let stream = Stream::new(context)?;
         let rows = match pairing.sharing {
             Sharing::OneForAll => {
                 let (x, w) = (&pairing.inputs, &pairing.weights);
-                let table = CountTable::new(x, w, shape.length(), shape.polarity())?;
+                let table = CountTable::new(x, w, length, polarity)?;
                 let entries = (x.width().one() as u128 + 1) * row_len as u128;
                 let mut all: Vec<u32> = memory::with_capacity(entries, Quantity::CountTable)?;
                 (0..=x.width().one()).for_each(|input| all.extend(table.row(input)));
                 Rows::OneForAll(DeviceBuffer::with(context, &all, &stream)?)
             }
-            Sharing::OnePerInput => sequences(context, &stream, &shape, pairing, row_len)?,
-            Sharing::OnePerStream => {
-                let (actual, limit) = (shape.n_weights() as u128, n as u128);
+            Sharing::OnePerInput if conv.is_none() => {
+                sequences(context, &stream, n, length, pairing, row_len)?
+            }
+            Sharing::OnePerInput | Sharing::OnePerStream => {
+                let (actual, limit) = (spec.n_weights() as u128, n as u128);
                 return Err(CoreError::TooLarge { what: Quantity::Sequence, actual, limit }.into());
             }
         };
-        let mut by_input: Vec<u32> = memory::with_capacity(n as u128 * m as u128, Quantity::Weights)?;
-        by_input.extend((0..n).flat_map(|i| (0..m).map(move |j| thresholds[j * n + i] as u32)));
-        let weights = DeviceBuffer::with(context, &by_input, &stream)?;
+        let mut all: Vec<u32> = memory::with_capacity(thresholds.len() as u128, Quantity::Weights)?;
+        // Thresholds have at most 13 bits.
+        let with_sign = |t: u64| magnitude(t) as u32 | u32::from(is_negative(t)) << 31;
+        match conv {
+            Some(_) => all.extend(thresholds.iter().map(|&t| with_sign(t))),
+            None => {
+                let by_input = (0..n).flat_map(|i| (0..m).map(move |j| j * n + i));
+                all.extend(by_input.map(|place| with_sign(thresholds[place])));
+            }
+        }
+        let weights = DeviceBuffer::with(context, &all, &stream)?;
+        let recipe = recipe(context, &stream, spec)?;
         // Values, rows of their own, and counts.
         let own_row_words = match rows {
             Rows::OneForAll(_) => 0,
@@ -97,10 +125,14 @@ impl CudaTabled {
         if left == 0 {
             return Err(Error::OutOfMemory { bytes: 2 * sample_bytes, free });
         }
-        let length = shape.length();
         let layer = Self {
             context: Arc::clone(context),
-            shape,
+            n_inputs: n,
+            n_neurons: m,
+            most: spec.max_fan_in(),
+            length,
+            polarity,
+            conv,
             product,
             input_one: pairing.inputs.width().one(),
             row_len,
@@ -108,7 +140,7 @@ impl CudaTabled {
             weights,
             chunk: bounded_chunk(max_batch, sample_bytes, left),
             stage: InputStage { context: Arc::clone(context), n_units: n, length, product, encoder },
-            recipe: recipe(n, m, length),
+            recipe,
             sets: BufferSets::default(),
         };
         layer.sets.keep(layer.new_set()?);
@@ -124,7 +156,7 @@ impl CudaTabled {
     }
 
     fn new_set(&self) -> Result<BufferSet> {
-        let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
+        let (n, m) = (self.n_inputs, self.n_neurons);
         let work = match self.rows {
             Rows::OneForAll(_) => 0,
             Rows::OnePerInput { .. } => self.chunk * n * self.row_len,
@@ -144,7 +176,7 @@ impl CudaTabled {
         if let Output::Card { kind, .. } = &output
             && *kind != ResultKind::Counts
         {
-            self.recipe.check_values(self.shape.n_inputs())?;
+            check_values(self.most, self.length)?;
         }
         let mut run = TabledRun { layer: self, source, output, options };
         self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;
@@ -154,7 +186,7 @@ impl CudaTabled {
     /// Gives the making of the rows of a chunk to its queue, where samples have their own.
     fn give_rows(&self, set: &BufferSet, options: &CountOptions<'_>, n_samples: usize) -> Result<()> {
         let Rows::OnePerInput { inputs, weights, weight_ones } = &self.rows else { return Ok(()) };
-        let (n, length, row_len) = (self.shape.n_inputs(), self.shape.length().bits(), self.row_len);
+        let (n, length, row_len) = (self.n_inputs, self.length.bits(), self.row_len);
         let n_rows = n_samples * n;
         let params = TableRowsParams {
             input_integers: inputs.view().check(4 * n as u128 * length as u128)?,
@@ -177,7 +209,10 @@ impl CudaTabled {
 
     /// Gives the adding up of a chunk to its queue.
     fn give_counts(&self, set: &BufferSet, options: &CountOptions<'_>, n_samples: usize) -> Result<()> {
-        let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
+        if let (Some(shape), Rows::OneForAll(table)) = (&self.conv, &self.rows) {
+            return self.give_conv_counts(set, options, n_samples, shape, table);
+        }
+        let (n, m) = (self.n_inputs, self.n_neurons);
         let (rows, own_rows, n_rows) = match &self.rows {
             Rows::OneForAll(table) => (table.view(), 0, self.input_one as u128 + 1),
             Rows::OnePerInput { .. } => (set.work.view(), 1, n_samples as u128 * n as u128),
@@ -200,17 +235,49 @@ impl CudaTabled {
         // A sum for each of its threads.
         set.queue(options).launch(&kernels::TABLE_COUNTS, grid, 8 * 256, &params, bytes)
     }
+
+    /// As [`Self::give_counts`], of a convolution.
+    fn give_conv_counts(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        n_samples: usize,
+        shape: &ConvShape,
+        table: &DeviceBuffer<u32>,
+    ) -> Result<()> {
+        let (n, m, taps) = (self.n_inputs, self.n_neurons, shape.kernel_weights());
+        let convolution = shape.convolution();
+        let n_counts = n_samples as u64 * m as u64;
+        let params = ConvTableParams {
+            conv: geometry(shape)?,
+            rows: table.view().check(4 * (u128::from(self.input_one) + 1) * self.row_len as u128)?,
+            inputs: set.values()?.check(8 * n_samples as u128 * n as u128)?,
+            weights: self.weights.view().check(4 * shape.n_weights() as u128)?,
+            counts: set.counts.view().check(8 * u128::from(n_counts))?,
+            n_counts,
+            n_inputs: number(n)?,
+            n_neurons: number(m)?,
+            n_taps: number(taps)?,
+            row_len: number(self.row_len)?,
+            first_channel: number(shape.first_channel())?,
+            group_outputs: number(convolution.out_channels / convolution.groups)?,
+            group_inputs: number(shape.group_inputs())?,
+            padding: 0,
+        };
+        let grid = Grid::row(n_counts.div_ceil(CONV_THREADS))?;
+        set.queue(options).launch(&kernels::CONV_TABLE, grid, 0, &params, 16 * n_counts * taps as u64)
+    }
 }
 
 /// The integers of one pair per input.
 fn sequences(
     context: &Arc<CudaContext>,
     stream: &Stream,
-    shape: &DenseShape,
+    n: usize,
+    length: Length,
     pairing: &Pairing,
     row_len: usize,
 ) -> Result<Rows> {
-    let (n, length) = (shape.n_inputs(), shape.length());
     let (n_values, n_ones) = (n as u128 * length.bits() as u128, n as u128 * row_len as u128);
     let mut inputs: Vec<u32> = memory::with_capacity(n_values, Quantity::Sequence)?;
     let mut weights: Vec<u32> = memory::with_capacity(n_values, Quantity::Sequence)?;
@@ -231,9 +298,23 @@ fn sequences(
     })
 }
 
-/// Tables hold the counts themselves.
-fn recipe(n_inputs: usize, n_neurons: usize, length: Length) -> Recipe {
-    Recipe::dense(n_neurons, n_inputs, length, Product::And, None)
+/// Tables hold the counts themselves; those of signed products begin with the bits of all.
+fn recipe(context: &Arc<CudaContext>, stream: &Stream, spec: &LayerSpec) -> Result<Recipe> {
+    let (m, bits) = (spec.n_neurons(), spec.length().bits() as u64);
+    let mut recipe = Recipe::dense(m, spec.max_fan_in(), spec.length(), Product::And, None);
+    if spec.polarity() == Polarity::Unipolar {
+        return Ok(recipe);
+    }
+    let fan_ins = spec.topology().fan_ins();
+    let mut totals: Vec<u64> = memory::with_capacity(m as u128, Quantity::Counts)?;
+    totals.extend(fan_ins.iter().cycle().take(m).map(|&n| (n as u64).wrapping_mul(bits)));
+    if spec.polarity() == Polarity::Signed {
+        recipe.base = Some(DeviceBuffer::with(context, &totals, stream)?);
+    }
+    if fan_ins.len() > 1 {
+        recipe.totals = Some(DeviceBuffer::with(context, &totals, stream)?);
+    }
+    Ok(recipe)
 }
 
 /// A call under way.
@@ -254,7 +335,7 @@ impl ChunkRun for TabledRun<'_, '_> {
         let card = match &self.output {
             Output::Counts(_) => None,
             Output::Card { view, kind } => {
-                let first = samples.start * layer.shape.n_neurons();
+                let first = samples.start * layer.n_neurons;
                 Some((view.from(8 * first as u64)?, *kind))
             }
         };
@@ -264,11 +345,11 @@ impl ChunkRun for TabledRun<'_, '_> {
     fn receive(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
         let layer = self.layer;
         if let Some(index) = set.bad_value() {
-            let first = samples.start * layer.shape.n_inputs();
-            return Err(self.source.bad_value(set, first, index, layer.shape.polarity())?.into());
+            let first = samples.start * layer.n_inputs;
+            return Err(self.source.bad_value(set, first, index, layer.polarity)?.into());
         }
         match &mut self.output {
-            Output::Counts(counts) => set.take_results(samples.len() * layer.shape.n_neurons(), counts),
+            Output::Counts(counts) => set.take_results(samples.len() * layer.n_neurons, counts),
             Output::Card { .. } => Ok(()),
         }
     }

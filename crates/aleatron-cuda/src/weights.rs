@@ -7,7 +7,9 @@ use aleatron_core::generator::{Pairing, Sharing};
 use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Topology, Weights};
 
 use crate::driver::{CudaContext, DeviceBuffer, PinnedBuffer, Stream, View};
-use crate::encode::{Encoder, Numbering, Rows, Sequences, Values, call_seed, check_address, convert};
+use crate::encode::{
+    Encoder, Numbering, RowStreams, Rows, Sequences, Values, call_seed, check_address, convert,
+};
 use crate::error::{Error, Result};
 use crate::kernels::{RowPart, ValueKind};
 use crate::plan::rows::{Part, StreamWords};
@@ -27,6 +29,10 @@ pub(crate) struct WeightMaker {
     spec: LayerSpec,
     weights: Weights,
     kind: ValueKind,
+    /// The weights of a row.
+    per_row: usize,
+    /// What the rows are made of.
+    row_streams: RowStreams,
     stream: Stream,
     staged: PinnedBuffer<u64>,
     values: DeviceBuffer<u64>,
@@ -47,13 +53,17 @@ enum Source {
 impl WeightMaker {
     pub(crate) fn new(context: &Arc<CudaContext>, spec: &LayerSpec, weights: &Weights) -> Result<Self> {
         let stream = Stream::new(context)?;
-        let (n, length) = (spec.n_inputs(), spec.length());
+        let length = spec.length();
+        let n = match spec.topology() {
+            Topology::Conv(shape) => shape.kernel_weights(),
+            _ => spec.n_inputs(),
+        };
         let mut seed = Default::default();
-        let is_dense = matches!(spec.topology(), Topology::Dense { .. });
+        let has_rows = !matches!(spec.topology(), Topology::Sparse(_));
         let source = match spec.encoding() {
             Encoding::Bernoulli { seed: number } => {
                 let first = spec.weight_address(*number);
-                check_address(first, spec.n_neurons(), n)?;
+                check_address(first, spec.n_rows(), n)?;
                 seed = call_seed(first);
                 Source::Common(Encoder::Bernoulli { tag: first.tag() })
             }
@@ -63,7 +73,7 @@ impl WeightMaker {
                     let sequences = Sequences::new(context, &stream, one, length, Numbering::One)?;
                     Source::Common(Encoder::Sequences(sequences))
                 }
-                Sharing::OnePerInput if is_dense => {
+                Sharing::OnePerInput if has_rows => {
                     let all = (0..n).map(|input| pairing.weight(0, input, n));
                     let sequences = Sequences::new(context, &stream, all, length, Numbering::PerUnit)?;
                     Source::Common(Encoder::Sequences(sequences))
@@ -72,12 +82,15 @@ impl WeightMaker {
             },
             _ => return Err(aleatron_core::Error::unsupported("cuda", "weights of this encoding").into()),
         };
-        let piece = if is_dense { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
+        let product = Product::of(spec.polarity());
+        let piece = if has_rows { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
         Ok(Self {
             context: Arc::clone(context),
             spec: spec.clone(),
             weights: weights.clone(),
-            kind: Product::of(spec.polarity())?.value_kind(),
+            kind: product.value_kind(),
+            per_row: n,
+            row_streams: product.row_streams(),
             staged: PinnedBuffer::new(context, piece)?,
             values: DeviceBuffer::new(context, piece)?,
             seed: DeviceBuffer::with(context, &seed.words(), &stream)?,
@@ -107,7 +120,7 @@ impl WeightMaker {
         convert(&Queue::new(&self.stream), &from, one, self.values.view(), self.state.view())
     }
 
-    /// Makes a part of the rows of some neurons of a dense layer.
+    /// Makes a part of some rows of a layer that has rows: those of neurons, or of the output channels of a convolution.
     pub(crate) fn make_rows(
         &mut self,
         neurons: Range<usize>,
@@ -115,7 +128,8 @@ impl WeightMaker {
         to: View<'_>,
         cancel: Cancel<'_>,
     ) -> Result<()> {
-        let (n, stream) = (self.spec.n_inputs(), StreamWords::of(self.spec.length()));
+        let (n, streams_are) = (self.per_row, self.row_streams);
+        let stream = StreamWords::of(self.spec.length());
         let at_once = match self.source {
             Source::Common(_) => (self.staged.as_slice().len() / n).max(1),
             Source::PerStream(_) => 1,
@@ -124,13 +138,14 @@ impl WeightMaker {
             cancel.check()?;
             let end = neurons.end.min(start + at_once);
             let to = to.from((start - neurons.start) as u64 * part.bytes())?;
-            let row_part = part.of_rows(n, stream)?;
+            let row_part = part.of_rows(streams_are.of(n), stream)?;
             let one = self.one();
             self.thresholds(start * n..end * n, one)?;
             match &self.source {
                 Source::Common(encoder) => {
                     let rows = Rows {
                         part: row_part,
+                        streams_are,
                         n_rows: end - start,
                         thresholds: self.values.view(),
                         streams: to,
@@ -144,7 +159,7 @@ impl WeightMaker {
                 Source::PerStream(pairing) => {
                     let neuron = self.spec.first_neuron() as usize + start;
                     let sequence = |unit: usize| pairing.weight(neuron, unit, n);
-                    self.make_per_stream(&row_part, &sequence, to)?;
+                    self.make_per_stream(&row_part, streams_are, &sequence, to)?;
                 }
             }
             self.stream.synchronize()?;
@@ -191,6 +206,7 @@ impl WeightMaker {
                     let list = DeviceBuffer::with(&self.context, &addresses, &self.stream)?;
                     let rows = Rows {
                         part,
+                        streams_are: RowStreams::Magnitudes,
                         n_rows: 1,
                         thresholds: self.values.view(),
                         streams: to,
@@ -207,7 +223,7 @@ impl WeightMaker {
                         let [unit, neuron] = addresses[k].map(|number| number as usize);
                         pairing.weight(first + neuron, unit, n_inputs)
                     };
-                    self.make_per_stream(&part, &sequence, to)?;
+                    self.make_per_stream(&part, RowStreams::Magnitudes, &sequence, to)?;
                 }
             }
             self.stream.synchronize()?;
@@ -215,10 +231,11 @@ impl WeightMaker {
         Ok(())
     }
 
-    /// Makes one row of streams that have a sequence each, some streams at a time.
+    /// Makes one row of streams of operands that have a sequence each, some streams at a time.
     fn make_per_stream(
         &self,
         part: &RowPart,
+        streams_are: RowStreams,
         sequence: &dyn Fn(usize) -> aleatron_core::Result<aleatron_core::Sequence>,
         to: View<'_>,
     ) -> Result<()> {
@@ -230,16 +247,19 @@ impl WeightMaker {
         while done < u64::from(part.words) {
             let wanted = at_once * stored - word;
             let words = wanted.min(u64::from(part.words) - done);
-            let n_units = (word + words).div_ceil(stored);
+            // The operand that the piece begins with, and which of its streams.
+            let operand = unit >> streams_are as u32;
+            let first_unit = unit - streams_are.of(operand as usize) as u64;
+            let n_operands =
+                (first_unit + (word + words).div_ceil(stored)).div_ceil(streams_are.of(1) as u64);
             let last = done + words == u64::from(part.words);
             // The last piece has the padding of the row.
             let stride = if last { u64::from(part.stride) - done } else { words };
-            let units = unit as usize..(unit + n_units) as usize;
-            let all = units.clone().map(sequence);
+            let all = (operand as usize..(operand + n_operands) as usize).map(sequence);
             let sequences = Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit)?;
             let piece = RowPart {
-                n_units: n_units as u32,
-                first_unit: 0,
+                n_units: streams_are.of(n_operands as usize) as u32,
+                first_unit: first_unit as u32,
                 first_word: word as u32,
                 words: words as u32,
                 stride: stride as u32,
@@ -247,8 +267,9 @@ impl WeightMaker {
             };
             let rows = Rows {
                 part: piece,
+                streams_are,
                 n_rows: 1,
-                thresholds: self.values.view().from(8 * unit)?,
+                thresholds: self.values.view().from(8 * operand)?,
                 streams: to.from(4 * done)?,
                 seed: self.seed.view(),
                 first_row: 0,

@@ -7,9 +7,10 @@ use aleatron_core::backend::CountMethod;
 use aleatron_core::conformance::{Case, LayerCase, Operation, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
 use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
+use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    BackendFault, BitStream, Connections, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed,
-    Topology, Width,
+    BackendFault, BitStream, Connections, ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length,
+    Polarity, SampleSeed, Topology, Width,
 };
 use aleatron_cuda::CudaBackend;
 use common::{alone, context, on_card, set, small_context};
@@ -54,9 +55,8 @@ fn the_fixed_suite_passes() {
                     ran.push(case.operation());
                 }
             }
-            // Packing, unpacking and neurons are left to the CPU; signed layers and convolutions are refused.
-            let missing =
-                [Operation::Pack, Operation::Unpack, Operation::Lif, Operation::Signed, Operation::Conv];
+            // Packing, unpacking and neurons are left to the CPU.
+            let missing = [Operation::Pack, Operation::Unpack, Operation::Lif];
             for operation in Operation::ALL {
                 assert_ne!(ran.contains(&operation), missing.contains(&operation), "{operation:?}");
             }
@@ -65,7 +65,7 @@ fn the_fixed_suite_passes() {
 }
 
 fn polarity() -> impl Strategy<Value = Polarity> {
-    prop::sample::select(vec![Polarity::Unipolar, Polarity::Bipolar])
+    prop::sample::select(Polarity::ALL.to_vec())
 }
 
 fn topology() -> impl Strategy<Value = Topology> {
@@ -76,7 +76,19 @@ fn topology() -> impl Strategy<Value = Topology> {
             Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
         })
     });
-    prop_oneof![2 => dense, 1 => sparse]
+    let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
+    let conv = (axis(), axis(), 1..4usize, 1..12usize, 1..4usize).prop_filter_map(
+        "a kernel larger than its image",
+        |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
+            let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
+                .with_stride([sh, sw])
+                .with_paddings([[top, bottom], [left, right]])
+                .with_dilation([dh, dw])
+                .with_groups(groups);
+            Some(Topology::Conv(ConvShape::new(conv).ok()?))
+        },
+    );
+    prop_oneof![2 => dense, 1 => sparse, 2 => conv]
 }
 
 /// Sequences of which there are as many as any layer here needs.
@@ -103,8 +115,12 @@ fn layer() -> impl Strategy<Value = LayerCase> {
             let spec = LayerSpec::new(topology, Length::new(bits).unwrap(), polarity, encoding).ok()?;
             Some((spec.at(LayerIndex::new(k).unwrap()), method))
         });
-    (spec, 1usize..40, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
-        let thresholds = |width: Width, n: usize| vec(0..=width.one(), n);
+    (spec, 1usize..20, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
+        let is_signed = spec.polarity() == Polarity::Signed;
+        let thresholds = |width: Width, n: usize| {
+            let one = (0..=width.one(), any::<bool>());
+            vec(one.prop_map(move |(t, negative)| if is_signed && negative { t | NEGATIVE } else { t }), n)
+        };
         let weights = match spec.encoding() {
             Encoding::Sequences(pairing) => pairing.weights.width(),
             _ => Width::BERNOULLI,

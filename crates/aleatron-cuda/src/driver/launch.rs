@@ -245,8 +245,9 @@ impl CudaContext {
 pub(crate) mod kernels {
     use super::{Cow, Kernel, Module, PhantomData};
     use crate::kernels::{
-        EncodeParams, FewParams, FinishParams, GateParams, OnesParams, RowOnesParams, SequenceParams,
-        SparseParams, TableCountsParams, TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
+        ConvTableParams, EncodeParams, FewParams, FinishParams, FinishPatchesParams, GateParams,
+        GatherParams, OnesParams, RowOnesParams, SequenceParams, SparseParams, TableCountsParams,
+        TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
     };
     use crate::plan::few::FewKernel;
 
@@ -268,6 +269,7 @@ pub(crate) mod kernels {
 
     kernels! {
         THRESHOLDS = "thresholds"(ThresholdParams), 256;
+        ENCODE_BOTH_SIGNS = "encode_both_signs"(EncodeParams), 256;
         ENCODE_SEQUENCE = "encode_sequence"(SequenceParams), 256;
         FINISH_32 = "finish_32"(FinishParams), 256;
         FINISH_64 = "finish_64"(FinishParams), 256;
@@ -276,6 +278,10 @@ pub(crate) mod kernels {
         SPARSE = "sparse"(SparseParams), 128;
         TABLE_ROWS = "table_rows"(TableRowsParams), 128;
         TABLE_COUNTS = "table_counts"(TableCountsParams), 256;
+        CONV_TABLE = "conv_table"(ConvTableParams), 256;
+        GATHER_2 = "gather_2"(GatherParams), 256;
+        GATHER_4 = "gather_4"(GatherParams), 256;
+        FINISH_PATCHES = "finish_patches"(FinishPatchesParams), 256;
         GATE = "gate"(GateParams), 256;
         ONES = "ones"(OnesParams), 256;
     }

@@ -10,13 +10,13 @@ const CHUNKS: usize = 2;
 const LEAST_CHUNK: usize = 512;
 
 /// Calls that buffers are there for at a time: one chunk is prepared while another is counted.
-const SETS: u128 = 2;
+pub(super) const SETS: u128 = 2;
 
 /// Bytes of a chunk at most: larger ones are no faster, and the host keeps buffers of their values and results.
 const MAX_CHUNK_BYTES: u128 = 2 << 30;
 
 /// Memory that is left to others, at most.
-const SPARE_BYTES: u128 = 64 << 20;
+pub(super) const SPARE_BYTES: u128 = 64 << 20;
 
 /// The samples of a chunk for batches of up to `max_batch`.
 pub(crate) fn chunk_of(max_batch: usize) -> usize {

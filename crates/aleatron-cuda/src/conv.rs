@@ -1,0 +1,519 @@
+//! Convolutions on a card, and signed dense layers, which are convolutions of one position.
+//!
+//! A chunk of a call is: values up, thresholds, the streams of all inputs; then, for some positions at a time, the streams under the
+//! kernel gathered as rows of a dense layer, tiles of products with the weights of each group of channels, and results. Taps in the
+//! padding are zeros, which AND counts as nothing. With signs, rows hold the streams of positive and of negative operands apart, and
+//! every patch is gathered twice: as it is, for products of equal signs, and with the signs swapped, for the others.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aleatron_core::{
+    Cancel, ConvShape, Convolution, Error as CoreError, LayerSpec, Length, Polarity, Quantity, StreamAddress,
+    Topology, Weights, memory,
+};
+
+use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, GraphKey, HEAD, SetSizes};
+use crate::dense::{KernelChoice, RECORDED_VALUE_BYTES, unsupported};
+use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
+use crate::encode::{Encoder, OnesWidth, RowStreams, call_seed, count_row_ones};
+use crate::error::{Result, number};
+use crate::inputs::{InputStage, Source};
+use crate::kernels::{
+    CallSeed, ConvGeometry, Finish, FinishPatchesParams, GatherParams, ResultKind, ValueKind,
+};
+use crate::launch::{self, FewInputs, Target};
+use crate::plan::few::MAX_SAMPLES;
+use crate::plan::memory::Residency;
+use crate::plan::patches::{PatchPlan, PatchShape};
+use crate::plan::rows::{Part, StreamWords};
+use crate::product::Product;
+use crate::results::{Output, check_values};
+use crate::weights::WeightMaker;
+
+/// Threads of a block of all kernels here.
+const THREADS: u64 = 256;
+
+/// The convolution that a layer is: a dense one sees an image of as many channels as it has inputs, at one position.
+fn shape_of(spec: &LayerSpec) -> Result<ConvShape> {
+    match *spec.topology() {
+        Topology::Conv(shape) => Ok(shape),
+        Topology::Dense { n_inputs, n_neurons } => {
+            Ok(ConvShape::new(Convolution::conv2d([n_inputs, 1, 1], n_neurons, [1, 1]))?)
+        }
+        _ => Err(unsupported("layers of this kind")),
+    }
+}
+
+/// A convolution as kernels take it.
+pub(crate) fn geometry(shape: &ConvShape) -> Result<ConvGeometry> {
+    let axes = shape.windows().each_ref().map(|windows| *windows.axis());
+    let lens = shape.windows().each_ref().map(|windows| windows.len());
+    let pair = |of: &dyn Fn(usize) -> usize| -> Result<[u32; 2]> { Ok([number(of(0))?, number(of(1))?]) };
+    Ok(ConvGeometry {
+        size: pair(&|k| axes[k].size)?,
+        kernel: pair(&|k| axes[k].kernel)?,
+        // Steps that are never taken may be of any size.
+        stride: pair(&|k| if lens[k] == 1 { 1 } else { axes[k].stride })?,
+        padding: pair(&|k| axes[k].padding[0])?,
+        dilation: pair(&|k| if axes[k].kernel == 1 { 1 } else { axes[k].dilation })?,
+        columns: number(lens[1])?,
+        n_positions: number(shape.n_positions())?,
+    })
+}
+
+/// Blocks with a thread for each of `n` things, which kernels here count with 32 bits.
+fn grid_of(n: u64) -> Result<Grid> {
+    number(n.next_multiple_of(THREADS) as usize)?;
+    Grid::row(n.div_ceil(THREADS))
+}
+
+#[derive(Debug)]
+enum Store {
+    /// All weights, the rows of each part.
+    Kept(Vec<DeviceBuffer<u32>>),
+    /// Room for some output channels, and what makes them.
+    Made(Box<Mutex<(WeightMaker, DeviceBuffer<u32>)>>, usize),
+}
+
+/// A convolution on a card.
+#[derive(Debug)]
+pub(crate) struct CudaConv {
+    context: Arc<CudaContext>,
+    shape: ConvShape,
+    geometry: ConvGeometry,
+    length: Length,
+    polarity: Polarity,
+    product: Product,
+    plan: PatchPlan,
+    store: Store,
+    /// The bits of all products, by position.
+    totals: DeviceBuffer<u64>,
+    /// What is added for each neuron, where that is not the same for all.
+    base: Option<DeviceBuffer<u64>>,
+    stage: InputStage,
+    sets: BufferSets,
+}
+
+impl CudaConv {
+    /// A layer, with `encoder` for its inputs.
+    pub(crate) fn new(
+        context: &Arc<CudaContext>,
+        spec: &LayerSpec,
+        weights: &Weights,
+        encoder: Encoder,
+        max_batch: usize,
+        cancel: Cancel<'_>,
+    ) -> Result<Self> {
+        if max_batch == 0 {
+            return Err(CoreError::Zero(Quantity::Samples).into());
+        }
+        let (shape, length, polarity) = (shape_of(spec)?, spec.length(), spec.polarity());
+        let product = Product::of(polarity);
+        let sizes = PatchShape {
+            n_inputs: shape.n_inputs(),
+            n_taps: shape.kernel_weights(),
+            n_positions: shape.n_positions(),
+            n_channels: shape.n_channels(),
+            group_channels: shape.groups().map(|(_, channels)| channels.len()).max().unwrap_or(1),
+            row_streams: product.row_streams(),
+            stream: StreamWords::of(length),
+        };
+        let base_len = if product == Product::Xnor { shape.n_outputs() } else { 0 };
+        let fixed = 8 * (shape.n_positions() as u128 + base_len as u128);
+        let mut maker = WeightMaker::new(context, spec, weights)?;
+        let plan = PatchPlan::new(&sizes, max_batch, fixed, context.free_bytes()?)?;
+        let stream = Stream::new(context)?;
+        let totals: Vec<u64> =
+            shape.fan_ins().into_iter().map(|n| (n as u64).wrapping_mul(length.bits() as u64)).collect();
+        let totals = DeviceBuffer::with(context, &totals, &stream)?;
+        let store = match plan.residency {
+            Residency::Kept => {
+                let mut all = Vec::new();
+                for part in &plan.parts {
+                    let rows = DeviceBuffer::new(context, shape.n_channels() * part.stride as usize)?;
+                    maker.make_rows(0..shape.n_channels(), part, rows.view(), cancel)?;
+                    all.push(rows);
+                }
+                Store::Kept(all)
+            }
+            Residency::Made { rows } => {
+                let buffer = DeviceBuffer::new(context, plan.widest() as usize / 4 * rows)?;
+                Store::Made(Box::new(Mutex::new((maker, buffer))), rows)
+            }
+        };
+        let mut layer = Self {
+            context: Arc::clone(context),
+            shape,
+            geometry: geometry(&shape)?,
+            length,
+            polarity,
+            product,
+            plan,
+            store,
+            totals,
+            base: None,
+            stage: InputStage {
+                context: Arc::clone(context),
+                n_units: shape.n_inputs(),
+                length,
+                product,
+                encoder,
+            },
+            sets: BufferSets::default(),
+        };
+        layer.sets.keep(layer.new_set()?);
+        if product == Product::Xnor {
+            layer.base = Some(layer.negated_ones(&stream, cancel)?);
+        }
+        Ok(layer)
+    }
+
+    /// For each neuron, less the ones of the weights that its taps inside the image have: what AND counts with streams of ones.
+    fn negated_ones(&mut self, stream: &Stream, cancel: Cancel<'_>) -> Result<DeviceBuffer<u64>> {
+        let n = self.shape.n_inputs();
+        let mut all = memory::with_capacity(n as u128, Quantity::Inputs)?;
+        all.resize(n, self.stage.encoder.one());
+        let options = CountOptions { cancel, profiler: None, after: None };
+        let output = Output::counts(1, self.shape.n_outputs())?;
+        self.product = Product::And;
+        let ones = self.counts(Source::Thresholds(&all), 1, StreamAddress::input(0, 0, 0), output, &options);
+        self.product = Product::Xnor;
+        let negated: Vec<u64> = ones?.into_iter().map(u64::wrapping_neg).collect();
+        DeviceBuffer::with(&self.context, &negated, stream)
+    }
+
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    pub(crate) fn chunk(&self) -> usize {
+        self.plan.chunk
+    }
+
+    /// Whether all weights are on the card.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.store, Store::Kept(_))
+    }
+
+    fn row_streams(&self) -> RowStreams {
+        self.product.row_streams()
+    }
+
+    fn new_set(&self) -> Result<BufferSet> {
+        let (plan, shape) = (&self.plan, &self.shape);
+        let rows = self.row_streams().of(plan.patches);
+        let group = shape.groups().map(|(_, channels)| channels.len()).max().unwrap_or(1);
+        BufferSet::new(
+            &self.context,
+            SetSizes {
+                values: plan.chunk * shape.n_inputs(),
+                // Streams of the inputs, then patches.
+                work: plan.chunk * plan.inputs.stride as usize + rows * plan.widest() as usize / 4,
+                counts: rows * group,
+                results: plan.chunk * shape.n_outputs(),
+                samples: rows,
+            },
+        )
+    }
+
+    /// The counts of a batch whose first stream is drawn at `first`.
+    pub(crate) fn counts(
+        &self,
+        source: Source<'_>,
+        n_samples: usize,
+        first: StreamAddress,
+        output: Output<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<Vec<u64>> {
+        if let Output::Card { kind, .. } = &output
+            && *kind != ResultKind::Counts
+        {
+            check_values(self.shape.max_fan_in(), self.length)?;
+        }
+        let mut run = ConvRun { layer: self, source, seed: call_seed(first), output, options };
+        self.sets.run(n_samples, self.plan.chunk, options, || self.new_set(), &mut run)?;
+        Ok(run.output.into_counts())
+    }
+}
+
+/// Some positions of the samples of a chunk, and where their rows begin.
+#[derive(Debug, Clone, Copy)]
+struct Patches<'a> {
+    first_sample: u32,
+    first_position: u32,
+    n: usize,
+    rows: View<'a>,
+}
+
+/// Some output channels that see one group of inputs.
+#[derive(Debug, Clone)]
+struct Channels {
+    /// The first input channel that they see.
+    first_input: usize,
+    range: Range<usize>,
+}
+
+/// A call under way.
+struct ConvRun<'l, 'i> {
+    layer: &'l CudaConv,
+    source: Source<'i>,
+    seed: CallSeed,
+    output: Output<'i>,
+    options: &'l CountOptions<'l>,
+}
+
+impl ConvRun<'_, '_> {
+    /// Gives the gathering of a part of some patches to the queue.
+    fn give_rows(&self, set: &BufferSet, at: &Patches<'_>, part: &Part, first_channel: usize) -> Result<()> {
+        let ConvRun { layer, options, .. } = self;
+        let (shape, plan, streams) = (&layer.shape, &layer.plan, layer.row_streams());
+        let stream = StreamWords::of(layer.length);
+        // The samples that patches are of.
+        let positions = u64::from(layer.geometry.n_positions);
+        let last = u64::from(at.first_position) + at.n as u64 - 1;
+        let samples = u128::from(u64::from(at.first_sample) + last / positions + 1);
+        // Streams begin with whole vectors, and so do parts, which begin with whole 128 bytes.
+        let is_wide = stream.stored.is_multiple_of(4);
+        let (kernel, vector) = if is_wide { (&kernels::GATHER_4, 16) } else { (&kernels::GATHER_2, 8) };
+        let row_bytes = streams.of(at.n) as u64 * part.bytes();
+        let params = GatherParams {
+            part: part.of_rows(streams.of(shape.kernel_weights()), stream)?,
+            conv: layer.geometry,
+            streams: set.work.view().check(samples * u128::from(plan.inputs.bytes()))?,
+            thresholds: match streams {
+                RowStreams::Magnitudes => 0,
+                RowStreams::BothSigns => set.values()?.check(8 * samples * shape.n_inputs() as u128)?,
+            },
+            rows: at.rows.check(row_bytes.into())?,
+            row_words: plan.inputs.stride.into(),
+            first_sample: at.first_sample,
+            first_position: at.first_position,
+            n_patches: number(at.n)?,
+            n_inputs: number(shape.n_inputs())?,
+            first_channel: number(first_channel)?,
+            both_signs: streams as u32,
+        };
+        // The kernel counts positions from that of the first sample on with 32 bits.
+        number(last as usize)?;
+        let grid = grid_of(row_bytes / vector)?;
+        set.queue(options).launch(kernel, grid, 0, &params, 2 * row_bytes)
+    }
+
+    /// Gives the making of results of what was counted to the queue. The last launch of a chunk `reports` what was found about its
+    /// values.
+    fn give_results(
+        &self,
+        set: &BufferSet,
+        at: &Patches<'_>,
+        channels: &Range<usize>,
+        samples: &Range<usize>,
+        steps: Steps,
+    ) -> Result<()> {
+        let ConvRun { layer, options, .. } = self;
+        let (shape, rows) = (&layer.shape, layer.row_streams().of(at.n));
+        let neurons = shape.n_outputs() as u128;
+        let host = set.results.view();
+        let (out, kind) = match &self.output {
+            Output::Counts(_) => (host.from(8 * HEAD as u64)?, ResultKind::Counts),
+            Output::Card { view, kind } => {
+                (view.from(8 * (samples.start * shape.n_outputs()) as u64)?, *kind)
+            }
+        };
+        let takes_ones = layer.product == Product::Xnor;
+        let finish = Finish {
+            base: match &layer.base {
+                Some(base) if steps.first_part => base.view().check(8 * neurons)?,
+                _ => 0,
+            },
+            row_ones: if takes_ones { set.row_ones.view().check(4 * rows as u128)? } else { 0 },
+            totals: layer.totals.view().check(8 * shape.n_positions() as u128)?,
+            total: 0,
+            factor: if takes_ones { 2 } else { 1 },
+            length: layer.length.bits() as u64,
+            out: out.check(8 * neurons * samples.len() as u128)?,
+            report: if steps.last { host.check(8)? } else { 0 },
+            state: set.state.view().check(16)?,
+            n_neurons: number(shape.n_outputs())?,
+            n_samples: number(samples.len())?,
+            accumulate: (!steps.first_part).into(),
+            kind: if steps.last_part { kind } else { ResultKind::Counts } as u32,
+        };
+        let n = at.n as u64 * channels.len() as u64;
+        let params = FinishPatchesParams {
+            finish,
+            counted: set.counts.view().check(4 * rows as u128 * channels.len() as u128)?,
+            first_sample: at.first_sample,
+            first_position: at.first_position,
+            n_patches: number(at.n)?,
+            n_positions: layer.geometry.n_positions,
+            both_signs: layer.row_streams() as u32,
+            n_channels: number(channels.len())?,
+            first_channel: number(channels.start)?,
+            adds_totals: (layer.product != Product::And && steps.first_part).into(),
+        };
+        let grid = grid_of(n)?;
+        set.queue(options).launch(&kernels::FINISH_PATCHES, grid, 0, &params, 16 * n)?;
+        if takes_ones { set.row_ones.fill(0, &set.stream) } else { Ok(()) }
+    }
+
+    /// Gives the counting of a few rows to the queue, to a kernel that makes no results here.
+    fn give_few(
+        &self,
+        set: &BufferSet,
+        part: &Part,
+        weights: (View<'_>, usize),
+        rows: View<'_>,
+        target: &Target<'_>,
+    ) -> Result<()> {
+        let ConvRun { layer, options, .. } = self;
+        let streams = layer.row_streams().of(layer.shape.kernel_weights());
+        let from = FewInputs {
+            part: part.of_rows(streams, StreamWords::of(layer.length))?,
+            kind: ValueKind::PackedStreams,
+            inputs: rows,
+            one: 0,
+            seed: CallSeed::default(),
+            tag: 0,
+            counts_ones: false,
+        };
+        let finish = Finish::none(set.state.view().check(16)?);
+        launch::few(&set.queue(options), part, weights, &from, target, finish)
+    }
+
+    /// Gives everything about some output channels and a part of the columns to the queue.
+    fn give_channels(
+        &self,
+        set: &BufferSet,
+        samples: &Range<usize>,
+        part: usize,
+        channels: &Channels,
+        weights: View<'_>,
+    ) -> Result<()> {
+        let ConvRun { layer, options, .. } = self;
+        let (plan, positions, queue) = (&layer.plan, layer.shape.n_positions(), set.queue(options));
+        let (at_part, all) = (&plan.parts[part], samples.len() * positions);
+        let rows = set.work.view().from(plan.chunk as u64 * plan.inputs.bytes())?;
+        let n_channels = channels.range.len();
+        for first in (0..all).step_by(plan.patches) {
+            let at = Patches {
+                first_sample: number(first / positions)?,
+                first_position: number(first % positions)?,
+                n: plan.patches.min(all - first),
+                rows,
+            };
+            self.give_rows(set, &at, at_part, channels.first_input)?;
+            let n_rows = layer.row_streams().of(at.n);
+            if layer.product == Product::Xnor {
+                let ones = set.row_ones.view();
+                count_row_ones(&queue, rows, at_part.stride, n_rows, ones, OnesWidth::Bits32)?;
+            }
+            let target = Target {
+                counts: set.counts.view(),
+                n_neurons: n_channels,
+                first_neuron: 0,
+                n_samples: n_rows,
+            };
+            if n_rows <= MAX_SAMPLES {
+                self.give_few(set, at_part, (weights, n_channels), rows, &target)?;
+            } else {
+                launch::tiles(&queue, at_part, (weights, n_channels), rows, &target, KernelChoice::Tiles)?;
+            }
+            let last_part = part + 1 == plan.parts.len();
+            let last = last_part && channels.range.end == layer.shape.n_channels() && first + at.n == all;
+            let steps = Steps { first_part: part == 0, last_part, last };
+            self.give_results(set, &at, &channels.range, samples, steps)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the counting of a chunk to the queue, and the making of results; the streams of its inputs are there.
+    fn give_counts(&self, set: &BufferSet, samples: &Range<usize>) -> Result<()> {
+        let ConvRun { layer, options, .. } = self;
+        for (k, part) in layer.plan.parts.iter().enumerate() {
+            for (first_input, range) in layer.shape.groups() {
+                match &layer.store {
+                    Store::Kept(all) => {
+                        let weights = all[k].view().from(range.start as u64 * part.bytes())?;
+                        self.give_channels(set, samples, k, &Channels { first_input, range }, weights)?;
+                    }
+                    Store::Made(made, at_once) => {
+                        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                        let (maker, buffer) = &mut *made;
+                        for start in range.clone().step_by(*at_once) {
+                            let some = start..range.end.min(start + at_once);
+                            maker.make_rows(some.clone(), part, buffer.view(), options.cancel)?;
+                            let channels = Channels { first_input, range: some };
+                            self.give_channels(set, samples, k, &channels, buffer.view())?;
+                            // The next channels take the place of these.
+                            set.stream.synchronize()?;
+                        }
+                    }
+                }
+            }
+        }
+        let n = match self.output {
+            Output::Counts(_) => samples.len() * layer.shape.n_outputs(),
+            Output::Card { .. } => 0,
+        };
+        set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)
+    }
+
+    /// Whether a chunk is recorded: all on the card, and values that go up at once.
+    fn is_recorded(&self, n_samples: usize) -> bool {
+        let plain = self.options.profiler.is_none() && matches!(self.output, Output::Counts(_));
+        let values = 8 * n_samples * self.layer.shape.n_inputs();
+        plain && self.source.words().is_some() && self.layer.is_kept() && values <= RECORDED_VALUE_BYTES
+    }
+}
+
+/// Where in a chunk a launch is.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    first_part: bool,
+    last_part: bool,
+    /// The last launch of all.
+    last: bool,
+}
+
+impl ChunkRun for ConvRun<'_, '_> {
+    fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
+        let ConvRun { layer, source, options, .. } = &*self;
+        let (stage, part, n_samples) = (&layer.stage, &layer.plan.inputs, samples.len());
+        let kind = source.kind(layer.product);
+        // Rows were checked to fit.
+        let first_row = self.seed.first_row.wrapping_add(samples.start as u32);
+        let seed = CallSeed { first_row, ..self.seed };
+        if kind == ValueKind::PackedStreams {
+            stage.send_streams(set, source, &samples, part)?;
+            stage.send_signs(set, source, &samples)?;
+            return self.give_counts(set, &samples);
+        }
+        if let Some(words) = source.words()
+            && self.is_recorded(n_samples)
+        {
+            stage.fill(set, words, &samples, &(0..n_samples))?;
+            set.set_seed(seed);
+            return set.repeat(GraphKey { n_samples, kind }, |set| {
+                set.upload.send(0, HEAD + n_samples * stage.n_units, &set.inputs, 0, &set.stream)?;
+                stage.convert(set, options, kind, set.values()?, 0..n_samples)?;
+                stage.encode(set, options, part, 0..n_samples)?;
+                self.give_counts(set, &samples)
+            });
+        }
+        stage.send(set, options, source, &samples, seed, Some(part))?;
+        self.give_counts(set, &samples)
+    }
+
+    fn receive(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
+        let layer = self.layer;
+        if let Some(index) = set.bad_value() {
+            let first = samples.start * layer.shape.n_inputs();
+            return Err(self.source.bad_value(set, first, index, layer.polarity)?.into());
+        }
+        match &mut self.output {
+            Output::Counts(counts) => set.take_results(samples.len() * layer.shape.n_outputs(), counts),
+            Output::Card { .. } => Ok(()),
+        }
+    }
+}

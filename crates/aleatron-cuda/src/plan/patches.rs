@@ -1,0 +1,185 @@
+//! What of a convolution is on the card: weights, the streams of the inputs of some samples, and the patches under the kernel at some
+//! positions, gathered as rows.
+
+use super::memory::{Residency, SETS, SPARE_BYTES, bounded_chunk};
+use super::rows::{MAX_PART_WORDS, Part, ROW_WORDS, StreamWords, parts};
+use crate::encode::RowStreams;
+use crate::error::{Error, Result};
+
+/// Bytes of patches that are gathered at a time: enough to fill any card with tiles.
+const MAX_PATCH_BYTES: u128 = 256 << 20;
+
+/// Vectors and counts of patches at a time: kernels index both with 32 bits.
+const MAX_PATCH_ITEMS: u128 = 1 << 30;
+
+/// Patches are cut to multiples of so many where there are more: whole tiles of every kernel.
+const TILE_PATCHES: u128 = 256;
+
+/// The sizes of a convolution that decide where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PatchShape {
+    pub(crate) n_inputs: usize,
+    /// Taps of a kernel.
+    pub(crate) n_taps: usize,
+    pub(crate) n_positions: usize,
+    /// Output channels, and the most of them that see one group of inputs.
+    pub(crate) n_channels: usize,
+    pub(crate) group_channels: usize,
+    pub(crate) row_streams: RowStreams,
+    pub(crate) stream: StreamWords,
+}
+
+/// How a convolution lies on a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PatchPlan {
+    /// The streams of a sample's inputs, whole.
+    pub(crate) inputs: Part,
+    /// The parts of rows of weights and patches.
+    pub(crate) parts: Vec<Part>,
+    /// Samples per chunk.
+    pub(crate) chunk: usize,
+    /// Patches at a time.
+    pub(crate) patches: usize,
+    pub(crate) residency: Residency,
+}
+
+impl PatchPlan {
+    /// The plan with `free` bytes, of which `fixed` are for what every call shares beside the weights.
+    pub(crate) fn new(shape: &PatchShape, max_batch: usize, fixed: u128, free: u64) -> Result<Self> {
+        let input_words = shape.n_inputs as u128 * u128::from(shape.stream.stored);
+        let all = u128::from(free);
+        let out_of_memory = |bytes: u128| Error::OutOfMemory { bytes, free };
+        // The encoder counts the words of a row with 32 bits.
+        let padded = input_words.next_multiple_of(ROW_WORDS.into());
+        let (Ok(words), Ok(stride)) = (u32::try_from(input_words), u32::try_from(padded)) else {
+            return Err(out_of_memory(4 * padded));
+        };
+        let inputs = Part { begin: 0, words, stride };
+        let left = (all - (all / 16).min(SPARE_BYTES)).saturating_sub(fixed);
+        let n_neurons = shape.n_channels as u128 * shape.n_positions as u128;
+        let sample = u128::from(inputs.bytes()) + 8 * shape.n_inputs as u128 + 8 * n_neurons;
+        let units = shape.row_streams.of(shape.n_taps);
+        let whole = parts(units, shape.stream, MAX_PART_WORDS)?;
+        let weights =
+            whole.iter().map(|part| u128::from(part.bytes())).sum::<u128>() * shape.n_channels as u128;
+        let patch = shape.patch_bytes(widest(&whole));
+        if weights + SETS * (sample + patch) <= left {
+            let (chunk, patches) = shape.cut(max_batch, (left - weights) / SETS, sample, widest(&whole));
+            return Ok(Self { inputs, parts: whole, chunk, patches, residency: Residency::Kept });
+        }
+        // Half of the memory for weights, half for calls; parts of rows short enough that a few of each fit.
+        let half = left / 2;
+        let spare = (half / SETS).saturating_sub(sample + shape.patch_bytes(0));
+        let most = spare / (2 * 4 * shape.row_streams.of(1) as u128);
+        let parts = parts(units, shape.stream, most.min(MAX_PART_WORDS.into()) as u64)?;
+        let (part, needed) = (widest(&parts), SETS * (sample + shape.patch_bytes(widest(&parts))));
+        let rows = (half / u128::from(part.max(1))).min(shape.group_channels as u128) as usize;
+        if needed > half || rows == 0 {
+            return Err(out_of_memory(2 * needed));
+        }
+        let (chunk, patches) = shape.cut(max_batch, half / SETS, sample, part);
+        Ok(Self { inputs, parts, chunk, patches, residency: Residency::Made { rows } })
+    }
+
+    /// The bytes of the widest part.
+    pub(crate) fn widest(&self) -> u64 {
+        widest(&self.parts)
+    }
+}
+
+fn widest(parts: &[Part]) -> u64 {
+    parts.iter().map(Part::bytes).max().unwrap_or(0)
+}
+
+impl PatchShape {
+    /// The bytes of a patch whose rows have `part_bytes`: its rows, what they count, and their ones.
+    fn patch_bytes(&self, part_bytes: u64) -> u128 {
+        let rows = self.row_streams.of(1) as u128;
+        rows * (u128::from(part_bytes) + 4 * self.group_channels as u128 + 4)
+    }
+
+    /// Samples and patches of a call that has `bytes`, which are enough for one of each.
+    fn cut(&self, max_batch: usize, bytes: u128, sample: u128, part_bytes: u64) -> (usize, usize) {
+        let patch = self.patch_bytes(part_bytes);
+        // Half for each, unless one patch or one sample needs more.
+        let samples = (bytes / 2).min(bytes - patch).max(sample) / sample;
+        let chunk = bounded_chunk(max_batch, sample, samples);
+        let rest = bytes - chunk as u128 * sample;
+        let rows = self.row_streams.of(1) as u128;
+        let items = u128::from(part_bytes / 8).max(self.group_channels as u128) * rows;
+        let most = (rest.min(MAX_PATCH_BYTES) / patch).min(MAX_PATCH_ITEMS / items).max(1);
+        let most = if most > TILE_PATCHES { most / TILE_PATCHES * TILE_PATCHES } else { most };
+        let all = chunk as u128 * self.n_positions as u128;
+        (chunk, most.min(all) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aleatron_core::Length;
+
+    fn shape(sizes: [usize; 5], row_streams: RowStreams, bits: usize) -> PatchShape {
+        let [n_inputs, n_taps, n_positions, n_channels, group_channels] = sizes;
+        let stream = StreamWords::of(Length::new(bits).unwrap());
+        PatchShape { n_inputs, n_taps, n_positions, n_channels, group_channels, row_streams, stream }
+    }
+
+    #[test]
+    fn plans_keep_to_the_memory() {
+        let mut kinds = [0, 0, 0];
+        for sizes in
+            [[1, 1, 1, 1, 1], [75, 27, 25, 9, 3], [1000, 1000, 1, 500, 500], [3072, 576, 1024, 64, 64]]
+        {
+            for (bits, fixed) in [(1, 0), (100, 24), (1024, 1000), (70_000, 0)] {
+                for row_streams in [RowStreams::Magnitudes, RowStreams::BothSigns] {
+                    for free in (10..36).map(|k| 1u64 << k) {
+                        let shape = shape(sizes, row_streams, bits);
+                        let Ok(plan) = PatchPlan::new(&shape, 256, fixed, free) else {
+                            kinds[0] += 1;
+                            continue;
+                        };
+                        let rows = row_streams.of(1) as u64;
+                        let [n, _, positions, channels, group] = sizes.map(|size| size as u64);
+                        let samples = plan.inputs.bytes() + 8 * n + 8 * channels * positions;
+                        let patch = rows * (plan.widest() + 4 * group + 4);
+                        let sets = 2 * (plan.chunk as u64 * samples + plan.patches as u64 * patch);
+                        let weights = match plan.residency {
+                            Residency::Kept => {
+                                kinds[1] += 1;
+                                plan.parts.iter().map(Part::bytes).sum::<u64>() * channels
+                            }
+                            Residency::Made { rows } => {
+                                kinds[2] += 1;
+                                assert!(rows > 0 && rows as u64 <= group);
+                                rows as u64 * plan.widest()
+                            }
+                        };
+                        assert!(plan.chunk > 0 && plan.patches > 0, "{shape:?} {free}: {plan:?}");
+                        assert!(plan.patches <= plan.chunk * sizes[2], "{shape:?} {free}: {plan:?}");
+                        assert!(sets + weights + fixed as u64 <= free, "{shape:?} {free}: {plan:?}");
+                    }
+                }
+            }
+        }
+        // All three ends are met.
+        assert!(kinds.iter().all(|&n| n > 10), "{kinds:?}");
+    }
+
+    #[test]
+    fn large_batches_are_gathered_in_pieces() {
+        let conv = shape([64 * 28 * 28, 576, 28 * 28, 64, 64], RowStreams::Magnitudes, 1024);
+        let plan = PatchPlan::new(&conv, 256, 0, 1 << 36).unwrap();
+        assert_eq!((plan.residency, plan.chunk), (Residency::Kept, 256));
+        assert!(plan.patches < 256 * 784 && plan.patches.is_multiple_of(256), "{}", plan.patches);
+        assert!(plan.patches as u128 * u128::from(plan.widest()) <= MAX_PATCH_BYTES);
+    }
+
+    /// A kernel's patch is never an index past 32 bits, however narrow its rows.
+    #[test]
+    fn indices_of_patches_fit_32_bits() {
+        let conv = shape([4, 1, 1 << 31, 2, 2], RowStreams::BothSigns, 1);
+        let plan = PatchPlan::new(&conv, 1, 0, u64::MAX).unwrap();
+        assert!(2 * plan.patches as u64 * (plan.widest() / 8) <= 1 << 31, "{plan:?}");
+    }
+}
