@@ -88,3 +88,68 @@ fn what_makes_no_sense_is_refused() {
         assert!(String::from_utf8_lossy(&output.stderr).contains(text), "{arguments:?}: {output:?}");
     }
 }
+
+/// A folder of its own for a test, gone when the test is over.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("aleatron-graph-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn join(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_report_of_a_graph_shows_its_nodes() {
+    let folder = Folder::new("report");
+    let report = folder.join("r");
+    let output = aleatron(&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--report", &report]);
+    assert!(output.status.success(), "{output:?}");
+    let found: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("r/evaluation.json")).unwrap()).unwrap();
+    let losses = &found["graph"]["losses"][0];
+    assert_eq!((losses["generator"].as_str(), losses["length"].as_u64()), (Some("sobol"), Some(16)));
+    assert_eq!(losses["accuracy"], found["cells"][0]["accuracy"]);
+    assert!(!found["cells"][0]["early"].as_array().unwrap().is_empty());
+    let page = std::fs::read_to_string(folder.join("r/index.html")).unwrap();
+    assert!(page.contains("Where accuracy is lost") && page.contains("The graph"));
+    let resumed = aleatron(&[
+        "eval",
+        MODEL,
+        "--lengths",
+        "8",
+        "--generators",
+        "sobol",
+        "--report",
+        &report,
+        "--resume",
+    ]);
+    assert!(resumed.status.success(), "{resumed:?}");
+}
+
+#[test]
+fn lengths_that_were_found_are_settings_to_run_with() {
+    let folder = Folder::new("found");
+    let all = ["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"];
+    let found = json(&[&all[..], &["--report", &folder.join("f")]].concat());
+    let layers = folder.join("f/layers.json");
+    let run = ["eval", MODEL, "--lengths", "256", "--generators", "sobol", "--layers", &layers, "--json"];
+    assert_eq!(json(&run)["cells"][0]["accuracy"], found["accuracy"]);
+    let twice = aleatron(&[&run[..], &["--layer", "conv:length=3"]].concat());
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("\"conv\" is given twice"), "{twice:?}");
+    std::fs::write(&layers, r#"{"conv": {"length": "many"}}"#).unwrap();
+    let broken = aleatron(&run);
+    let text = String::from_utf8_lossy(&broken.stderr).into_owned();
+    assert!(text.contains("layers.json: layer \"conv\", \"length\""), "{text}");
+}

@@ -47,6 +47,15 @@ pub enum Error {
         source: Box<Error>,
     },
 
+    /// An evaluation of a network of regression ended before its time; what it had found until then is kept.
+    #[error("{source}")]
+    UnfinishedRegression {
+        /// The cells that were finished.
+        done: Box<crate::eval::RegressionEvaluation>,
+        /// What ended it.
+        source: Box<Error>,
+    },
+
     /// A graph or its file is at fault.
     #[cfg(feature = "graph")]
     #[error(transparent)]
@@ -236,6 +245,29 @@ pub enum Error {
         /// The label.
         value: String,
     },
+    /// A number to be found is not finite.
+    #[error("{name}: sample {sample} is to be {value}, which is not finite")]
+    Target {
+        /// The data set.
+        name: String,
+        /// The sample.
+        sample: usize,
+        /// The number.
+        value: String,
+    },
+    /// Samples have labels of the other kind: classes where numbers are needed, or numbers where classes are.
+    #[error("{name}: its samples have {actual}, {needed} are needed")]
+    LabelKind {
+        /// The data set.
+        name: String,
+        /// What its samples have.
+        actual: &'static str,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// Features cannot be divided by this.
+    #[error("features cannot be divided by {0}; a positive, finite number is needed")]
+    Divisor(f64),
     /// A line of a text file cannot be read.
     #[error("{name}, line {line}: {reason}")]
     Line {
@@ -267,7 +299,7 @@ pub enum Error {
         actual: Vec<usize>,
     },
     /// The file is of no known kind.
-    #[error("{name}: data are read from .npz and .csv files")]
+    #[error("{name}: data are read from .npz, .npy and .csv files and from folders of images")]
     Extension {
         /// The data set.
         name: String,
@@ -281,6 +313,14 @@ pub enum Error {
     #[error("the samples have {actual} features, the network takes {expected}")]
     FeatureCount {
         /// What the network takes.
+        expected: usize,
+        /// What the data have.
+        actual: usize,
+    },
+    /// The numbers to be found are not as many as the outputs of the network.
+    #[error("the samples have {actual} numbers to be found, the network has {expected} outputs")]
+    TargetCount {
+        /// The outputs of the network.
         expected: usize,
         /// What the data have.
         actual: usize,
@@ -328,7 +368,9 @@ impl Error {
     pub fn core(&self) -> Option<&aleatron_core::Error> {
         match self {
             Self::Core(error) => Some(error),
-            Self::Layer { source, .. } | Self::Unfinished { source, .. } => source.core(),
+            Self::Layer { source, .. }
+            | Self::Unfinished { source, .. }
+            | Self::UnfinishedRegression { source, .. } => source.core(),
             _ => None,
         }
     }

@@ -1,15 +1,18 @@
 //! `aleatron eval`: a network as bit streams, accuracy against length and generator.
 
-use super::report::{Earlier, Format, Report};
+use super::report::{Earlier, Format, Found, Report};
 use super::shard::{self, Shard};
 use super::{Failure, Outcome, read_length, read_positive};
 use crate::interrupt;
-use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
-use aleatron::eval::{Evaluation, Job, Plan, Progress, evaluate, plural};
+use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn, LabelKind, ReadOptions};
+use aleatron::eval::{
+    Evaluation, Job, Plan, Progress, RegressionEvaluation, Subject as Judged, evaluate, evaluate_regression,
+    plural,
+};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 #[cfg(feature = "graph")]
 use aleatron::graph::{Calibration, GraphNetwork, InputScale, Mode};
-use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network};
+use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network, read_layers};
 use aleatron::{Cancel, Device, Error, Polarity};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
@@ -25,9 +28,20 @@ pub(crate) struct Arguments {
     /// The same as an option.
     #[arg(long = "network", value_name = "NETWORK", conflicts_with = "network")]
     named_network: Option<PathBuf>,
-    /// Labelled samples, as .npz with arrays x and y or as .csv; the embedded test digits if not given.
+    /// What the network does: classification (labels are classes, and accuracy is found) or regression (labels are numbers, one for each output,
+    /// and mean errors are found).
+    #[arg(long, value_name = "TASK", default_value = "classification")]
+    task: Task,
+    /// Labelled samples, as .npz with arrays x and y, as .csv, as .npy with --labels, or as a folder with a folder of PNG images for each class;
+    /// the embedded test digits if not given.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// The labels of the samples of an .npy file, as another one.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    labels: Option<PathBuf>,
+    /// Divide all features by this, such as 255 for images of bytes.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, requires = "data")]
+    divide: f64,
     /// Whether the first line of a .csv file names its columns: auto, yes or no.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     header: Header,
@@ -58,6 +72,9 @@ pub(crate) struct Arguments {
     /// Settings of one layer: NAME:length=64,generator=sobol,width=6,sharing=input, any of them. May be given several times.
     #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
     layers: Vec<(String, LayerOverride)>,
+    /// Settings of layers from a JSON file: {"NAME": {"length": 64, "generator": "sobol"}, ...}, the same settings as those of --layer.
+    #[arg(long = "layers", value_name = "FILE")]
+    layers_file: Option<PathBuf>,
     /// How streams hold numbers, in every layer: signed (a sign and a magnitude), bipolar or unipolar; as the network says if not given.
     #[arg(long, value_name = "KIND")]
     polarity: Option<Polarity>,
@@ -101,6 +118,22 @@ pub(crate) struct Arguments {
     format: Format,
 }
 
+/// What a network does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Task {
+    Classification,
+    Regression,
+}
+
+impl Task {
+    fn labels(self) -> LabelKind {
+        match self {
+            Self::Classification => LabelKind::Classes,
+            Self::Regression => LabelKind::Numbers,
+        }
+    }
+}
+
 /// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
 fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
@@ -120,7 +153,7 @@ impl Subject {
     fn load(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Self, Failure> {
         #[cfg(feature = "graph")]
         if arguments.network().extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx")) {
-            return Ok(Self::Graph(load_graph(arguments, data)?));
+            return Ok(Self::Graph(load_graph(arguments, plan, data)?));
         }
         let _ = data;
         let network = load_network(arguments.network())?;
@@ -159,12 +192,22 @@ impl Subject {
     }
 }
 
+impl<'a> From<&'a Subject> for Judged<'a> {
+    fn from(subject: &'a Subject) -> Self {
+        match subject {
+            Subject::Layers(network) => Self::Layers(network),
+            #[cfg(feature = "graph")]
+            Subject::Graph(network) => Self::Graph(network),
+        }
+    }
+}
+
 /// Samples for scales, where none are given.
 #[cfg(feature = "graph")]
 const CALIBRATION_SAMPLES: usize = 256;
 
 #[cfg(feature = "graph")]
-fn load_graph(arguments: &Arguments, data: &Dataset) -> Result<GraphNetwork, Failure> {
+fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<GraphNetwork, Failure> {
     if arguments.arithmetic != Arithmetic::Float {
         return Err(Failure::Usage("--arithmetic: .onnx networks run in float between layers".to_owned()));
     }
@@ -175,8 +218,8 @@ fn load_graph(arguments: &Arguments, data: &Dataset) -> Result<GraphNetwork, Fai
     for name in &arguments.binary {
         network = network.with_mode(name, Mode::Binary).map_err(Failure::usage)?;
     }
-    if let Some((name, _)) =
-        arguments.layers.iter().find(|(name, _)| !network.layers().iter().any(|layer| layer.name == *name))
+    if let Some(name) =
+        plan.layers.keys().find(|name| !network.layers().iter().any(|layer| layer.name == **name))
     {
         let known = network.layers().iter().map(|layer| layer.name.clone()).collect();
         return Err(Failure::usage(Error::UnknownLayer { name: name.clone(), known }));
@@ -190,12 +233,30 @@ fn load_graph(arguments: &Arguments, data: &Dataset) -> Result<GraphNetwork, Fai
         share => InputScale::Percentile(share),
     };
     let calibration = Calibration { inputs, ..Calibration::default() };
-    let given = arguments.calibrate.as_ref().map(|path| arguments.read(path)).transpose()?;
+    let given = arguments.calibrate.as_ref().map(|path| arguments.read(path, None)).transpose()?;
     let features = match &given {
-        Some(given) => given.features(),
-        None => &data.features()[..data.features().len().min(CALIBRATION_SAMPLES * expected)],
+        Some(given) => given.samples(0..given.len())?,
+        None => data.samples(0..data.len().min(CALIBRATION_SAMPLES))?,
     };
-    network.calibrated(features, &calibration).map_err(|error| arguments.explain(error))
+    network.calibrated(&features, &calibration).map_err(|error| arguments.explain(error))
+}
+
+/// An evaluation with what its page shows of the graph; one that was ended stays as it is.
+#[cfg(feature = "graph")]
+fn with_losses(
+    network: &GraphNetwork,
+    data: &Dataset,
+    plan: &Plan,
+    mut found: Evaluation,
+    cancel: Cancel<'_>,
+) -> aleatron::Result<Evaluation> {
+    if !found.is_complete() {
+        return Ok(found);
+    }
+    match aleatron::eval::find_losses(network, data, plan, &mut found, cancel) {
+        Ok(()) | Err(Error::Core(aleatron::CoreError::Cancelled)) => Ok(found),
+        Err(source) => Err(Error::Unfinished { done: Box::new(found), source: Box::new(source) }),
+    }
 }
 
 #[cfg(feature = "graph")]
@@ -221,42 +282,34 @@ fn search(arguments: &Arguments, network: &Subject, data: &Dataset, plan: &Plan,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    arguments.check()?;
     let (network, data, plan) = arguments.subject()?;
     #[cfg(feature = "graph")]
     if let Some(loss) = arguments.find {
         return search(arguments, &network, &data, &plan, loss);
     }
     let earlier = Earlier::new(arguments.resume);
+    if arguments.task == Task::Regression {
+        return arguments.judge(|checkpoint, cancel, progress| {
+            evaluate_regression((&network).into(), &data, &plan, checkpoint, cancel, progress)
+        });
+    }
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
         let job =
             Job::new(network.layers()?.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
         return shard::run(&job, shard, folder, earlier);
     }
-    let report = arguments.report.as_deref().map(|folder| Report::open(folder, earlier)).transpose()?;
-    let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
-    interrupt::watch();
-    let bar = progress_bar();
-    let start = Instant::now();
-    let cancel = Cancel::when(&interrupt::is_pressed);
-    let result = network.evaluate(&data, &plan, checkpoint, cancel, |progress: Progress<'_>| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
-        bar.set_message(format!("{}, {} bits, seed {}", progress.generator, progress.length, progress.seed));
-    });
-    bar.finish_and_clear();
-    let elapsed = start.elapsed();
-    let (evaluation, failure) = match result {
-        Ok(evaluation) => (evaluation, None),
-        Err(Error::Unfinished { done, source }) => (*done, Some(*source)),
-        Err(error) => return Err(arguments.explain(error)),
-    };
-    if let Some(report) = &report {
-        report.write(&evaluation)?;
-    }
-    if let Some(error) = failure {
-        return Err(arguments.explain(error));
-    }
-    arguments.format.print(&evaluation, report.as_ref(), elapsed)
+    arguments.judge(|checkpoint, cancel, progress| {
+        let found = network.evaluate(&data, &plan, checkpoint, cancel, progress)?;
+        #[cfg(feature = "graph")]
+        let found = match &network {
+            Subject::Graph(network) if arguments.report.is_some() => {
+                with_losses(network, &data, &plan, found, cancel)?
+            }
+            _ => found,
+        };
+        Ok(found)
+    })
 }
 
 /// An evaluation whose tasks somebody else runs.
@@ -272,6 +325,9 @@ impl Distributed {
             return Err(Failure::Usage(format!(
                 "--shard {shard}: the processes of this run share the work already"
             )));
+        }
+        if arguments.task == Task::Regression {
+            return Err(Failure::Usage("--task regression runs in one process".to_owned()));
         }
         let (network, data, plan) = arguments.subject()?;
         let job =
@@ -296,12 +352,96 @@ impl Distributed {
     }
 }
 
+/// Evaluations, and what becomes of those that something ended.
+trait Partial: Found {
+    /// What was done, and what ended it.
+    fn done(error: Error) -> Result<(Self, Error), Error>;
+}
+
+impl Partial for Evaluation {
+    fn done(error: Error) -> Result<(Self, Error), Error> {
+        match error {
+            Error::Unfinished { done, source } => Ok((*done, *source)),
+            error => Err(error),
+        }
+    }
+}
+
+impl Partial for RegressionEvaluation {
+    fn done(error: Error) -> Result<(Self, Error), Error> {
+        match error {
+            Error::UnfinishedRegression { done, source } => Ok((*done, *source)),
+            error => Err(error),
+        }
+    }
+}
+
 impl Arguments {
+    /// Runs an evaluation with a bar for its progress, writes its report and prints it.
+    fn judge<E: Partial + Clone>(
+        &self,
+        evaluate: impl FnOnce(Option<E>, Cancel<'_>, &mut dyn FnMut(Progress<'_>)) -> aleatron::Result<E>,
+    ) -> Outcome {
+        let earlier = Earlier::new(self.resume);
+        let report = self.report.as_deref().map(|folder| Report::<E>::open(folder, earlier)).transpose()?;
+        let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
+        interrupt::watch();
+        let bar = progress_bar();
+        let start = Instant::now();
+        let cancel = Cancel::when(&interrupt::is_pressed);
+        let result = evaluate(checkpoint, cancel, &mut |progress: Progress<'_>| {
+            bar.set_length(progress.total as u64);
+            bar.set_position(progress.done as u64);
+            bar.set_message(format!(
+                "{}, {} bits, seed {}",
+                progress.generator, progress.length, progress.seed
+            ));
+        });
+        bar.finish_and_clear();
+        let elapsed = start.elapsed();
+        let (evaluation, failure) = match result {
+            Ok(evaluation) => (evaluation, None),
+            Err(error) => {
+                let (done, source) = E::done(error).map_err(|error| self.explain(error))?;
+                (done, Some(source))
+            }
+        };
+        if let Some(report) = &report {
+            report.write(&evaluation)?;
+        }
+        match failure {
+            Some(error) => Err(self.explain(error)),
+            None => self.format.print(&evaluation, report.as_ref(), elapsed),
+        }
+    }
+
+    /// Refuses what does not go with regression.
+    fn check(&self) -> Result<(), Failure> {
+        #[cfg(feature = "graph")]
+        let searches = self.find.is_some();
+        #[cfg(not(feature = "graph"))]
+        let searches = false;
+        match (self.task, searches, self.shard) {
+            (Task::Regression, true, _) => {
+                Err(Failure::Usage("--find looks for accuracy, which --task regression has not".to_owned()))
+            }
+            (Task::Regression, _, Some(_)) => {
+                Err(Failure::Usage("--shard: --task regression runs in one process".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The network, the data and the plan, which fit each other.
     fn subject(&self) -> Result<(Subject, Dataset, Plan), Failure> {
         let plan = self.plan()?;
         let data = match &self.data {
-            Some(path) => self.read(path)?,
+            Some(path) => self.read(path, self.labels.as_deref())?,
+            None if self.task == Task::Regression => {
+                return Err(Failure::Usage(
+                    "--task regression needs --data: the embedded digits have classes".to_owned(),
+                ));
+            }
             None => Dataset::digits_test(),
         };
         Ok((Subject::load(self, &plan, &data)?, data, plan))
@@ -311,9 +451,17 @@ impl Arguments {
         self.named_network.as_ref().unwrap_or(&self.network)
     }
 
-    fn read(&self, path: &Path) -> aleatron::Result<Dataset> {
-        let options = CsvOptions { header: self.header, label: self.label.clone() };
-        Dataset::read_with(path, &options)
+    fn read(&self, path: &Path, labels: Option<&Path>) -> Result<Dataset, Failure> {
+        let options = ReadOptions {
+            csv: CsvOptions { header: self.header, label: self.label.clone() },
+            labels: labels.map(Path::to_owned),
+            kind: self.task.labels(),
+            divisor: self.divide,
+        };
+        Dataset::read_with(path, &options).map_err(|error| match error {
+            Error::Divisor(_) => Failure::Usage(format!("--divide: {error}")),
+            error => error.into(),
+        })
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
@@ -328,6 +476,9 @@ impl Arguments {
             device: self.device.clone(),
             ..Plan::default()
         };
+        if let Some(path) = &self.layers_file {
+            plan.layers = read_layers(path)?;
+        }
         for (name, layer) in &self.layers {
             if plan.layers.insert(name.clone(), *layer).is_some() {
                 return Err(Failure::Usage(format!("--layer: \"{name}\" is given twice")));

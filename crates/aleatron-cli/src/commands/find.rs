@@ -6,11 +6,15 @@ use aleatron::Cancel;
 use aleatron::data::Dataset;
 use aleatron::eval::{Found, Plan, Search, Trial, plural};
 use aleatron::graph::GraphNetwork;
+use aleatron::network::{LayerOverride, layers_to_json};
 use indicatif::ProgressBar;
 use std::path::Path;
 
 /// The file of a search in the folder of a report.
 const NAME: &str = "find.json";
+
+/// The lengths found, to be read with `--layers`.
+const LAYERS_NAME: &str = "layers.json";
 
 /// What a search is asked for.
 pub(super) struct Request<'a> {
@@ -51,6 +55,11 @@ pub(super) fn run(
     let found = found?;
     if let Some(folder) = request.folder {
         aleatron::eval::write(folder.join(NAME), &serde_json::to_string_pretty(&found)?)?;
+        let lengths = found.layers.iter().zip(&found.lengths).map(|(layer, &length)| {
+            let own = plan.layers.get(layer).copied().unwrap_or_default();
+            (layer.clone(), LayerOverride { length: Some(length), ..own })
+        });
+        aleatron::eval::write(folder.join(LAYERS_NAME), &layers_to_json(&lengths.collect())?)?;
     }
     if request.json {
         output::json(&found)?;

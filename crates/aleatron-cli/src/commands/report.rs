@@ -2,7 +2,7 @@
 
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
-use aleatron::eval::{Evaluation, plural, report};
+use aleatron::eval::{Evaluation, RegressionEvaluation, plural, report};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,12 +24,83 @@ pub(crate) struct Format {
     csv: bool,
 }
 
+/// What an evaluation found, of classes or of numbers.
+pub(crate) trait Found: serde::Serialize + Sized {
+    fn from_json(text: &str) -> aleatron::Result<Self>;
+    fn to_json(&self) -> aleatron::Result<String>;
+    fn to_csv(&self) -> String;
+    fn to_html(&self) -> String;
+    fn text(&self, width: usize) -> String;
+    fn n_cells(&self) -> usize;
+    fn is_complete(&self) -> bool;
+}
+
+impl Found for Evaluation {
+    fn from_json(text: &str) -> aleatron::Result<Self> {
+        Self::from_json(text)
+    }
+
+    fn to_json(&self) -> aleatron::Result<String> {
+        self.to_json()
+    }
+
+    fn to_csv(&self) -> String {
+        self.to_csv()
+    }
+
+    fn to_html(&self) -> String {
+        report::evaluation(self)
+    }
+
+    fn text(&self, width: usize) -> String {
+        self.text(width)
+    }
+
+    fn n_cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete()
+    }
+}
+
+impl Found for RegressionEvaluation {
+    fn from_json(text: &str) -> aleatron::Result<Self> {
+        Self::from_json(text)
+    }
+
+    fn to_json(&self) -> aleatron::Result<String> {
+        self.to_json()
+    }
+
+    fn to_csv(&self) -> String {
+        self.to_csv()
+    }
+
+    fn to_html(&self) -> String {
+        report::regression(self)
+    }
+
+    fn text(&self, width: usize) -> String {
+        self.text(width)
+    }
+
+    fn n_cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete()
+    }
+}
+
 impl Format {
     /// Prints an evaluation; unfinished ones are bad.
-    pub(crate) fn print(
+    pub(crate) fn print<E: Found>(
         &self,
-        evaluation: &Evaluation,
-        report: Option<&Report>,
+        evaluation: &E,
+        report: Option<&Report<E>>,
         elapsed: Duration,
     ) -> Outcome {
         if self.json {
@@ -38,7 +109,7 @@ impl Format {
             output::line(evaluation.to_csv().trim_end())?;
         } else {
             output::line(evaluation.text(output::width()).trim_end())?;
-            let cells = plural(evaluation.cells.len(), "cell");
+            let cells = plural(evaluation.n_cells(), "cell");
             output::line(format!("\n{cells} in {:.1} s", elapsed.as_secs_f64()))?;
             if let Some(report) = report {
                 output::line(format!("Report: {}", report.folder.join(PAGE_NAME).display()))?;
@@ -65,13 +136,13 @@ impl Earlier {
 
 /// The folder of a report, found to be writable before anything is run.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct Report<E = Evaluation> {
     folder: PathBuf,
     pub(crate) earlier: Earlier,
-    pub(crate) checkpoint: Option<Evaluation>,
+    pub(crate) checkpoint: Option<E>,
 }
 
-impl Report {
+impl<E: Found> Report<E> {
     pub(crate) fn open(folder: &Path, earlier: Earlier) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
         let file = folder.join(JSON_NAME);
@@ -80,7 +151,7 @@ impl Report {
             Earlier::Resume if !file.exists() && folder.join(TASKS_NAME).exists() => None,
             Earlier::Resume => {
                 let text = std::fs::read_to_string(&file).map_err(|e| fault(&file, &e))?;
-                Some(Evaluation::from_json(&text).map_err(|e| fault(&file, &e))?)
+                Some(E::from_json(&text).map_err(|e| fault(&file, &e))?)
             }
             Earlier::Replace => None,
         };
@@ -93,11 +164,11 @@ impl Report {
         self.folder.join(TASKS_NAME)
     }
 
-    pub(crate) fn write(&self, evaluation: &Evaluation) -> Result<(), Failure> {
+    pub(crate) fn write(&self, evaluation: &E) -> Result<(), Failure> {
         let files = [
             (JSON_NAME, evaluation.to_json()?),
             (CSV_NAME, evaluation.to_csv()),
-            (PAGE_NAME, report::evaluation(evaluation)),
+            (PAGE_NAME, evaluation.to_html()),
         ];
         for (name, text) in files {
             aleatron::eval::write(self.folder.join(name), &text)?;

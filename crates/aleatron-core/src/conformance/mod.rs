@@ -131,16 +131,49 @@ pub fn trace_words(trace: &LifTrace) -> Vec<u64> {
 /// A hash of answers that depends on every word and its place: FNV-1a over their bytes, finished with Philox.
 #[must_use]
 pub fn digest<'a>(answers: impl IntoIterator<Item = &'a [u64]>) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut mix = |word: u64| {
-        for byte in word.to_le_bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    for answer in answers {
-        mix(answer.len() as u64);
-        answer.iter().copied().for_each(&mut mix);
+    let mut digest = Digest::default();
+    answers.into_iter().for_each(|answer| digest.answer(answer.iter().copied()));
+    digest.finish()
+}
+
+/// What [`digest`] computes, of words that come one after the other.
+///
+/// ```
+/// use aleatron_core::conformance::{Digest, digest};
+/// let mut hash = Digest::default();
+/// hash.answer([1, 2]);
+/// hash.word(1); // as many words follow
+/// hash.word(3);
+/// assert_eq!(hash.finish(), digest([&[1, 2][..], &[3]]));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
     }
-    let [a, b, ..] = philox::philox4x32([hash as u32, (hash >> 32) as u32, 0, 0], [0; 2]);
-    u64::from(a) | u64::from(b) << 32
+}
+
+impl Digest {
+    /// Takes one word.
+    pub fn word(&mut self, word: u64) {
+        for byte in word.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// Takes an answer: its length, and its words.
+    pub fn answer(&mut self, words: impl IntoIterator<Item = u64, IntoIter: ExactSizeIterator>) {
+        let words = words.into_iter();
+        self.word(words.len() as u64);
+        words.for_each(|word| self.word(word));
+    }
+
+    /// The hash.
+    #[must_use]
+    pub fn finish(self) -> u64 {
+        let [a, b, ..] = philox::philox4x32([self.0 as u32, (self.0 >> 32) as u32, 0, 0], [0; 2]);
+        u64::from(a) | u64::from(b) << 32
+    }
 }

@@ -1,6 +1,6 @@
 //! Data as lines of text.
 
-use super::{Dataset, class};
+use super::{Answers, Dataset, LabelKind, class};
 use crate::{Error, Result};
 use std::fmt;
 use std::io::Read;
@@ -79,8 +79,13 @@ pub struct CsvOptions {
 /// Columns from which on a first line that counts them is taken for a header: a sample of two numbers may well be 0 and 1.
 const COUNTED: usize = 3;
 
-/// Reads lines of features and a class.
-pub(super) fn read(mut source: impl Read, name: String, options: &CsvOptions) -> Result<Dataset> {
+/// Reads lines of features and a class, or a number to be found.
+pub(super) fn read(
+    mut source: impl Read,
+    name: String,
+    options: &CsvOptions,
+    kind: LabelKind,
+) -> Result<Dataset> {
     let mut text = Vec::new();
     source.read_to_end(&mut text).map_err(|e| Error::file(&name, e))?;
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
@@ -90,7 +95,7 @@ pub(super) fn read(mut source: impl Read, name: String, options: &CsvOptions) ->
         .trim(csv::Trim::All)
         .delimiter(delimiter(text))
         .from_reader(text);
-    let (mut features, mut labels) = (Vec::new(), Vec::new());
+    let (mut features, mut labels, mut targets) = (Vec::new(), Vec::new(), Vec::new());
     let mut columns: Option<(usize, usize)> = None;
     let mut record = csv::ByteRecord::new();
     let mut is_first = true;
@@ -128,7 +133,9 @@ pub(super) fn read(mut source: impl Read, name: String, options: &CsvOptions) ->
         }
         for (column, field) in fields.iter().enumerate() {
             let number = field.parse::<f64>();
-            if column == label {
+            if column == label && kind == LabelKind::Numbers {
+                targets.push(number.map_err(|_| fault(line, format!("\"{field}\" is not a number")))?);
+            } else if column == label {
                 let class = number.ok().and_then(class);
                 labels.push(
                     class.ok_or_else(|| fault(line, format!("\"{field}\" is not a class counted from 0")))?,
@@ -138,7 +145,11 @@ pub(super) fn read(mut source: impl Read, name: String, options: &CsvOptions) ->
             }
         }
     }
-    Dataset::new(name, columns.map_or(0, |(n, _)| n - 1), features, labels)
+    let answers = match kind {
+        LabelKind::Classes => Answers::Classes(labels),
+        LabelKind::Numbers => Answers::new(kind, 1, targets, &name)?,
+    };
+    Dataset::with_answers(name, columns.map_or(0, |(n, _)| n - 1), features.into(), answers)
 }
 
 /// The separator that the first line has most of.
@@ -189,7 +200,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Dataset> {
-        read(text.as_bytes(), "t".into(), &CsvOptions::default())
+        Dataset::from_csv(text.as_bytes(), "t", &CsvOptions::default())
     }
 
     #[test]
@@ -211,7 +222,7 @@ mod tests {
         assert_eq!(parse("x,1,2\n5,6,1\n").unwrap().labels(), [1]);
         assert_eq!(parse("0,1\n5,0\n").unwrap().labels(), [1, 0]);
         let with = |header| {
-            read(&b"0,1,2\n5,6,1\n"[..], "t".into(), &CsvOptions { header, ..CsvOptions::default() })
+            Dataset::from_csv(b"0,1,2\n5,6,1\n", "t", &CsvOptions { header, ..CsvOptions::default() })
         };
         assert_eq!(with(Header::No).unwrap().labels(), [2, 1]);
         assert_eq!(with(Header::Yes).unwrap().labels(), [1]);
@@ -223,7 +234,7 @@ mod tests {
     fn the_label_may_be_any_column() {
         let with = |text: &str, label: &str| {
             let options = CsvOptions { label: label.parse().unwrap(), ..CsvOptions::default() };
-            read(text.as_bytes(), "t".into(), &options)
+            Dataset::from_csv(text.as_bytes(), "t", &options)
         };
         for label in ["0", "-3", "class"] {
             let data = with("class,a,b\n1,2.5,3\n0,4,5\n", label).unwrap();
@@ -234,6 +245,18 @@ mod tests {
         assert_eq!(message("1,0\n", "c"), "t, line 1: there is no header to find the column \"c\" in");
         assert_eq!(message("1,0\n", "2"), "t, line 1: there is no column 2 among 2");
         assert_eq!(message("1,0\n", "-3"), "t, line 1: there is no column -3 among 2");
+    }
+
+    #[test]
+    fn labels_may_be_numbers() {
+        let read =
+            |text: &str| super::read(text.as_bytes(), "t".into(), &CsvOptions::default(), LabelKind::Numbers);
+        let data = read("a,b,t\n1,2,-0.5\n3,4,1e3\n").unwrap();
+        assert_eq!((data.targets(), data.n_targets(), data.len()), (&[-0.5, 1000.0][..], 1, 2));
+        assert_eq!((data.features(), data.labels()), (&[1.0, 2.0, 3.0, 4.0][..], &[][..]));
+        let message = |text: &str| read(text).unwrap_err().to_string();
+        assert_eq!(message("1,x\n2,3\n1,y\n"), "t, line 3: \"y\" is not a number");
+        assert_eq!(message("1,2\n1,inf\n"), "t: sample 1 is to be inf, which is not finite");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The embedded digits; `assets/digits/README.md` describes the records and gives their source and licence.
 
-use super::Dataset;
+use super::{Answers, Dataset};
 
 const RECORDS: &[u8] = include_bytes!("../../assets/digits/digits.bin");
 const PIXELS: usize = 64;
@@ -20,11 +20,11 @@ impl Dataset {
 }
 
 fn digits(name: &str, part: u8) -> Dataset {
-    let mut data =
-        Dataset { name: name.to_owned(), n_features: PIXELS, features: Vec::new(), labels: Vec::new() };
+    let (mut features, mut labels) = (Vec::new(), Vec::new());
     for record in RECORDS.chunks_exact(PIXELS + 2).filter(|record| record[0] == part) {
-        data.labels.push(record[1].into());
-        data.features.extend(record[2..].iter().map(|&pixel| f64::from(pixel)));
+        labels.push(record[1].into());
+        features.extend(record[2..].iter().map(|&pixel| f64::from(pixel)));
     }
-    data
+    let answers = Answers::Classes(labels);
+    Dataset { name: name.to_owned(), n_features: PIXELS, features: super::Features::Held(features), answers }
 }

@@ -1,25 +1,132 @@
-//! Labelled data to judge networks with: the embedded digits, and files.
+//! Labelled data to judge networks with: the embedded digits, files, and folders of images.
 //!
-//! [`Dataset::read`] takes two kinds of file. An `.npz` archive holds `x`, of shape (samples, features) in any float or
+//! [`Dataset::read`] takes four kinds of data. An `.npz` archive holds `x`, of shape (samples, features) in any float or
 //! integer type, and `y`, of shape (samples) with classes counted from 0. A `.csv` file holds one sample per line, its features
-//! and its class; [`CsvOptions`] says what is where.
+//! and its class; [`CsvOptions`] says what is where. An `.npy` file holds `x` alone, with the labels in another
+//! ([`ReadOptions::labels`]); it is read in pieces, so it may be larger than memory. A folder holds a folder of PNG images for each class.
+//!
+//! Labels are classes, or numbers that a network of regression is to find; see [`LabelKind`].
 
 mod csv;
 mod digits;
+mod folder;
+mod npy;
 mod npz;
 
 pub use csv::{CsvOptions, Header, LabelColumn};
 
 use crate::{Error, Result};
-use std::path::Path;
+use npy::NpyFile;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Samples of one size, each with its class.
+/// What the labels of samples are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LabelKind {
+    /// Classes, counted from 0.
+    #[default]
+    Classes,
+    /// Numbers, one or several for each sample.
+    Numbers,
+}
+
+/// How data are read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadOptions {
+    /// What is where in a `.csv` file.
+    pub csv: CsvOptions,
+    /// The `.npy` file of the labels, where the data are an `.npy` file, too.
+    pub labels: Option<PathBuf>,
+    /// What the labels are.
+    pub kind: LabelKind,
+    /// What features are divided by, such as 255 for images of bytes. Images of a folder are in [0, 1] before that.
+    pub divisor: f64,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { csv: CsvOptions::default(), labels: None, kind: LabelKind::Classes, divisor: 1.0 }
+    }
+}
+
+/// Samples of one size, each with its class or the numbers to be found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     name: String,
     n_features: usize,
-    features: Vec<f64>,
-    labels: Vec<usize>,
+    features: Features,
+    answers: Answers,
+}
+
+/// Where features are.
+#[derive(Debug, Clone, PartialEq)]
+enum Features {
+    /// In memory, all of them finite.
+    Held(Vec<f64>),
+    /// In a file, to be divided by a number.
+    File(Arc<NpyFile>, f64),
+}
+
+impl From<Vec<f64>> for Features {
+    fn from(features: Vec<f64>) -> Self {
+        Self::Held(features)
+    }
+}
+
+/// What is right.
+#[derive(Debug, Clone, PartialEq)]
+enum Answers {
+    Classes(Vec<usize>),
+    Numbers { width: usize, values: Vec<f64> },
+}
+
+impl LabelKind {
+    /// The samples of an array of labels, and the labels of each.
+    fn size(self, y: &npy::Header, name: &str) -> Result<[usize; 2]> {
+        match (self, y.shape.as_slice()) {
+            (Self::Classes, &[n]) => Ok([n, 1]),
+            (Self::Classes, _) => Err(Error::ArrayShape {
+                name: name.to_owned(),
+                array: "y",
+                expected: "(samples)",
+                actual: y.shape.clone(),
+            }),
+            (Self::Numbers, _) => y.targets(name),
+        }
+    }
+}
+
+impl Answers {
+    fn new(kind: LabelKind, width: usize, values: Vec<f64>, name: &str) -> Result<Self> {
+        let fault = |index: usize| {
+            let (sample, value) = (index / width.max(1), values[index].to_string());
+            match kind {
+                LabelKind::Classes => Error::Label { name: name.to_owned(), sample, value },
+                LabelKind::Numbers => Error::Target { name: name.to_owned(), sample, value },
+            }
+        };
+        match kind {
+            LabelKind::Classes => {
+                let classes = values.iter().enumerate();
+                let classes = classes.map(|(sample, &value)| class(value).ok_or_else(|| fault(sample)));
+                Ok(Self::Classes(classes.collect::<Result<_>>()?))
+            }
+            LabelKind::Numbers => match values.iter().position(|value| !value.is_finite()) {
+                Some(index) => Err(fault(index)),
+                None => Ok(Self::Numbers { width, values }),
+            },
+        }
+    }
+
+    /// The number of samples.
+    fn len(&self) -> usize {
+        match self {
+            Self::Classes(classes) => classes.len(),
+            Self::Numbers { width, values } => values.len() / (*width).max(1),
+        }
+    }
 }
 
 impl Dataset {
@@ -34,44 +141,114 @@ impl Dataset {
         features: Vec<f64>,
         labels: Vec<usize>,
     ) -> Result<Self> {
-        let name = name.into();
-        if n_features == 0 || features.is_empty() {
-            return Err(Error::NoSamples { name });
-        }
-        if labels.len().checked_mul(n_features) != Some(features.len()) {
-            let (values, labels) = (features.len(), labels.len());
-            return Err(Error::LabelCount { name, values, n_features, labels });
-        }
-        if let Some(index) = features.iter().position(|feature| !feature.is_finite()) {
-            let (sample, feature, value) = (index / n_features, index % n_features, features[index]);
-            return Err(Error::SampleValue { name, sample, feature, value });
-        }
-        Ok(Self { name, n_features, features, labels })
+        Self::with_answers(name.into(), n_features, features.into(), Answers::Classes(labels))
     }
 
-    /// Reads an `.npz` or `.csv` file.
+    /// Samples one after the other, with `n_targets` numbers to be found for each.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and [`Error::Target`] for a number that is not finite.
+    ///
+    /// ```
+    /// use aleatron::data::Dataset;
+    /// let data = Dataset::with_targets("sums", 2, vec![0.1, 0.2, 0.3, 0.4], 1, vec![0.3, 0.7])?;
+    /// assert_eq!((data.len(), data.n_targets()), (2, 1));
+    /// # Ok::<(), aleatron::Error>(())
+    /// ```
+    pub fn with_targets(
+        name: impl Into<String>,
+        n_features: usize,
+        features: Vec<f64>,
+        n_targets: usize,
+        targets: Vec<f64>,
+    ) -> Result<Self> {
+        let name = name.into();
+        if n_targets == 0 || !targets.len().is_multiple_of(n_targets) {
+            let (values, labels) = (features.len(), targets.len());
+            return Err(Error::LabelCount { name, values, n_features, labels });
+        }
+        let answers = Answers::new(LabelKind::Numbers, n_targets, targets, &name)?;
+        Self::with_answers(name, n_features, features.into(), answers)
+    }
+
+    fn with_answers(name: String, n_features: usize, features: Features, answers: Answers) -> Result<Self> {
+        let values = match &features {
+            Features::Held(features) => features.len(),
+            Features::File(file, _) => file.size()[0].saturating_mul(n_features),
+        };
+        if n_features == 0 || values == 0 {
+            return Err(Error::NoSamples { name });
+        }
+        if answers.len().checked_mul(n_features) != Some(values) {
+            let labels = answers.len();
+            return Err(Error::LabelCount { name, values, n_features, labels });
+        }
+        if let Features::Held(features) = &features {
+            check_finite(features, &name, 0, n_features)?;
+        }
+        Ok(Self { name, n_features, features, answers })
+    }
+
+    /// Reads an `.npz` or `.csv` file, or a folder of images.
     ///
     /// # Errors
     /// What is wrong with the file and where.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        Self::read_with(path, &CsvOptions::default())
+        Self::read_with(path, &ReadOptions::default())
     }
 
-    /// As [`Self::read`], with options for `.csv` files.
+    /// As [`Self::read`], with options; with labels in a file of their own also an `.npy` file, which is not read now but in pieces whenever
+    /// samples are asked for.
     ///
     /// # Errors
     /// What is wrong with the file and where.
-    pub fn read_with(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
+    pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        match extension.as_deref() {
-            Some("npz") => npz::read(path, name),
-            Some("csv") => {
-                csv::read(std::fs::File::open(path).map_err(|e| Error::file(path, e))?, name, options)
-            }
-            _ => Err(Error::Extension { name }),
+        if !(options.divisor > 0.0 && options.divisor.is_finite()) {
+            return Err(Error::Divisor(options.divisor));
         }
+        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        if let (Some(labels), false) = (&options.labels, extension.as_deref() == Some("npy")) {
+            let reason = format!("{name} has labels of its own: a file of labels goes with an .npy file");
+            return Err(Error::Format { file: labels.display().to_string(), reason });
+        }
+        let data = match extension.as_deref() {
+            Some("npy") => return Self::read_npy(path, name, options),
+            Some("npz") => npz::read(path, name, options.kind),
+            Some("csv") => {
+                let file = std::fs::File::open(path).map_err(|e| Error::file(path, e))?;
+                csv::read(file, name, &options.csv, options.kind)
+            }
+            _ if path.is_dir() && options.kind == LabelKind::Numbers => {
+                let reason = "a folder of images has classes, no numbers to be found".to_owned();
+                Err(Error::Format { file: name, reason })
+            }
+            _ if path.is_dir() => folder::read(path, name),
+            _ => Err(Error::Extension { name }),
+        };
+        let mut data = data?;
+        if options.divisor != 1.0
+            && let Features::Held(features) = &mut data.features
+        {
+            features.iter_mut().for_each(|feature| *feature /= options.divisor);
+            check_finite(features, &data.name, 0, data.n_features)?;
+        }
+        Ok(data)
+    }
+
+    fn read_npy(path: &Path, name: String, options: &ReadOptions) -> Result<Self> {
+        let Some(labels) = &options.labels else {
+            let reason = "an .npy file of features needs another one of labels".to_owned();
+            return Err(Error::Format { file: name, reason });
+        };
+        let file = NpyFile::open(path, &name)?;
+        let label_name = labels.display().to_string();
+        let (header, values) = npy::read(labels)?;
+        let [_, width] = options.kind.size(&header, &label_name)?;
+        let answers = Answers::new(options.kind, width, values, &label_name)?;
+        let n_features = file.size()[1];
+        Self::with_answers(name, n_features, Features::File(Arc::new(file), options.divisor), answers)
     }
 
     /// Reads the text of a `.csv` file.
@@ -79,7 +256,7 @@ impl Dataset {
     /// # Errors
     /// What is wrong with it and where.
     pub fn from_csv(text: &[u8], name: impl Into<String>, options: &CsvOptions) -> Result<Self> {
-        csv::read(text, name.into(), options)
+        csv::read(text, name.into(), options, LabelKind::Classes)
     }
 
     /// Reads the bytes of an `.npz` file.
@@ -87,7 +264,7 @@ impl Dataset {
     /// # Errors
     /// What is wrong with it and where.
     pub fn from_npz(bytes: &[u8], name: impl Into<String>) -> Result<Self> {
-        npz::read_archive(std::io::Cursor::new(bytes), name.into())
+        npz::read_archive(std::io::Cursor::new(bytes), name.into(), LabelKind::Classes)
     }
 
     /// The name: that of the file, or of the embedded data.
@@ -99,13 +276,13 @@ impl Dataset {
     /// The number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.labels.len()
+        self.answers.len()
     }
 
     /// Whether there are no samples, which [`Self::new`] refuses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
+        self.len() == 0
     }
 
     /// The features of a sample.
@@ -114,16 +291,83 @@ impl Dataset {
         self.n_features
     }
 
-    /// All features, samples one after the other.
+    /// All features that are in memory, samples one after the other: none where they are read from a file in pieces.
+    /// [`Self::samples`] gives those of either kind.
     #[must_use]
     pub fn features(&self) -> &[f64] {
-        &self.features
+        match &self.features {
+            Features::Held(features) => features,
+            Features::File(..) => &[],
+        }
     }
 
-    /// The class of each sample.
+    /// The features of some samples, one after the other.
+    ///
+    /// # Errors
+    /// [`Error::File`] where they cannot be read, [`Error::SampleValue`] where one is not finite, [`Error::RaggedSamples`] for samples that
+    /// are not there.
+    pub fn samples(&self, range: Range<usize>) -> Result<Cow<'_, [f64]>> {
+        if range.start > range.end || range.end > self.len() {
+            let values = range.end.saturating_mul(self.n_features);
+            return Err(Error::RaggedSamples { values, features: self.n_features });
+        }
+        let n = self.n_features;
+        match &self.features {
+            Features::Held(features) => Ok(Cow::Borrowed(&features[range.start * n..range.end * n])),
+            Features::File(file, divisor) => {
+                let mut values = file.samples(range.clone())?;
+                if *divisor != 1.0 {
+                    values.iter_mut().for_each(|value| *value /= divisor);
+                }
+                check_finite(&values, &self.name, range.start, n)?;
+                Ok(Cow::Owned(values))
+            }
+        }
+    }
+
+    /// All samples, `size` of them at a time, with the number of the first.
+    pub(crate) fn pieces(&self, size: usize) -> impl Iterator<Item = (usize, Result<Cow<'_, [f64]>>)> {
+        (0..self.len())
+            .step_by(size.max(1))
+            .map(move |first| (first, self.samples(first..(first + size).min(self.len()))))
+    }
+
+    /// The class of each sample; none where numbers are to be found.
     #[must_use]
     pub fn labels(&self) -> &[usize] {
-        &self.labels
+        match &self.answers {
+            Answers::Classes(classes) => classes,
+            Answers::Numbers { .. } => &[],
+        }
+    }
+
+    /// The numbers to be found, those of a sample together; none where samples have classes.
+    #[must_use]
+    pub fn targets(&self) -> &[f64] {
+        match &self.answers {
+            Answers::Classes(_) => &[],
+            Answers::Numbers { values, .. } => values,
+        }
+    }
+
+    /// The numbers to be found for each sample; 0 where samples have classes.
+    #[must_use]
+    pub fn n_targets(&self) -> usize {
+        match &self.answers {
+            Answers::Classes(_) => 0,
+            Answers::Numbers { width, .. } => *width,
+        }
+    }
+}
+
+/// Checks that features are finite, the first of which are those of sample `first`.
+fn check_finite(features: &[f64], name: &str, first: usize, n_features: usize) -> Result<()> {
+    match features.iter().position(|feature| !feature.is_finite()) {
+        None => Ok(()),
+        Some(index) => {
+            let (sample, feature) = (first + index / n_features, index % n_features);
+            Err(Error::SampleValue { name: name.to_owned(), sample, feature, value: features[index] })
+        }
     }
 }
 

@@ -236,7 +236,7 @@ impl Assembly {
 }
 
 /// Adds the errors of some samples to those of others.
-fn merge(sum: &mut LayerStats, more: &LayerStats) {
+pub(super) fn merge(sum: &mut LayerStats, more: &LayerStats) {
     let counts = sum.counts + more.counts;
     let weight = if counts == 0 { 0.0 } else { more.counts as f64 / counts as f64 };
     sum.mean_count += (more.mean_count - sum.mean_count) * weight;

@@ -1,40 +1,101 @@
 //! Going on from an earlier evaluation: what was finished is kept, whatever is asked for now.
 
-use super::result::{Cell, Evaluation, PlanSummary};
+use super::result::{Cell, DataSummary, Evaluation, GraphSummary, Losses, NetworkSummary, PlanSummary};
 use crate::{Error, Result};
 use aleatron_core::Length;
 use aleatron_core::generator::GeneratorName;
 
+/// What an evaluation is of.
+pub(super) struct Identity<'a> {
+    pub(super) version: &'a str,
+    pub(super) network: &'a NetworkSummary,
+    pub(super) data: &'a DataSummary,
+    pub(super) plan: &'a PlanSummary,
+}
+
+impl Identity<'_> {
+    /// Checks that a checkpoint is of the same thing.
+    pub(super) fn check(&self, checkpoint: &Identity<'_>) -> Result<()> {
+        let settings = |plan: &PlanSummary| {
+            let PlanSummary { width, sharing, layers, arithmetic, clip, margins, .. } = plan.clone();
+            (width, sharing, layers, arithmetic, clip, margins)
+        };
+        for (what, same) in [
+            ("the network", checkpoint.network == self.network),
+            ("the data", checkpoint.data.fingerprint == self.data.fingerprint),
+            ("its settings", settings(checkpoint.plan) == settings(self.plan)),
+            ("the version that made it", checkpoint.version == self.version),
+        ] {
+            if !same {
+                return Err(Error::Checkpoint(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PlanSummary {
+    /// Adds what another plan of the same settings asks for.
+    pub(super) fn add(&mut self, other: Self) {
+        for generator in other.generators {
+            if !self.generators.contains(&generator) {
+                self.generators.push(generator);
+            }
+        }
+        self.lengths.extend(other.lengths);
+        self.lengths.sort_unstable();
+        self.lengths.dedup();
+        self.seeds = self.seeds.max(other.seeds);
+    }
+
+    /// Checks that lengths ascend and generators are there once, in an evaluation that was read.
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if !self.lengths.is_sorted_by(|a, b| a < b) {
+            return Err("the lengths of its plan do not ascend".to_owned());
+        }
+        let generators = &self.generators;
+        match (1..generators.len()).find(|&k| generators[..k].contains(&generators[k])) {
+            Some(twice) => Err(format!("generator {} of its plan is there twice", generators[twice])),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Takes over what `checkpoint` holds, after making sure that it is of the same thing.
 pub(super) fn go_on_from(evaluation: &mut Evaluation, checkpoint: Evaluation) -> Result<()> {
-    let settings = |plan: &PlanSummary| {
-        let PlanSummary { width, sharing, layers, arithmetic, clip, margins, .. } = plan.clone();
-        (width, sharing, layers, arithmetic, clip, margins)
-    };
-    for (what, same) in [
-        ("the network", checkpoint.network == evaluation.network),
-        ("the data", checkpoint.data.fingerprint == evaluation.data.fingerprint),
-        ("its settings", settings(&checkpoint.plan) == settings(&evaluation.plan)),
-        ("the version that made it", checkpoint.version == evaluation.version),
-    ] {
-        if !same {
-            return Err(Error::Checkpoint(what));
-        }
+    fn identity(evaluation: &Evaluation) -> Identity<'_> {
+        let Evaluation { version, network, data, plan, .. } = evaluation;
+        Identity { version, network, data, plan }
     }
+    identity(evaluation).check(&identity(&checkpoint))?;
     checkpoint.validate()?;
-    let now = &mut evaluation.plan;
-    for generator in checkpoint.plan.generators {
-        if !now.generators.contains(&generator) {
-            now.generators.push(generator);
-        }
-    }
-    now.lengths.extend(checkpoint.plan.lengths);
-    now.lengths.sort_unstable();
-    now.lengths.dedup();
-    now.seeds = now.seeds.max(checkpoint.plan.seeds);
+    evaluation.plan.add(checkpoint.plan);
     evaluation.warnings = checkpoint.warnings;
     evaluation.cells = checkpoint.cells;
+    // It is of the lengths that were there.
+    evaluation.graph = None;
     Ok(())
+}
+
+impl GraphSummary {
+    /// Checks that nodes take what earlier ones make, and that numbers can be shares and errors.
+    fn validate(&self) -> Result<(), String> {
+        let n = self.nodes.len();
+        if let Some(k) = (0..n).find(|&k| self.nodes[k].inputs.iter().any(|&input| input >= k)) {
+            return Err(format!("node {k} takes what a later one makes"));
+        }
+        for Losses { generator, length, accuracy, node_errors, alone } in &self.losses {
+            let mut shares = alone.iter().flatten().chain([accuracy]);
+            let is_sound = node_errors.len() == n
+                && alone.len() == n
+                && shares.all(|share| (0.0..=1.0).contains(share))
+                && node_errors.iter().all(|error| (0.0..f64::INFINITY).contains(error));
+            if !is_sound {
+                return Err(format!("the losses of {generator} at {length} bits cannot be true"));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Evaluation {
@@ -57,12 +118,9 @@ impl Evaluation {
             false => Err(fault(format!("{what} is {value}, not in [0, 1]"))),
         };
         share("the accuracy in floating point", self.float_accuracy)?;
-        if !self.plan.lengths.is_sorted_by(|a, b| a < b) {
-            return Err(fault("the lengths of its plan do not ascend".to_owned()));
-        }
-        let generators = &self.plan.generators;
-        if let Some(twice) = (1..generators.len()).find(|&k| generators[..k].contains(&generators[k])) {
-            return Err(fault(format!("generator {} of its plan is there twice", generators[twice])));
+        self.plan.validate().map_err(fault)?;
+        if let Some(graph) = &self.graph {
+            graph.validate().map_err(fault)?;
         }
         let mut seen = std::collections::BTreeSet::new();
         for cell in &self.cells {

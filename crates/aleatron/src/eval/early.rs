@@ -67,16 +67,21 @@ pub(super) fn parts(length: usize) -> Vec<usize> {
 /// have a variance of at most 1 each (1/4 if unipolar or signed). A pool's output is at most as noisy as what it sees. A single score is compared with 0, which has none.
 pub(super) fn noise_of_one_cycle(network: &Network) -> f64 {
     network.layers().last().map_or(0.0, |layer| {
-        let variance = match layer.polarity() {
-            // A signed product is 0, or the same of 1 and -1 in every cycle.
-            Polarity::Unipolar | Polarity::Signed => 0.25,
-            Polarity::Bipolar => 1.0,
-        };
-        let scores = layer.n_outputs().min(2) as f64;
-        (scores * layer.topology().max_fan_in() as f64 * variance).sqrt()
+        let fan_in = layer.topology().max_fan_in();
+        noise_of_products(layer.polarity(), layer.n_outputs(), fan_in)
             * layer.input_scale()
             * layer.weight_scale()
     })
+}
+
+/// The same for a layer of `n_outputs` whose scales are 1.
+pub(super) fn noise_of_products(polarity: Polarity, n_outputs: usize, fan_in: usize) -> f64 {
+    let variance = match polarity {
+        // A signed product is 0, or the same of 1 and -1 in every cycle.
+        Polarity::Unipolar | Polarity::Signed => 0.25,
+        Polarity::Bipolar => 1.0,
+    };
+    (n_outputs.min(2) as f64 * fan_in as f64 * variance).sqrt()
 }
 
 /// The class in the lead, and how many of the ascending `margins` its lead over the second, or over 0, reaches in units of `noise`.
@@ -94,10 +99,8 @@ pub(super) fn look(scores: &[f64], noise: f64, margins: &[f64]) -> Look {
     Look { class, reached: margins.partition_point(|&margin| lead >= margin) }
 }
 
-/// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`.
-///
-/// In units of a product bit, a remaining cycle moves a score by what `moves` says of its neuron: a score ends in
-/// `sum + moves * remaining + bias`, and one is certain to be best when the least it can be is above the most that any other can be.
+/// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`; `bias_units` are
+/// in units of a product bit.
 pub(super) fn is_certain(
     part: &LayerSpec,
     full: &LayerSpec,
@@ -105,14 +108,26 @@ pub(super) fn is_certain(
     bias_units: &[f64],
     moves: &[[f64; 2]],
 ) -> bool {
+    let ends = ends(part, full, counts, moves);
+    let with_bias = ends.into_iter().zip(bias_units).map(|(ends, bias)| ends.map(|end| end + bias));
+    is_decided(&with_bias.collect::<Vec<_>>())
+}
+
+/// The least and the most that the sum of each neuron can be in the end, in units of a product bit: a remaining cycle moves it by what
+/// `moves` says.
+pub(super) fn ends(part: &LayerSpec, full: &LayerSpec, counts: &[u64], moves: &[[f64; 2]]) -> Vec<[f64; 2]> {
     let remaining = (full.length().bits() - part.length().bits()) as f64;
-    let ends = |neuron: usize, count: u64| {
-        let n = part.fan_in(neuron);
-        let now = part.polarity().sum(count, n, part.length()) as f64 + bias_units[neuron];
+    let ends = |(neuron, &count): (usize, &u64)| {
+        let now = part.polarity().sum(count, part.fan_in(neuron), part.length()) as f64;
         moves[neuron].map(|step| now + step * remaining)
     };
-    let ends: Vec<[f64; 2]> = counts.iter().enumerate().map(|(j, &count)| ends(j, count)).collect();
-    match ends.as_slice() {
+    counts.iter().enumerate().map(ends).collect()
+}
+
+/// Whether one score is certain to be best: the least it can be is above the most that any other can be, or above or below 0 where there is
+/// no other.
+pub(super) fn is_decided(ends: &[[f64; 2]]) -> bool {
+    match ends {
         &[[low, high]] => low > 0.0 || high < 0.0,
         ends => {
             let best = (0..ends.len()).fold(0, |best, j| if ends[j][0] > ends[best][0] { j } else { best });

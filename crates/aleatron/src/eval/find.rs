@@ -5,9 +5,12 @@
 //! budget of trials is spent. Every trial is kept, and none is run twice, so a search that was interrupted goes on from its trials.
 
 use super::assembly::share_of;
+use super::graph::{classes, float_scores};
+use super::job::check_fit;
+use super::outline::PIECE;
 use super::plan::Plan;
 use crate::data::Dataset;
-use crate::graph::{GraphNetwork, Mode};
+use crate::graph::{GraphNetwork, Mode, Statistics};
 use crate::network::LayerOverride;
 use crate::{Error, Result};
 use aleatron_core::Cancel;
@@ -89,6 +92,7 @@ pub fn find(
     if search.budget == 0 {
         return Err(Error::Nothing("trials"));
     }
+    check_fit(data, network.n_features(), network.n_classes(), plan)?;
     let inspection = network.inspect(1)?;
     let (layers, products): (Vec<String>, Vec<u64>) = network
         .layers()
@@ -102,7 +106,7 @@ pub fn find(
     if layers.is_empty() {
         return Err(Error::Nothing("layers that run as streams"));
     }
-    let float_accuracy = share_of(&network.predict(data.features())?, data.labels());
+    let float_accuracy = share_of(&classes(&float_scores(network, data, cancel)?, network), data.labels());
     // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
     let bar = float_accuracy - search.loss / 100.0 - 1e-9;
     let network = Arc::new(network.clone());
@@ -128,10 +132,13 @@ pub fn find(
                 config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
             }
             let streams = Arc::clone(&network).into_streams(&config)?;
-            let output = streams.run(data.features(), 0, crate::graph::Statistics::LeftOut, cancel)?;
-            let classes: Vec<usize> =
-                output.scores.chunks_exact(network.n_outputs()).map(crate::network::top_class).collect();
-            sum += share_of(&classes, data.labels());
+            let mut found = Vec::with_capacity(data.len());
+            for (first, piece) in data.pieces(PIECE) {
+                // There are at most 2^32 samples.
+                let output = streams.run(&piece?, first as u32, Statistics::LeftOut, cancel)?;
+                found.extend(classes(&output.scores, &network));
+            }
+            sum += share_of(&found, data.labels());
         }
         let accuracy = sum / n as f64;
         trials.push(Trial { lengths: lengths.to_vec(), accuracy });

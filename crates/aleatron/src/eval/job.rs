@@ -1,6 +1,6 @@
 //! A plan with its network and data, whose tasks can be run.
 
-use super::outline::{Outline, PIECE, PassKind, Task, cells_of, config};
+use super::outline::{Outline, PIECE, PassKind, Task, cells_of, config, names};
 use super::part::{Part, Piece};
 use super::pass::Pass;
 use super::plan::Plan;
@@ -72,14 +72,15 @@ impl<'a> Job<'a> {
             PassKind::Streams { .. } => Some(self.pass(task.pass, &pass.kind, cancel)?),
         };
         let mut pieces = Vec::with_capacity(task.pieces);
-        let size = PIECE * self.network.n_features();
-        for (index, features) in self.data.features().chunks(size).enumerate().take(end).skip(task.first) {
+        for index in task.first..end {
             tick();
             cancel.check()?;
+            let first = index * PIECE;
+            let features = &*self.data.samples(first..(first + PIECE).min(self.data.len()))?;
             pieces.push(match &pass {
                 None => Piece { classes: self.network.predict(features)?, ..Piece::default() },
                 // Fits: a job has at most 2^32 samples.
-                Some(pass) => pass.run(features, (index * PIECE) as u32, cancel)?,
+                Some(pass) => pass.run(features, first as u32, cancel)?,
             });
         }
         let notes = pass.map_or_else(Vec::new, |pass| pass.notes());
@@ -123,7 +124,7 @@ impl<'a> Job<'a> {
             return Err(Error::NoLayers);
         };
         let generator = generator.parse()?;
-        let config = config(&self.network, &self.plan, &generator, *seed, *cycles, *length);
+        let config = config(&names(&self.network), &self.plan, &generator, *seed, *cycles, *length);
         Pass::new(&self.network, &self.plan, &config, *purpose, cancel)
     }
 }
@@ -136,18 +137,28 @@ impl std::fmt::Debug for Job<'_> {
 
 fn check_data(network: &Network, data: &Dataset, plan: &Plan) -> Result<()> {
     check_fit(data, network.n_features(), network.n_classes(), plan)?;
-    network.check_samples(data.features(), plan.range).map(drop)
+    for (first, features) in data.pieces(PIECE) {
+        network.check_samples(&features?, plan.range).map_err(|error| from_sample(error, first))?;
+    }
+    Ok(())
+}
+
+/// An error of a piece that begins with a sample, as one of the whole.
+pub(super) fn from_sample(error: Error, first: usize) -> Error {
+    match error {
+        Error::Feature { sample, feature, value, low, high } => {
+            Error::Feature { sample: first + sample, feature, value, low, high }
+        }
+        error => error,
+    }
 }
 
 /// Checks that samples are ones of a network with so many features and classes, and that there is room for what is found of them.
 pub(super) fn check_fit(data: &Dataset, n_features: usize, n_classes: usize, plan: &Plan) -> Result<()> {
-    let (expected, actual) = (n_features, data.n_features());
-    if expected != actual {
-        return Err(Error::FeatureCount { expected, actual });
-    }
-    let (actual, limit) = (data.len() as u128, 1 << 32);
-    if actual > limit {
-        return Err(CoreError::TooLarge { what: Quantity::Samples, actual, limit }.into());
+    check_samples(data, n_features)?;
+    if data.n_targets() > 0 {
+        let (actual, needed) = ("numbers to be found", "classes");
+        return Err(Error::LabelKind { name: data.name().to_owned(), actual, needed });
     }
     let n_cells = cells_of(plan).iter().map(|(_, seeds)| seeds.len()).sum::<usize>() * plan.lengths.len();
     let entries = (n_classes as u128).saturating_mul(n_classes as u128).saturating_mul(n_cells as u128);
@@ -156,4 +167,17 @@ pub(super) fn check_fit(data: &Dataset, n_features: usize, n_classes: usize, pla
         Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
         None => Ok(()),
     }
+}
+
+/// Checks that samples have so many features, and that they can be numbered.
+pub(super) fn check_samples(data: &Dataset, n_features: usize) -> Result<()> {
+    let (expected, actual) = (n_features, data.n_features());
+    if expected != actual {
+        return Err(Error::FeatureCount { expected, actual });
+    }
+    let (actual, limit) = (data.len() as u128, 1 << 32);
+    if actual > limit {
+        return Err(CoreError::TooLarge { what: Quantity::Samples, actual, limit }.into());
+    }
+    Ok(())
 }

@@ -5,6 +5,8 @@
 //! seeds, and which can be saved as JSON, gone on from, printed and turned into a [report](mod@report). [`multiplier`] judges a
 //! pair of generators by all products of 8-bit values instead.
 //!
+//! Networks that are to find numbers instead of classes are judged by [`evaluate_regression`], which takes the same plan.
+//!
 //! What an evaluation does can be spread over processes and machines: a [`Job`] runs [tasks](Task), some pieces of the samples through
 //! the network once, and an [`Assembly`] puts together what they found. [`evaluate`] does the same in one process.
 //!
@@ -28,13 +30,18 @@ mod early;
 mod find;
 #[cfg(feature = "graph")]
 mod graph;
+#[cfg(feature = "graph")]
+mod graph_pass;
 mod job;
+#[cfg(feature = "graph")]
+mod losses;
 pub mod multiplier;
 mod outline;
 mod part;
 mod pass;
 mod payload;
 mod plan;
+mod regression;
 pub mod report;
 mod result;
 mod run;
@@ -48,10 +55,17 @@ pub use find::{Found, Search, Trial, find};
 #[cfg(feature = "graph")]
 pub use graph::evaluate_graph;
 pub use job::Job;
+#[cfg(feature = "graph")]
+pub use losses::find_losses;
 pub use outline::{Outline, Task};
 pub use part::{Part, read_lines};
 pub use plan::Plan;
-pub use result::{Cell, DataSummary, Evaluation, NetworkSummary, PlanSummary, Row};
+pub use regression::{
+    ErrorEstimate, Errors, RegressionCell, RegressionEvaluation, RegressionRow, Subject, evaluate_regression,
+};
+pub use result::{
+    Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, PlanSummary, Row,
+};
 pub use run::{Progress, evaluate};
 pub use statistics::Estimate;
 pub use text::plural;

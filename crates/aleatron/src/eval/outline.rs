@@ -8,8 +8,9 @@ use super::result::{DataSummary, Evaluation, NetworkSummary, PlanSummary};
 use crate::data::Dataset;
 use crate::network::{FeatureRange, LayerSettings, Network, StreamConfig};
 use crate::{Error, Result, VERSION};
+use aleatron_core::Length;
+use aleatron_core::conformance::{self, Digest};
 use aleatron_core::generator::{GeneratorName, WidthChoice};
-use aleatron_core::{Length, conformance};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -96,7 +97,7 @@ pub struct Task {
 pub(super) const FLOAT: usize = 0;
 
 /// The configuration's lengths and widths, those of all layers: passes with the same are the same.
-type Key = (Vec<usize>, Vec<u32>);
+pub(super) type Key = (Vec<usize>, Vec<u32>);
 
 impl Outline {
     /// What `plan` needs, which was checked.
@@ -104,13 +105,15 @@ impl Outline {
         let evaluation = Evaluation {
             version: VERSION.to_owned(),
             network: summarize_network(network),
-            data: summarize_data(data),
+            data: summarize_data(data)?,
             plan: summarize_plan(plan),
             float_accuracy: 0.0,
             warnings: Vec::new(),
             cells: Vec::new(),
             unfinished: 0,
+            graph: None,
         };
+        let names = names(network);
         let exact = network.products() as u64 * EXACT_COST;
         let mut passes = vec![PassPlan { kind: PassKind::Float, cost: exact }];
         let mut cells = Vec::new();
@@ -120,8 +123,8 @@ impl Outline {
                 for &length in &evaluation.plan.lengths {
                     let mut looks = Vec::new();
                     for cycles in early::looks(length) {
-                        let config = config(network, plan, &generator, seed, cycles, length);
-                        let pass = *known.entry(key(network, &config)).or_insert(passes.len());
+                        let config = config(&names, plan, &generator, seed, cycles, length);
+                        let pass = *known.entry(key(&names, &config)).or_insert(passes.len());
                         if pass == passes.len() {
                             let cost = stream_cost(network, &config);
                             let (generator, purpose) = (generator.to_string(), Purpose::Look);
@@ -139,7 +142,7 @@ impl Outline {
                     }
                     let asked = plan.config(&generator, length, seed);
                     let warnings = asked.warnings(network)?;
-                    let full = config(network, plan, &generator, seed, length, length);
+                    let full = config(&names, plan, &generator, seed, length, length);
                     let bits = network.layers().iter().map(|layer| {
                         layer.topology().n_products() as f64 * full.settings_of(layer.name()).length as f64
                     });
@@ -314,7 +317,7 @@ pub(super) fn cells_of(plan: &Plan) -> Vec<(GeneratorName, Vec<u64>)> {
 
 /// How a look at `cycles` of `length` is run: layers with a length of their own have come as far in it.
 pub(super) fn config(
-    network: &Network,
+    layers: &[&str],
     plan: &Plan,
     generator: &GeneratorName,
     seed: u64,
@@ -324,22 +327,27 @@ pub(super) fn config(
     let mut config = plan.config(generator, cycles, seed);
     // Looks are at the streams of the full length, so at its width.
     let full = plan.config(generator, length, seed);
-    for layer in network.layers() {
-        let settings = full.settings_of(layer.name());
-        let mut own = config.layers.get(layer.name()).copied().unwrap_or_default();
+    for &layer in layers {
+        let settings = full.settings_of(layer);
+        let mut own = config.layers.get(layer).copied().unwrap_or_default();
         if let Some(length_of_layer) = own.length {
             own.length = Some((length_of_layer * cycles).div_ceil(length));
         }
         if let Ok(full_length) = Length::new(settings.length) {
             own.width = Some(settings.width.resolve(&settings.generator, full_length).into());
         }
-        config.layers.insert(layer.name().to_owned(), own);
+        config.layers.insert(layer.to_owned(), own);
     }
     config
 }
 
-fn key(network: &Network, config: &StreamConfig) -> Key {
-    let settings = network.layers().iter().map(|layer| config.settings_of(layer.name()));
+/// The names of a network's layers.
+pub(super) fn names(network: &Network) -> Vec<&str> {
+    network.layers().iter().map(|layer| layer.name()).collect()
+}
+
+pub(super) fn key(layers: &[&str], config: &StreamConfig) -> Key {
+    let settings = layers.iter().map(|layer| config.settings_of(layer));
     let width = |settings: &LayerSettings| match settings.width {
         WidthChoice::Fixed(width) => width.bits(),
         WidthChoice::Auto => 0,
@@ -357,7 +365,7 @@ fn stream_cost(network: &Network, config: &StreamConfig) -> u64 {
     cost.fold(1, u64::saturating_add)
 }
 
-fn summarize_network(network: &Network) -> NetworkSummary {
+pub(super) fn summarize_network(network: &Network) -> NetworkSummary {
     let layers = network.layers();
     let words: Vec<Vec<u64>> = layers
         .iter()
@@ -383,14 +391,21 @@ fn summarize_network(network: &Network) -> NetworkSummary {
     }
 }
 
-pub(super) fn summarize_data(data: &Dataset) -> DataSummary {
-    let features = data.features().iter().map(|v| v.to_bits()).collect();
-    let labels = data.labels().iter().map(|&label| label as u64).collect();
-    DataSummary {
+pub(super) fn summarize_data(data: &Dataset) -> Result<DataSummary> {
+    let mut digest = Digest::default();
+    digest.word((data.len() * data.n_features()) as u64);
+    for (_, features) in data.pieces(PIECE) {
+        features?.iter().for_each(|feature| digest.word(feature.to_bits()));
+    }
+    digest.answer(data.labels().iter().map(|&label| label as u64));
+    if data.n_targets() > 0 {
+        digest.answer(data.targets().iter().map(|target| target.to_bits()));
+    }
+    Ok(DataSummary {
         name: data.name().to_owned(),
         samples: data.len(),
-        fingerprint: fingerprint(&[features, labels]),
-    }
+        fingerprint: format!("{:016x}", digest.finish()),
+    })
 }
 
 pub(super) fn fingerprint(words: &[Vec<u64>]) -> String {

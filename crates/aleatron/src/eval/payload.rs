@@ -44,14 +44,15 @@ impl Job<'_> {
             plan: summarize_plan(&self.plan),
         };
         let head = super::part::to_line(&head)?;
-        let features = self.data.features();
-        let size = 8 + head.len() + tensors.len() + 8 * features.len();
-        memory::check(size as u128, Quantity::Value)?;
-        let mut bytes = Vec::with_capacity(size);
+        let values = self.data.len() as u128 * self.data.n_features() as u128;
+        let size = 8 + head.len() as u128 + tensors.len() as u128 + 8 * values;
+        let mut bytes: Vec<u8> = memory::with_capacity(size, Quantity::Value)?;
         bytes.extend((head.len() as u64).to_le_bytes());
         bytes.extend(head.as_bytes());
         bytes.extend(tensors);
-        features.iter().for_each(|feature| bytes.extend(feature.to_le_bytes()));
+        for (_, features) in self.data.pieces(super::outline::PIECE) {
+            features?.iter().for_each(|feature| bytes.extend(feature.to_le_bytes()));
+        }
         Ok(bytes)
     }
 }

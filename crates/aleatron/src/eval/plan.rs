@@ -71,9 +71,7 @@ impl Plan {
             }
         }
         self.check_seeds()?;
-        if let Some(&margin) = self.margins.iter().find(|margin| !(0.0..f64::INFINITY).contains(*margin)) {
-            return Err(Error::Margin(margin));
-        }
+        self.check_margins()?;
         let known = || network.layers().iter().map(|layer| layer.name().to_owned());
         if let Some(name) = self.layers.keys().find(|name| !known().any(|known| known == **name)) {
             return Err(Error::UnknownLayer { name: name.clone(), known: known().collect() });
@@ -84,6 +82,14 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Checks that leads can reach the margins.
+    pub(super) fn check_margins(&self) -> Result<()> {
+        match self.margins.iter().find(|margin| !(0.0..f64::INFINITY).contains(*margin)) {
+            Some(&margin) => Err(Error::Margin(margin)),
+            None => Ok(()),
+        }
     }
 
     /// Checks that the seeds can be listed.

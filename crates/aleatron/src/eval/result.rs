@@ -27,6 +27,52 @@ pub struct Evaluation {
     pub cells: Vec<Cell>,
     /// The cells of the plan that were not run.
     pub unfinished: usize,
+    /// The nodes of a graph and where accuracy is lost among them, where that was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<GraphSummary>,
+}
+
+/// A graph, and where it loses accuracy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphSummary {
+    /// The nodes in the order in which they run.
+    pub nodes: Vec<GraphNode>,
+    /// For each generator, where accuracy is lost.
+    pub losses: Vec<Losses>,
+}
+
+/// A node of a graph.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphNode {
+    /// Its name.
+    pub name: String,
+    /// Its operator.
+    pub operator: String,
+    /// The shape of its first output for one sample.
+    pub shape: Vec<usize>,
+    /// The nodes whose outputs it takes, by their places.
+    pub inputs: Vec<usize>,
+    /// The products of a sample where it runs as streams.
+    pub stream_products: Option<u64>,
+}
+
+/// Where a graph loses accuracy with one generator and length.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Losses {
+    /// The generator.
+    pub generator: String,
+    /// The length of streams.
+    pub length: usize,
+    /// The accuracy of the whole network, with seed 0.
+    pub accuracy: f64,
+    /// The root mean square error of what each node makes against floating point, over the root mean square of what it makes there; all errors of
+    /// the nodes before it are in it. Over the first samples.
+    pub node_errors: Vec<f64>,
+    /// The accuracy where one layer alone runs as streams, for each node; `None` for those in binary.
+    pub alone: Vec<Option<f64>>,
 }
 
 /// What a network is.

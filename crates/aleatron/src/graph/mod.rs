@@ -25,6 +25,7 @@ pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueS
 pub use aleatron_graph::product::{Product, ProductKind};
 pub use aleatron_graph::{Error as GraphError, Graph, Op, Simplified};
 pub use calibrate::{Calibration, InputScale, WeightScale};
+pub(crate) use stream::{NodeErrors, Watch};
 pub use stream::{Statistics, StreamGraph, StreamGraphOutput};
 
 use crate::network::top_class;
@@ -67,6 +68,12 @@ pub struct GraphLayer {
 }
 
 impl GraphLayer {
+    /// The output of a row whose products, of numbers as they are encoded, have this sum.
+    pub(crate) fn output(&self, row: usize, sum: f64) -> f32 {
+        let bias = self.product.bias.get(row).copied().unwrap_or(0.0);
+        (sum * self.input_scale * self.weight_scale(row) + f64::from(bias)) as f32
+    }
+
     /// What the weights of a row are divided by.
     #[must_use]
     pub fn weight_scale(&self, row: usize) -> f64 {
@@ -75,6 +82,15 @@ impl GraphLayer {
             each => each.get(row).copied().unwrap_or(1.0),
         }
     }
+}
+
+/// A product whose outputs are the scores, or become them without a change of their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScoreLayer {
+    /// Its place among the products.
+    pub(crate) place: usize,
+    /// Whether the scores are its outputs themselves, not those of a softmax behind it.
+    pub(crate) is_direct: bool,
 }
 
 /// A network that is a graph: one input of samples, whose first output holds the scores.
@@ -192,6 +208,11 @@ impl GraphNetwork {
         self.n_outputs
     }
 
+    /// The samples of a run, where the graph fixes them.
+    pub(crate) fn batch(&self) -> Option<usize> {
+        self.batch
+    }
+
     /// The classes it tells apart: one per score, or two where there is but one score.
     #[must_use]
     pub fn n_classes(&self) -> usize {
@@ -253,10 +274,19 @@ impl GraphNetwork {
     /// # Errors
     /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
     pub fn forward_unless(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<f64>> {
-        let runner = self.runner()?;
+        self.forward_with(&self.runner()?, features, cancel)
+    }
+
+    /// As [`Self::forward_unless`], with a runner of this network.
+    pub(crate) fn forward_with(
+        &self,
+        runner: &Runner,
+        features: &[f64],
+        cancel: Cancel<'_>,
+    ) -> Result<Vec<f64>> {
         let mut scores = Vec::new();
         self.each_piece(features, |piece, n, wanted| {
-            let made = runner.run_with(vec![self.tensor(piece, n)?], &mut Watch(cancel));
+            let made = runner.run_with(vec![self.tensor(piece, n)?], &mut UnlessCancelled(cancel));
             let made = self.scores(&made.map_err(stream::from_graph)?, n)?;
             scores.extend_from_slice(&made[..wanted * self.n_outputs]);
             Ok(())
@@ -349,15 +379,38 @@ impl GraphNetwork {
         Ok(())
     }
 
+    /// The product that makes the scores.
+    pub(crate) fn score_layer(&self) -> Option<ScoreLayer> {
+        let mut value = *self.graph.outputs().first()?;
+        let mut is_direct = true;
+        // A graph has no cycles: each step is to an earlier node.
+        loop {
+            let index =
+                self.graph.nodes().iter().position(|node| node.outputs.first() == Some(&Some(value)))?;
+            if let Some((place, layer)) = self.layer_of(index) {
+                let is_scores = layer.mode == Mode::Streams
+                    && matches!(layer.product.kind, ProductKind::Dense { n_neurons, .. } if n_neurons == self.n_outputs);
+                return is_scores.then_some(ScoreLayer { place, is_direct });
+            }
+            let node = &self.graph.nodes()[index];
+            match node.op {
+                Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } | Op::Squeeze { .. } => {}
+                Op::Softmax { .. } if self.n_outputs > 1 => is_direct = false,
+                _ => return None,
+            }
+            value = (*node.inputs.first()?)?;
+        }
+    }
+
     pub(crate) fn layer_of(&self, node: usize) -> Option<(usize, &GraphLayer)> {
         self.layers.iter().enumerate().find(|(_, layer)| layer.node == node)
     }
 }
 
 /// Looks before every node whether the run is cancelled.
-struct Watch<'a>(Cancel<'a>);
+struct UnlessCancelled<'a>(Cancel<'a>);
 
-impl Observer for Watch<'_> {
+impl Observer for UnlessCancelled<'_> {
     fn compute(
         &mut self,
         _: usize,

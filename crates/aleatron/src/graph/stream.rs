@@ -1,12 +1,12 @@
 //! A graph whose products are streams.
 
 use super::{GraphLayer, GraphNetwork, Mode, ProductKind};
-use crate::backend::Batch;
+use crate::backend::{Batch, CountMethod};
 use crate::network::{LayerStats, StreamConfig, top_class};
 use crate::{Error, Result, SampleSeed, StreamLayer};
 use aleatron_core::arithmetic::saturate;
 use aleatron_core::generator::Warning;
-use aleatron_core::{Cancel, ConvShape, Convolution, LayerIndex, Polarity, Topology};
+use aleatron_core::{Cancel, ConvShape, Convolution, Encoding, LayerIndex, Polarity, Topology};
 use aleatron_graph::product::ConvSizes;
 use aleatron_graph::{Error as GraphError, Node, Observer, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -42,6 +42,57 @@ pub enum Statistics {
     /// They are not.
     #[default]
     LeftOut,
+}
+
+/// What is kept of a run for those who judge it.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// The product, by its place, whose inputs and outputs are kept.
+    pub(crate) place: Option<usize>,
+    /// Its inputs as they were encoded, samples one after the other.
+    pub(crate) inputs: Vec<f64>,
+    /// Its outputs.
+    pub(crate) outputs: Vec<f64>,
+    /// How far nodes are from floating point, where that is asked for.
+    pub(crate) nodes: Option<NodeErrors>,
+}
+
+/// How far what nodes make is from what they make in floating point.
+#[derive(Debug, Default)]
+pub(crate) struct NodeErrors {
+    /// What each node makes of the same samples in floating point.
+    float: Vec<Vec<f32>>,
+    /// The squares of differences, and of the values of floating point, of each node.
+    pub(crate) squares: Vec<[f64; 2]>,
+}
+
+impl Observer for NodeErrors {
+    fn made(&mut self, index: usize, _: &Node, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
+        let values = first_floats(outputs)?;
+        self.float.resize_with(self.float.len().max(index + 1), Vec::new);
+        self.float[index] = values;
+        Ok(())
+    }
+}
+
+impl NodeErrors {
+    fn compare(&mut self, index: usize, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
+        self.squares.resize(self.squares.len().max(index + 1), [0.0; 2]);
+        let (Some(float), sums) = (self.float.get(index), &mut self.squares[index]) else { return Ok(()) };
+        for (&value, &exact) in first_floats(outputs)?.iter().zip(float) {
+            sums[0] += (f64::from(value) - f64::from(exact)).powi(2);
+            sums[1] += f64::from(exact).powi(2);
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of the first output of a node, where they are floats.
+fn first_floats(outputs: &[Tensor]) -> aleatron_graph::Result<Vec<f32>> {
+    match outputs.first().filter(|first| first.dtype().is_float()) {
+        Some(first) => Ok(first.cast(DType::F32)?.to_vec::<f32>()?),
+        None => Ok(Vec::new()),
+    }
 }
 
 impl GraphNetwork {
@@ -103,6 +154,18 @@ impl StreamGraph {
         statistics: Statistics,
         cancel: Cancel<'_>,
     ) -> Result<StreamGraphOutput> {
+        self.run_watched(features, first_sample, statistics, &mut Watch::default(), cancel)
+    }
+
+    /// As [`Self::run`], with more for those who judge it.
+    pub(crate) fn run_watched(
+        &self,
+        features: &[f64],
+        first_sample: u32,
+        statistics: Statistics,
+        watch: &mut Watch,
+        cancel: Cancel<'_>,
+    ) -> Result<StreamGraphOutput> {
         let mut output = StreamGraphOutput {
             scores: Vec::new(),
             statistics: vec![LayerStats::default(); self.network.layers().len()],
@@ -110,10 +173,15 @@ impl StreamGraph {
         };
         let mut first = u64::from(first_sample);
         self.network.each_piece(features, |piece, n, wanted| {
+            if let Some(nodes) = &mut watch.nodes {
+                self.runner.run_with(vec![self.network.tensor(piece, n)?], nodes).map_err(from_graph)?;
+            }
             let mut products = Products {
                 graph: self,
                 first_sample: first,
                 n_samples: n,
+                n_wanted: wanted,
+                watch: &mut *watch,
                 statistics,
                 cancel,
                 found: std::mem::take(&mut output.statistics),
@@ -141,6 +209,30 @@ impl StreamGraph {
             }
         }
         warnings
+    }
+
+    /// The layer of a product that has run, and the same with streams of the first `length` bits.
+    pub(crate) fn part(&self, place: usize, length: usize) -> Result<StreamLayer> {
+        let full = self.made_layer(place)?;
+        let spec = full.spec();
+        // A table takes longer to make than the few bits of a last layer.
+        let builder = StreamLayer::of(spec.topology().clone())
+            .polarity(spec.polarity())
+            .length(length)
+            .at(spec.index())
+            .weights(full.weights())
+            .method(CountMethod::Bits);
+        match spec.encoding() {
+            Encoding::Sequences(pairing) => builder.sequences(*pairing),
+            _ => builder.seed(self.config.seed),
+        }
+        .build()
+    }
+
+    /// The layer of a product that has run.
+    pub(crate) fn made_layer(&self, place: usize) -> Result<Arc<StreamLayer>> {
+        let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        layers.get(&place).cloned().ok_or(Error::NoLayers)
     }
 
     /// The layer of a product for inputs of a shape.
@@ -182,6 +274,9 @@ struct Products<'a> {
     graph: &'a StreamGraph,
     first_sample: u64,
     n_samples: usize,
+    /// The samples that were asked for: the others fill up a run of a fixed size.
+    n_wanted: usize,
+    watch: &'a mut Watch,
     statistics: Statistics,
     cancel: Cancel<'a>,
     found: Vec<LayerStats>,
@@ -202,6 +297,13 @@ impl Observer for Products<'_> {
         let made =
             self.product(place, layer, node, input).map_err(|error| GraphError::Other(Box::new(error)))?;
         Ok(Some(vec![made]))
+    }
+
+    fn made(&mut self, index: usize, _: &Node, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
+        match &mut self.watch.nodes {
+            Some(nodes) => nodes.compare(index, outputs),
+            None => Ok(()),
+        }
     }
 }
 
@@ -239,16 +341,14 @@ impl Products<'_> {
         let counts = stream.count(&Batch::values(&values, seed), self.cancel).map_err(in_layer)?;
         let sums = stream.decode(&counts);
         let n_rows = layer.product.n_rows();
-        let outputs: Vec<f32> = sums
-            .iter()
-            .enumerate()
-            .map(|(k, sum)| {
-                let row = k / positions % n_rows;
-                let bias = layer.product.bias.get(row).copied().unwrap_or(0.0);
-                (sum * layer.input_scale * layer.weight_scale(row) + f64::from(bias)) as f32
-            })
-            .collect();
+        let outputs: Vec<f32> =
+            sums.iter().enumerate().map(|(k, &sum)| layer.output(k / positions % n_rows, sum)).collect();
         self.elapsed += start.elapsed();
+        if self.watch.place == Some(place) {
+            let kept = |len: usize| len / self.n_samples.max(1) * self.n_wanted;
+            self.watch.inputs.extend_from_slice(&values[..kept(values.len())]);
+            self.watch.outputs.extend(outputs[..kept(outputs.len())].iter().map(|&output| f64::from(output)));
+        }
         let made = Tensor::from_slice(&outputs, &shape, &Device::Cpu).map_err(GraphError::from)?;
         if self.statistics == Statistics::Found {
             self.judge(place, layer, node, input.shape(), &values, &outputs, positions, saturated)?;

@@ -56,28 +56,35 @@ impl LayerOverride {
     }
 }
 
+impl LayerOverride {
+    /// Sets what a key names.
+    pub(super) fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let fault = |reason: String| Error::Setting { text: format!("{key}={value}"), reason };
+        match key {
+            "length" => {
+                self.length =
+                    Some(value.parse().map_err(|_| fault(format!("\"{value}\" is not a number of bits")))?);
+            }
+            "generator" => self.generator = Some(value.parse()?),
+            "width" => self.width = Some(value.parse()?),
+            "sharing" => self.sharing = Some(value.parse()?),
+            _ => return Err(fault("use length=, generator=, width= or sharing=".to_owned())),
+        }
+        Ok(())
+    }
+}
+
 impl FromStr for LayerOverride {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let mut layer = Self::default();
         for part in text.split(',') {
-            let fault = |reason: String| Error::Setting { text: part.to_owned(), reason };
-            let Some((name, value)) = part.split_once('=') else {
-                return Err(fault("use length=, generator=, width= or sharing=".to_owned()));
+            let Some((key, value)) = part.split_once('=') else {
+                let reason = "use length=, generator=, width= or sharing=".to_owned();
+                return Err(Error::Setting { text: part.to_owned(), reason });
             };
-            let value = value.trim();
-            match name.trim() {
-                "length" => {
-                    layer.length = Some(
-                        value.parse().map_err(|_| fault(format!("\"{value}\" is not a number of bits")))?,
-                    );
-                }
-                "generator" => layer.generator = Some(value.parse()?),
-                "width" => layer.width = Some(value.parse()?),
-                "sharing" => layer.sharing = Some(value.parse()?),
-                _ => return Err(fault("use length=, generator=, width= or sharing=".to_owned())),
-            }
+            layer.set(key.trim(), value.trim())?;
         }
         Ok(layer)
     }

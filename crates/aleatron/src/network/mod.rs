@@ -22,11 +22,13 @@ pub mod file;
 mod layer;
 mod node;
 pub(crate) mod products;
+mod settings_file;
 mod stream;
 
 pub use aleatron_core::arithmetic::{Activation, Arithmetic};
 pub use config::{FeatureRange, LayerOverride, LayerSettings, StreamConfig};
 pub use layer::Layer;
+pub use settings_file::{layers_from_json, layers_to_json, read_layers};
 pub use stream::{Detail, IntegerLayer, LayerInputs, LayerOutput, LayerStats, StreamNetwork, StreamOutput};
 
 use crate::Result;

@@ -34,7 +34,7 @@ fn faults_of_archives_are_named() {
     assert_eq!(message("short.npz"), "6 values are not 3 samples of 3 features");
     assert!(message("missing.npz").contains("No such file"));
     let error = Dataset::read("data.txt").unwrap_err().to_string();
-    assert_eq!(error, "data.txt: data are read from .npz and .csv files");
+    assert_eq!(error, "data.txt: data are read from .npz, .npy and .csv files and from folders of images");
 }
 
 /// Whatever the bytes, reading ends with data or an error.

@@ -325,3 +325,171 @@ fn convolutions_and_pools_of_a_chain_are_those_of_the_graph() {
         assert_eq!(graph.layers().len(), 2);
     }
 }
+
+/// Samples of the CNN with the classes of floating point.
+fn labelled(n: usize) -> (GraphNetwork, Dataset) {
+    let network = cnn().calibrated(&features(50 * 40, 3), &Calibration::default()).unwrap();
+    let x = features(n * 40, 21);
+    let labels = network.predict(&x).unwrap();
+    (network, Dataset::new("made", 40, x, labels).unwrap())
+}
+
+fn small_plan(lengths: &[usize], generator: &str) -> Plan {
+    let generators = vec![generator.parse().unwrap()];
+    Plan { lengths: lengths.to_vec(), generators, seeds: 1, ..Plan::default() }
+}
+
+#[test]
+fn graphs_stop_early() {
+    // More than one piece of samples.
+    let (network, data) = labelled(300);
+    for generator in ["bernoulli", "lfsr"] {
+        let plan = small_plan(&[64, 512], generator);
+        let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+        for cell in &found.cells {
+            assert_eq!(cell.early.len(), plan.margins.len());
+            // The wider the margin, the later samples stop.
+            assert!(cell.early.is_sorted_by(|a, b| a.mean_cycles <= b.mean_cycles), "{:?}", cell.early);
+            let (hasty, careful) = (cell.early[0], cell.early[cell.early.len() - 1]);
+            assert!(hasty.stopped > 0.5 && hasty.mean_cycles < cell.length as f64, "{hasty:?}");
+            assert!(careful.accuracy_lost <= hasty.accuracy_lost);
+            let certain = cell.certain.unwrap();
+            assert!(certain.stopped > 0.0 && certain.mean_cycles < cell.length as f64, "{certain:?}");
+        }
+        // A run of one length finds the same as one of several, which has the looks of the shorter.
+        let alone =
+            evaluate_graph(&network, &data, &small_plan(&[512], generator), None, Cancel::NEVER, |_| ());
+        assert_eq!(alone.unwrap().without_times().cells[0], found.without_times().cells[1]);
+    }
+}
+
+/// A margin that nobody reaches stops nobody: every look and every restart is counted.
+#[test]
+fn looks_of_graphs_count_restarts() {
+    let (network, data) = labelled(20);
+    let plan = Plan { margins: vec![1e12], ..small_plan(&[32], "sobol") };
+    let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    let stop = found.cells[0].early[0];
+    // 8, 16 and 32 cycles: 32 in the first layer, their sum in the second.
+    assert_eq!((stop.mean_cycles, stop.stopped), ((32.0 + 56.0) / 2.0, 0.0));
+    assert_eq!(stop.accuracy, found.cells[0].accuracy);
+}
+
+/// The rule of certainty against every sample's end: the class in the lead when it stops is that of the whole run.
+#[test]
+fn certainty_never_loses() {
+    let (network, n) = (dense(), 400);
+    let x = features(n * 6, 5);
+    let data = Dataset::new("made", 6, x.clone(), network.predict(&x).unwrap()).unwrap();
+    let plan = small_plan(&[64], "bernoulli");
+    let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    let certain = found.cells[0].certain.unwrap();
+    assert!(certain.stopped > 0.0, "{certain:?}");
+    // Where the class of the first bits is another than that of all, nothing was certain yet: the sample went on past that look.
+    let classes =
+        |length| network.to_streams(&StreamConfig::new(length).seed(0)).unwrap().predict(&x, 0).unwrap();
+    let ends = classes(64);
+    let mut least = vec![4; ends.len()];
+    for length in (4..64).step_by(4) {
+        for (sample, class) in classes(length).into_iter().enumerate() {
+            if class != ends[sample] {
+                least[sample] = length + 4;
+            }
+        }
+    }
+    let least: usize = least.iter().sum();
+    assert!(least > n * 4, "no class changes: the samples show nothing");
+    assert!(certain.mean_cycles * n as f64 >= least as f64, "{certain:?} {least}");
+}
+
+#[test]
+fn scores_behind_other_nodes_are_not_stopped() {
+    let with = |op: Option<Op>| {
+        let mut graph = Graph::new("g");
+        let x = input(&mut graph, &[6]);
+        let w = constant(&mut graph, "w", &[4, 6], 1);
+        let mut y = graph.add_node(
+            "fc",
+            Op::Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: true },
+            &[x, w],
+        );
+        if let Some(op) = op {
+            y = graph.add_node("after", op, &[y]);
+        }
+        graph.add_output(y);
+        let network = GraphNetwork::new(graph).unwrap();
+        let x = features(30 * 6, 8);
+        let data = Dataset::new("d", 6, x.clone(), network.predict(&x).unwrap()).unwrap();
+        let plan = small_plan(&[16], "sobol");
+        evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap()
+    };
+    let plain = with(None);
+    assert!(!plain.cells[0].early.is_empty() && plain.cells[0].certain.is_some());
+    assert_eq!(with(Some(Op::Flatten { axis: 1 })).cells[0].early, plain.cells[0].early);
+    let relu = with(Some(Op::Unary(Unary::Relu)));
+    assert!(
+        relu.cells[0].early.is_empty() && relu.cells[0].certain.is_none() && relu.plan.margins.is_empty()
+    );
+    // What is saved is read again.
+    for found in [plain, relu] {
+        let read = aleatron::eval::Evaluation::from_json(&found.to_json().unwrap()).unwrap();
+        assert_eq!(read, found);
+    }
+}
+
+#[test]
+fn losses_are_found_node_by_node() {
+    let (network, data) = labelled(100);
+    let plan = small_plan(&[8, 1024], "sobol");
+    let mut found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    aleatron::eval::find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let graph = found.graph.clone().unwrap();
+    let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["conv", "relu", "flat", "fc"]);
+    assert_eq!(graph.nodes[3].inputs, [2]);
+    assert!(graph.nodes[0].inputs.is_empty());
+    assert_eq!(graph.nodes.iter().filter(|node| node.stream_products.is_some()).count(), 2);
+    let losses = &graph.losses[0];
+    // Labels are those of floats, so the shortest streams lose.
+    assert_eq!((losses.length, losses.accuracy), (8, found.cells[0].accuracy));
+    assert_eq!(losses.alone.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, true]);
+    // One layer alone is the network with the other in binary.
+    let only = network.clone().with_mode("fc", Mode::Binary).unwrap();
+    let config = StreamConfig::new(8).generator("sobol".parse().unwrap()).seed(0);
+    let classes = only.to_streams(&config).unwrap().predict(data.features(), 0).unwrap();
+    let right = classes.iter().zip(data.labels()).filter(|(a, b)| a == b).count();
+    assert_eq!(losses.alone[0], Some(right as f64 / 100.0));
+    // The error of the last node by hand.
+    let [made, exact] = [
+        network.to_streams(&config).unwrap().forward(data.features(), 0).unwrap(),
+        network.forward(data.features()).unwrap(),
+    ];
+    let squares: f64 = made.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
+    let error = (squares / exact.iter().map(|b| b * b).sum::<f64>()).sqrt();
+    assert!((losses.node_errors[3] - error).abs() < 1e-9 * error, "{} {error}", losses.node_errors[3]);
+    // A node without products hands on what it is given.
+    assert_eq!(losses.node_errors[1], losses.node_errors[2]);
+    let page = aleatron::eval::report::evaluation(&found);
+    for part in ["The graph", "Where accuracy is lost", "streams, ", "sobol, 8 bits", "Stopping early"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let read = aleatron::eval::Evaluation::from_json(&found.to_json().unwrap()).unwrap();
+    assert_eq!(read, found);
+    let broken = found.to_json().unwrap().replacen("\"inputs\": []", "\"inputs\": [3]", 1);
+    assert!(aleatron::eval::Evaluation::from_json(&broken).is_err());
+}
+
+#[test]
+fn graphs_of_regression_have_errors() {
+    let network = cnn().calibrated(&features(50 * 40, 3), &Calibration::default()).unwrap();
+    let x = features(20 * 40, 21);
+    let data = Dataset::with_targets("made", 40, x.clone(), 3, network.forward(&x).unwrap()).unwrap();
+    let plan = small_plan(&[64, 1024], "sobol");
+    let subject = aleatron::eval::Subject::Graph(&network);
+    let found =
+        aleatron::eval::evaluate_regression(subject, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    assert_eq!(found.float.root_mean_square, 0.0);
+    let errors: Vec<f64> = found.cells.iter().map(|cell| cell.to_targets.root_mean_square).collect();
+    assert!(errors[1] < errors[0] / 4.0, "{errors:?}");
+    assert_eq!(found.cells[0].to_targets, found.cells[0].to_float);
+}

@@ -5,6 +5,7 @@ mod checkpoints;
 mod convolutions;
 mod cuda;
 mod data;
+mod data_files;
 mod devices;
 mod errors;
 mod eval;
@@ -16,6 +17,7 @@ mod layers;
 mod network;
 mod networks;
 mod placement;
+mod regression;
 mod statistics;
 mod stopping;
 

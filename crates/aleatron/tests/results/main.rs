@@ -94,6 +94,7 @@ fn evaluation(cells: Vec<Cell>) -> Evaluation {
         warnings: Vec::new(),
         cells,
         unfinished: 0,
+        graph: None,
     }
 }
 

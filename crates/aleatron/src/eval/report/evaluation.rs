@@ -4,7 +4,7 @@ use super::chart::{self, Axis, Chart, Curve, Point};
 use super::heat::Grid;
 use super::{escape, page};
 use crate::eval::text::{plural, short, si};
-use crate::eval::{Evaluation, Row};
+use crate::eval::{Evaluation, PlanSummary, Row};
 
 /// Seeds up to which each has a point of its own.
 const FEW_SEEDS: usize = 10;
@@ -23,7 +23,12 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     let mut body = heading(evaluation, &title);
     body.push_str(&accuracy(evaluation));
     body.push_str(&table(evaluation, &rows));
-    body.push_str(&early(evaluation));
+    if let Some(graph) = &evaluation.graph {
+        body.push_str(&super::graph::graph(graph, evaluation.float_accuracy));
+    }
+    if !evaluation.plan.margins.is_empty() {
+        body.push_str(&early(evaluation));
+    }
     body.push_str(&errors(evaluation, &rows));
     body.push_str(&confusion(evaluation));
     page(&title, &body)
@@ -31,23 +36,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
 
 fn heading(evaluation: &Evaluation, title: &str) -> String {
     let sizes: Vec<String> = evaluation.network.sizes.iter().map(ToString::to_string).collect();
-    let plan = &evaluation.plan;
-    let mut settings = format!(
-        "Sequences have {} and are shared by {}; numbers between layers are kept in {}",
-        match plan.width.as_str() {
-            "auto" => "a width that fits the length".to_owned(),
-            width => format!("{} bits", escape(width)),
-        },
-        match plan.sharing.as_str() {
-            "input" => "the streams of an input",
-            "stream" => "none",
-            _ => "all streams",
-        },
-        if plan.arithmetic == "integer" { "integers" } else { "floating point" },
-    );
-    for (name, layer) in &plan.layers {
-        settings.push_str(&format!("; layer {} has {}", escape(name), escape(layer)));
-    }
+    let (plan, settings) = (&evaluation.plan, settings(&evaluation.plan));
     let mut out = format!(
         "<h1>{}</h1>\n<p>A network {} run as bit streams on {}, {}. {settings}.</p>\n<div class=\"cards\">\n",
         escape(title),
@@ -71,14 +60,36 @@ fn heading(evaluation: &Evaluation, title: &str) -> String {
         card(value, &format!("within one point, {generator}"));
     }
     out.push_str("</div>\n");
-    for warning in &evaluation.warnings {
-        out.push_str(&format!("<div class=\"warn\">{}</div>\n", escape(warning)));
-    }
-    if !evaluation.is_complete() {
-        let cells = plural(evaluation.unfinished, "cell");
-        out.push_str(&format!("<div class=\"warn\">This evaluation was stopped: {cells} to go.</div>\n"));
-    }
+    out.push_str(&warnings(&evaluation.warnings, evaluation.unfinished));
     out
+}
+
+/// What is known to be wrong, and what is missing.
+pub(super) fn warnings(warnings: &[String], unfinished: usize) -> String {
+    let stopped = format!("This evaluation was stopped: {} to go.", plural(unfinished, "cell"));
+    let all = warnings.iter().chain((unfinished > 0).then_some(&stopped));
+    all.map(|text| format!("<div class=\"warn\">{}</div>\n", escape(text))).collect()
+}
+
+/// How streams were made, as a sentence without its full stop.
+pub(super) fn settings(plan: &PlanSummary) -> String {
+    let mut settings = format!(
+        "Sequences have {} and are shared by {}; numbers between layers are kept in {}",
+        match plan.width.as_str() {
+            "auto" => "a width that fits the length".to_owned(),
+            width => format!("{} bits", escape(width)),
+        },
+        match plan.sharing.as_str() {
+            "input" => "the streams of an input",
+            "stream" => "none",
+            _ => "all streams",
+        },
+        if plan.arithmetic == "integer" { "integers" } else { "floating point" },
+    );
+    for (name, layer) in &plan.layers {
+        settings.push_str(&format!("; layer {} has {}", escape(name), escape(layer)));
+    }
+    settings
 }
 
 /// One curve for each generator that has points.

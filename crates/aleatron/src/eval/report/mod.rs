@@ -1,15 +1,18 @@
 //! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is fetched and nothing runs.
 //!
-//! [`evaluation`] makes the page of an evaluation, [`multiplier`] that of multiplier tables. `chart.rs` draws curves and
+//! [`evaluation`] makes the page of an evaluation, [`regression`] that of one without classes, [`multiplier`] that of multiplier tables. `chart.rs` draws curves and
 //! `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
 
 mod chart;
 mod evaluation;
+mod graph;
 mod heat;
 mod multiplier;
+mod regression;
 
 pub use evaluation::evaluation;
 pub use multiplier::{heat_map, multiplier};
+pub use regression::regression;
 
 const STYLE: &str = include_str!("page.css");
 
