@@ -110,16 +110,18 @@ fn memory(n: usize) {
     let cpu = Cpu::new(Tier::current().unwrap(), pool.clone());
     let device = Device::Cpu;
     let x = values(n, &device);
-    let from = x.to_vec::<f32>().unwrap();
-    let (words, mut to) = (vec![1_u64; n / 2], vec![0.0_f32; n]);
+    // In memory as tensors have it: on huge pages.
+    let buffer = || aleatron_cpu::WordBuffer::zeroed(n / 2, aleatron_core::Quantity::Words).unwrap();
+    let (mut words, mut to) = (buffer(), buffer());
+    words.fill(1);
     let bytes = 4.0 * n as f64;
-    let share = n.div_ceil(pool.threads());
+    let share = (n / 2).div_ceil(pool.threads());
     let [read, copy, sum, max, argmax, relu] = in_turns([
         &mut || {
             std::hint::black_box(cpu.ceiling_read(&words));
         },
         &mut || {
-            let pieces = from.chunks(share).zip(to.chunks_mut(share));
+            let pieces = words.chunks(share).zip(to.chunks_mut(share));
             let pieces: Vec<_> = pieces.collect();
             pool.for_each(pieces.into_iter(), std::time::Duration::from_secs(1), |(from, to)| {
                 to.copy_from_slice(from);
