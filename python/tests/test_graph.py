@@ -61,6 +61,12 @@ def test_names_shapes_and_layers() -> None:
     assert repr(GRAPH) == f'GraphNetwork("{CNN.name}", input 1x8x8, 10 outputs, 3 of 3 layers as streams)'
 
 
+def test_convolutions_of_a_chain_are_in_its_graph() -> None:
+    with pytest.raises(TypeError, match='the layer "conv1" is a convolution, and a Layer is dense'):
+        CNN.layers
+    assert [layer.weights.shape for layer in GRAPH.layers] == [(8, 1, 3, 3), (16, 8, 3, 3), (10, 64)]
+
+
 def test_one_layer_counts_what_a_dense_layer_counts() -> None:
     rng = np.random.default_rng(0)
     weights = rng.uniform(-3, 3, (5, 12)).astype(np.float32).astype(np.float64)
