@@ -310,10 +310,19 @@ def test_evaluation_goes_on_and_reports(tmp_path: pathlib.Path) -> None:
     assert found.complete and found == al.evaluate(GRAPH, X, Y, lengths=[16, 32], generators="sobol")
 
 
+def test_samples_stop_early() -> None:
+    network = GRAPH.calibrated(TRAIN)
+    found = al.evaluate(network, X, Y, lengths=256, generators="sobol", margins=[2.0])
+    (stop,) = found.rows[0]["early"]
+    assert stop["margin"] == 2.0
+    # Scores that are computed in binary cannot be watched.
+    binary = al.evaluate(network.with_binary("dense1"), X, Y, lengths=256, generators="sobol", margins=[2.0])
+    assert binary.rows[0]["early"] == []
+
+
 def test_evaluation_refuses_what_graphs_lack() -> None:
     for asked, said in [
         ({"arithmetic": "integer"}, "runs in float"),
-        ({"margins": [2.0]}, "not stopped early"),
         ({"executor": object()}, "in this process"),
         ({"layers": {"last": {"length": 8}}}, 'no layer "last"'),
     ]:
