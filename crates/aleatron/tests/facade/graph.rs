@@ -4,7 +4,7 @@
 use aleatron::data::Dataset;
 use aleatron::eval::{Plan, Search, evaluate_graph, find};
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
-use aleatron::network::{Layer, StreamConfig};
+use aleatron::network::StreamConfig;
 use aleatron::{Cancel, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Dim, Unary, Value, ValueId};
