@@ -165,7 +165,8 @@ def evaluate(
     width, sharing, layers, arithmetic, clip, device
         As for `Network.streams`. Inputs of a graph always saturate, and its arithmetic is "float".
     margins
-        Leads at which samples stop early, in standard deviations of counting noise; not for graphs.
+        Leads at which samples stop early, in standard deviations of counting noise. Samples of a graph
+        stop early where its scores are those of a dense layer that runs as streams, also through a softmax.
     checkpoint
         A file to go on from where it exists, and to leave what was finished in, also when the run is interrupted or fails. What it
         holds is kept, whatever is asked for now.

@@ -61,6 +61,12 @@ def test_names_shapes_and_layers() -> None:
     assert repr(GRAPH) == f'GraphNetwork("{CNN.name}", input 1x8x8, 10 outputs, 3 of 3 layers as streams)'
 
 
+def test_convolutions_of_a_chain_are_in_its_graph() -> None:
+    with pytest.raises(TypeError, match='the layer "conv1" is a convolution, and a Layer is dense'):
+        CNN.layers
+    assert [layer.weights.shape for layer in GRAPH.layers] == [(8, 1, 3, 3), (16, 8, 3, 3), (10, 64)]
+
+
 def test_one_layer_counts_what_a_dense_layer_counts() -> None:
     rng = np.random.default_rng(0)
     weights = rng.uniform(-3, 3, (5, 12)).astype(np.float32).astype(np.float64)
@@ -304,10 +310,19 @@ def test_evaluation_goes_on_and_reports(tmp_path: pathlib.Path) -> None:
     assert found.complete and found == al.evaluate(GRAPH, X, Y, lengths=[16, 32], generators="sobol")
 
 
+def test_samples_stop_early() -> None:
+    network = GRAPH.calibrated(TRAIN)
+    found = al.evaluate(network, X, Y, lengths=256, generators="sobol", margins=[2.0])
+    (stop,) = found.rows[0]["early"]
+    assert stop["margin"] == 2.0
+    # Scores that are computed in binary cannot be watched.
+    binary = al.evaluate(network.with_binary("dense1"), X, Y, lengths=256, generators="sobol", margins=[2.0])
+    assert binary.rows[0]["early"] == []
+
+
 def test_evaluation_refuses_what_graphs_lack() -> None:
     for asked, said in [
         ({"arithmetic": "integer"}, "runs in float"),
-        ({"margins": [2.0]}, "not stopped early"),
         ({"executor": object()}, "in this process"),
         ({"layers": {"last": {"length": 8}}}, 'no layer "last"'),
     ]:

@@ -146,8 +146,8 @@ pub(crate) fn evaluate(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
     let subject = Subject::of(network)?;
-    if matches!(subject, Subject::Graph(_)) {
-        check_graph(arithmetic, margins.as_deref())?;
+    if matches!(subject, Subject::Graph(_)) && arithmetic != Arithmetic::Float {
+        return Err(PyValueError::new_err("arithmetic: a GraphNetwork runs in float between layers"));
     }
     let plan =
         read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
@@ -215,17 +215,6 @@ impl Subject {
             }
         }
     }
-}
-
-/// Refuses what graphs do not have, rather than ignore it.
-fn check_graph(arithmetic: Arithmetic, margins: Option<&[f64]>) -> PyResult<()> {
-    if arithmetic != Arithmetic::Float {
-        return Err(PyValueError::new_err("arithmetic: a GraphNetwork runs in float between layers"));
-    }
-    if margins.is_some_and(|margins| !margins.is_empty()) {
-        return Err(PyValueError::new_err("margins: samples of a GraphNetwork are not stopped early"));
-    }
-    Ok(())
 }
 
 /// The plan that arguments ask for.

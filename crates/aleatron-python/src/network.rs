@@ -240,11 +240,18 @@ impl Network {
         Ok((description, PyBytes::new(py, &tensors)))
     }
 
-    /// The layers, with which another network can be made. Their arrays are read-only.
+    /// The layers, with which another network can be made. Their arrays are read-only. TypeError for a network with convolutions, which a
+    /// `Layer` does not describe: `Network.from_onnx(network.to_onnx()).layers` has them.
     #[getter]
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let class = py.import("aleatron._network")?.getattr("Layer")?;
         let make = |l: &Layer| {
+            if l.conv_shape().is_some() {
+                return Err(PyTypeError::new_err(format!(
+                    "the layer \"{}\" is a convolution, and a Layer is dense; Network.from_onnx(network.to_onnx()).layers has it",
+                    l.name()
+                )));
+            }
             let weights = read_only(py, l.weights().to_vec(), &l.weight_shape())?;
             let bias = read_only(py, l.bias().to_vec(), &[l.bias().len()])?;
             let activation = match l.activation() {

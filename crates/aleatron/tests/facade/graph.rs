@@ -1,18 +1,17 @@
 //! Graphs in floating point and as streams.
 #![cfg(feature = "graph")]
 
-use aleatron::arithmetic::{Border, Pool, PoolKind};
 use aleatron::data::Dataset;
 use aleatron::eval::{Plan, Search, evaluate_graph, find};
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
-use aleatron::network::{Activation, FeatureMap, Layer, Network, StreamConfig};
-use aleatron::{Cancel, ConvShape, Convolution, Error, Polarity, StreamLayer};
+use aleatron::network::StreamConfig;
+use aleatron::{Cancel, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 
 /// Numbers in [-1, 1) that look random and are the same every time.
-fn numbers(n: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
         .map(|_| {
@@ -230,100 +229,6 @@ fn what_cannot_run_is_an_error() {
     let sum = graph.add_node("sum", Op::Binary(aleatron_graph::Binary::Add), &[a, b]);
     graph.add_output(sum);
     assert!(matches!(GraphNetwork::new(graph), Err(Error::Graph(_))));
-}
-
-/// The network as a graph, whose floats are those of the network, within the bound of rounding.
-fn same_as_graph(network: &Network, features: &[f64]) -> GraphNetwork {
-    let graph = network.to_graph().unwrap();
-    let shape = [&[features.len() / network.n_features()], graph.sample_shape()].concat();
-    let narrow: Vec<f32> = features.iter().map(|&x| x as f32).collect();
-    let input = Tensor::from_slice(&narrow, &shape, &Device::Cpu).unwrap();
-    let bound = graph.graph().rounding_bound(&[input]).unwrap().unwrap();
-    let (floats, exact) = (graph.forward(features).unwrap(), network.forward(features).unwrap());
-    assert_eq!(floats.len(), exact.len());
-    for ((float, exact), bound) in floats.iter().zip(&exact).zip(&bound) {
-        assert!((float - exact).abs() <= *bound, "{float} instead of {exact}, by more than {bound}");
-        assert!(*bound < 0.1, "a bound that says nothing: {bound}");
-    }
-    graph
-}
-
-#[test]
-fn a_chain_of_layers_is_a_graph() {
-    let digits = Dataset::digits_test();
-    for network in [
-        Network::digits_noise_aware().unwrap(),
-        Network::digits_plain().unwrap(),
-        Network::digits_cnn().unwrap(),
-    ] {
-        let graph = same_as_graph(&network, digits.features());
-        for (own, layer) in graph.layers().iter().zip(network.layers()) {
-            assert_eq!(own.name, layer.name());
-            assert_eq!((own.polarity, own.input_scale), (layer.polarity(), layer.input_scale()));
-            assert_eq!(own.weight_scales, [layer.weight_scale()]);
-        }
-    }
-}
-
-#[test]
-fn files_keep_how_layers_run() {
-    let network = Network::digits_cnn().unwrap().to_graph().unwrap();
-    let digits = Dataset::digits_train();
-    let percentile = Calibration { inputs: InputScale::Percentile(0.9), weights: WeightScale::PerRow };
-    let network = network.calibrated(digits.features(), &percentile).unwrap();
-    let network = network.with_mode("conv1", Mode::Binary).unwrap().with_name("kept");
-    let read = GraphNetwork::from_onnx(&network.to_onnx().unwrap()).unwrap();
-    assert_eq!((read.name(), read.layers()), ("kept", network.layers()));
-    let path = std::env::temp_dir().join(format!("aleatron-kept-{}.onnx", std::process::id()));
-    network.save_onnx(&path).unwrap();
-    let loaded = GraphNetwork::load(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    assert_eq!(loaded.layers(), network.layers());
-    let config = StreamConfig::new(32);
-    let sample = &digits.features()[..64];
-    assert_eq!(
-        loaded.to_streams(&config).unwrap().forward(sample, 0).unwrap(),
-        network.to_streams(&config).unwrap().forward(sample, 0).unwrap()
-    );
-    let cancelled = network.forward_unless(sample, Cancel::when(&|| true)).unwrap_err();
-    assert!(matches!(cancelled, Error::Core(aleatron::CoreError::Cancelled)), "{cancelled}");
-}
-
-#[test]
-fn convolutions_and_pools_of_a_chain_are_those_of_the_graph() {
-    let wide = |n: usize, seed: u64| numbers(n, seed).into_iter().map(f64::from).collect::<Vec<f64>>();
-    let chain = |convolution: Convolution, pools: &[Pool]| {
-        let shape = ConvShape::new(convolution).unwrap();
-        let mut image = Layer::convolution("image", shape, wide(shape.n_weights(), 5))
-            .with_bias(wide(shape.n_channels(), 6))
-            .with_polarity(Polarity::Signed)
-            .with_activation(Activation::Clamp { low: -0.75, high: 1.5 });
-        for pool in pools {
-            image = image.with_pool(*pool).unwrap();
-        }
-        let n = image.n_outputs();
-        let last = Layer::new("last", n, wide(3 * n, 7));
-        Network::new("chain", FeatureMap { offset: 0.5, scale: 2.0 }, vec![image, last]).unwrap()
-    };
-    let image = Convolution::conv2d([4, 9, 7], 6, [3, 2])
-        .with_stride([2, 1])
-        .with_paddings([[1, 0], [2, 1]])
-        .with_dilation([1, 2])
-        .with_groups(2);
-    let pools = [
-        Pool::new(PoolKind::Average, [2, 2])
-            .with_stride([1, 1])
-            .with_paddings([[1, 1], [0, 1]], Border::Zeros),
-        Pool::new(PoolKind::Average, [2, 2])
-            .with_stride([1, 2])
-            .with_paddings([[1, 0], [0, 1]], Border::LeftOut),
-        Pool::new(PoolKind::Max, [2, 1]).with_paddings([[1, 0], [0, 0]], Border::LeftOut),
-    ];
-    let sequence = Convolution::conv1d([3, 20], 4, 5).with_stride([1, 2]);
-    for network in [chain(image, &pools), chain(image, &[]), chain(sequence, &[])] {
-        let graph = same_as_graph(&network, &wide(5 * network.n_features(), 8));
-        assert_eq!(graph.layers().len(), 2);
-    }
 }
 
 /// Samples of the CNN with the classes of floating point.

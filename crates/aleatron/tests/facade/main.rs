@@ -13,6 +13,7 @@ mod eval_tasks;
 mod files;
 mod gpu;
 mod graph;
+mod graph_files;
 mod layers;
 mod network;
 mod networks;
