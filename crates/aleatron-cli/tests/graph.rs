@@ -111,6 +111,20 @@ impl Drop for Folder {
 }
 
 #[test]
+fn samples_to_calibrate_with_have_the_features_of_the_network() {
+    let folder = Folder::new("calibrate");
+    let run = |columns: usize| {
+        let path = folder.join("c.csv");
+        std::fs::write(&path, format!("{},0\n", vec!["1"; columns].join(",")).repeat(4)).unwrap();
+        aleatron(&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--calibrate", &path])
+    };
+    assert!(run(64).status.success());
+    // Two of these would make a sample.
+    let text = String::from_utf8(run(32).stderr).unwrap();
+    assert!(text.contains("32") && text.contains("64"), "{text}");
+}
+
+#[test]
 fn a_report_of_a_graph_shows_its_nodes() {
     let folder = Folder::new("report");
     let report = folder.join("r");

@@ -134,6 +134,14 @@ impl Task {
     }
 }
 
+/// What went wrong with a file of samples; a divisor is an argument.
+fn explain_reading(error: Error) -> Failure {
+    match error {
+        Error::Divisor(_) => Failure::Usage(format!("--divide: {error}")),
+        error => error.into(),
+    }
+}
+
 /// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
 fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
@@ -233,9 +241,15 @@ fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Grap
         share => InputScale::Percentile(share),
     };
     let calibration = Calibration { inputs, ..Calibration::default() };
-    let given = arguments.calibrate.as_ref().map(|path| arguments.read(path, None)).transpose()?;
-    let features = match &given {
-        Some(given) => given.samples(0..given.len())?,
+    let features = match &arguments.calibrate {
+        Some(path) => {
+            let read = Dataset::read_features(path, &arguments.read_options(None));
+            let (actual, features) = read.map_err(explain_reading)?;
+            if expected != actual {
+                return Err(arguments.explain(Error::FeatureCount { expected, actual }));
+            }
+            features.into()
+        }
         None => data.samples(0..data.len().min(CALIBRATION_SAMPLES))?,
     };
     network.calibrated(&features, &calibration).map_err(|error| arguments.explain(error))
@@ -452,16 +466,16 @@ impl Arguments {
     }
 
     fn read(&self, path: &Path, labels: Option<&Path>) -> Result<Dataset, Failure> {
-        let options = ReadOptions {
+        Dataset::read_with(path, &self.read_options(labels)).map_err(explain_reading)
+    }
+
+    fn read_options(&self, labels: Option<&Path>) -> ReadOptions {
+        ReadOptions {
             csv: CsvOptions { header: self.header, label: self.label.clone() },
             labels: labels.map(Path::to_owned),
             kind: self.task.labels(),
             divisor: self.divide,
-        };
-        Dataset::read_with(path, &options).map_err(|error| match error {
-            Error::Divisor(_) => Failure::Usage(format!("--divide: {error}")),
-            error => error.into(),
-        })
+        }
     }
 
     fn plan(&self) -> Result<Plan, Failure> {

@@ -16,6 +16,7 @@ mod npz;
 pub use csv::{CsvOptions, Header, LabelColumn};
 
 use crate::{Error, Result};
+use aleatron_core::{Quantity, memory};
 use npy::NpyFile;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -67,6 +68,14 @@ enum Features {
     Held(Vec<f64>),
     /// In a file, to be divided by a number.
     File(Arc<NpyFile>, f64),
+}
+
+impl Features {
+    /// Features in a file, to be divided by a number.
+    fn file(file: NpyFile, divisor: f64) -> Result<Self> {
+        check_divisor(divisor)?;
+        Ok(Self::File(Arc::new(file), divisor))
+    }
 }
 
 impl From<Vec<f64>> for Features {
@@ -205,9 +214,7 @@ impl Dataset {
     pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        if !(options.divisor > 0.0 && options.divisor.is_finite()) {
-            return Err(Error::Divisor(options.divisor));
-        }
+        check_divisor(options.divisor)?;
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         if let (Some(labels), false) = (&options.labels, extension.as_deref() == Some("npy")) {
             let reason = format!("{name} has labels of its own: a file of labels goes with an .npy file");
@@ -237,6 +244,26 @@ impl Dataset {
         Ok(data)
     }
 
+    /// The features of all samples of a file, and how many each sample has. Labels are of no use for that, so an `.npy` file needs none.
+    ///
+    /// # Errors
+    /// As [`Self::read_with`].
+    pub fn read_features(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(usize, Vec<f64>)> {
+        let path = path.as_ref();
+        let is_npy = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"));
+        let data = match (is_npy, &options.labels) {
+            (true, None) => {
+                let name = path.display().to_string();
+                let file = NpyFile::open(path, &name)?;
+                let [n_samples, n_features] = file.size();
+                let labels = Answers::Classes(memory::zeros(n_samples as u128, Quantity::Samples)?);
+                Self::with_answers(name, n_features, Features::file(file, options.divisor)?, labels)?
+            }
+            _ => Self::read_with(path, options)?,
+        };
+        Ok((data.n_features, data.samples(0..data.len())?.into_owned()))
+    }
+
     fn read_npy(path: &Path, name: String, options: &ReadOptions) -> Result<Self> {
         let Some(labels) = &options.labels else {
             let reason = "an .npy file of features needs another one of labels".to_owned();
@@ -248,7 +275,7 @@ impl Dataset {
         let [_, width] = options.kind.size(&header, &label_name)?;
         let answers = Answers::new(options.kind, width, values, &label_name)?;
         let n_features = file.size()[1];
-        Self::with_answers(name, n_features, Features::File(Arc::new(file), options.divisor), answers)
+        Self::with_answers(name, n_features, Features::file(file, options.divisor)?, answers)
     }
 
     /// Reads the text of a `.csv` file.
@@ -358,6 +385,10 @@ impl Dataset {
             Answers::Numbers { width, .. } => *width,
         }
     }
+}
+
+fn check_divisor(divisor: f64) -> Result<()> {
+    if divisor > 0.0 && divisor.is_finite() { Ok(()) } else { Err(Error::Divisor(divisor)) }
 }
 
 /// Checks that features are finite, the first of which are those of sample `first`.

@@ -126,6 +126,18 @@ fn faults_of_arrays_name_the_file() {
 }
 
 #[test]
+fn features_alone_need_no_labels() {
+    let folder = Folder::new("features");
+    let x = folder.npy("x.npy", "|u1", "False", "(2, 3)", &[1, 2, 3, 4, 5, 6]);
+    let halves = ReadOptions { divisor: 2.0, ..ReadOptions::default() };
+    let (n, features) = Dataset::read_features(&x, &halves).unwrap();
+    assert_eq!((n, features), (3, vec![0.5, 1.0, 1.5, 2.0, 2.5, 3.0]));
+    let wrong = ReadOptions { divisor: 0.0, ..ReadOptions::default() };
+    assert!(Dataset::read_features(&x, &wrong).is_err());
+    assert!(Dataset::read_features(folder.0.join("none.npy"), &halves).is_err());
+}
+
+#[test]
 fn labels_may_be_numbers_for_each_output() {
     let folder = Folder::new("targets");
     let x = folder.npy("x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
