@@ -58,6 +58,36 @@ impl Length {
     }
 }
 
+/// How the bits of a stream lie in 32-bit words, which GPUs count with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamWords {
+    /// Words stored: two for each packed word.
+    pub stored: u32,
+    /// Words wholly inside the length.
+    pub full: u32,
+    /// The bits of the word after those.
+    pub tail_mask: u32,
+}
+
+impl StreamWords {
+    /// Those of streams of a length.
+    ///
+    /// ```
+    /// use aleatron_core::Length;
+    /// use aleatron_core::stream::StreamWords;
+    /// let words = StreamWords::of(Length::new(65)?);
+    /// assert_eq!(words, StreamWords { stored: 4, full: 2, tail_mask: 1 });
+    /// # Ok::<(), aleatron_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn of(length: Length) -> Self {
+        // A length is at most 2^34 bits, so its words are at most 2^29.
+        let full = (length.bits() / 32) as u32;
+        let tail_mask = (1u32 << (length.bits() % 32)) - 1;
+        Self { stored: 2 * length.words() as u32, full, tail_mask }
+    }
+}
+
 /// One packed stream.
 ///
 /// ```

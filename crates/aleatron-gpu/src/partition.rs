@@ -4,7 +4,7 @@
 //! or where its count could pass 32 bits; then as many rows as fit make a block. Cuts fall on 16-byte vectors,
 //! so that kernels read whole ones, and a row's last vector is padded with zeros, which count nothing.
 
-use aleatron_core::Length;
+pub(crate) use aleatron_core::stream::StreamWords;
 use aleatron_device::GpuContext;
 
 use crate::error::{Error, Limit, Result, number};
@@ -18,26 +18,6 @@ const TILE_ROWS: usize = 64;
 /// Words of a row one pass may count: 2^30 bits stay far below 32-bit counts, and 256 threads need 2^15 steps for
 /// them, which is less than some software devices silently stop a loop at (65,535).
 const CUT_WORDS: usize = 1 << 25;
-
-/// How the bits of a stream lie in 32-bit words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StreamWords {
-    /// Words stored.
-    pub(crate) stored: u32,
-    /// Words wholly inside the length.
-    pub(crate) full: u32,
-    /// The bits of the word after those.
-    pub(crate) tail_mask: u32,
-}
-
-impl StreamWords {
-    pub(crate) fn of(length: Length) -> Self {
-        // A length is at most 2^34 bits, so its words are at most 2^29.
-        let full = (length.bits() / 32) as u32;
-        let tail_mask = (1u32 << (length.bits() % 32)) - 1;
-        Self { stored: 2 * length.words() as u32, full, tail_mask }
-    }
-}
 
 /// A part of every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,14 +177,5 @@ mod tests {
                 "{n_rows} {most}: {rows}"
             );
         }
-    }
-
-    #[test]
-    fn stream_words_follow_the_length() {
-        let of = |bits| StreamWords::of(Length::new(bits).unwrap());
-        assert_eq!(of(1), StreamWords { stored: 2, full: 0, tail_mask: 1 });
-        assert_eq!(of(64), StreamWords { stored: 2, full: 2, tail_mask: 0 });
-        assert_eq!(of(65), StreamWords { stored: 4, full: 2, tail_mask: 1 });
-        assert_eq!(of(127), StreamWords { stored: 4, full: 3, tail_mask: 0x7fff_ffff });
     }
 }

@@ -1,7 +1,7 @@
 //! Packed streams and gates: the layout of the words, the clean tail, and the laws of the gates.
 
 use aleatron_core::gates::{self, Gate};
-use aleatron_core::stream::check_words;
+use aleatron_core::stream::{StreamWords, check_words};
 use aleatron_core::{BitStream, Length, Overlap, Polarity, StreamMatrix, reference};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -170,4 +170,13 @@ fn decoding_survives_the_largest_sums() {
     let half = 1 << 63;
     assert_eq!(Polarity::Bipolar.decode(half, 1 << 30, length), 0.0);
     assert_eq!(Polarity::Bipolar.decode(half + 1, 1 << 30, length), 2.0_f64.powi(1 - 34));
+}
+
+#[test]
+fn words_of_32_bits_follow_the_length() {
+    let of = |bits| StreamWords::of(Length::new(bits).unwrap());
+    assert_eq!(of(1), StreamWords { stored: 2, full: 0, tail_mask: 1 });
+    assert_eq!(of(64), StreamWords { stored: 2, full: 2, tail_mask: 0 });
+    assert_eq!(of(65), StreamWords { stored: 4, full: 2, tail_mask: 1 });
+    assert_eq!(of(127), StreamWords { stored: 4, full: 3, tail_mask: 0x7fff_ffff });
 }

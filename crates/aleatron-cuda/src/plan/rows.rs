@@ -2,33 +2,13 @@
 
 use crate::error::{Error, Limit, Result, number};
 use crate::kernels::RowPart;
-use aleatron_core::Length;
+pub(crate) use aleatron_core::stream::StreamWords;
 
 /// Words that rows are padded to: 128 bytes, what the kernels of tiles stage at a time.
 pub(crate) const ROW_WORDS: u64 = 32;
 
 /// Words of a part at most: 2^30 bits, so that counts of one part stay far below 32 bits.
 pub(crate) const MAX_PART_WORDS: u64 = 1 << 25;
-
-/// How the bits of a stream lie in 32-bit words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StreamWords {
-    /// Words stored.
-    pub(crate) stored: u32,
-    /// Words wholly inside the length.
-    pub(crate) full: u32,
-    /// The bits of the word after those.
-    pub(crate) tail_mask: u32,
-}
-
-impl StreamWords {
-    pub(crate) fn of(length: Length) -> Self {
-        // A length is at most 2^34 bits, so its words are at most 2^29.
-        let full = (length.bits() / 32) as u32;
-        let tail_mask = (1u32 << (length.bits() % 32)) - 1;
-        Self { stored: 2 * length.words() as u32, full, tail_mask }
-    }
-}
 
 /// A part of every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,17 +66,10 @@ pub(crate) fn parts(n_units: usize, stream: StreamWords, most: u64) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aleatron_core::Length;
 
     fn stream(bits: usize) -> StreamWords {
         StreamWords::of(Length::new(bits).unwrap())
-    }
-
-    #[test]
-    fn stream_words_follow_the_length() {
-        assert_eq!(stream(1), StreamWords { stored: 2, full: 0, tail_mask: 1 });
-        assert_eq!(stream(64), StreamWords { stored: 2, full: 2, tail_mask: 0 });
-        assert_eq!(stream(65), StreamWords { stored: 4, full: 2, tail_mask: 1 });
-        assert_eq!(stream(127), StreamWords { stored: 4, full: 3, tail_mask: 0x7fff_ffff });
     }
 
     #[test]
