@@ -67,6 +67,7 @@ else:
     from aleatron._evaluation import Evaluation, evaluate, load_digits
     from aleatron._graph import GraphLayer
     from aleatron._network import Layer
+    from aleatron._regression import RegressionEvaluation, evaluate_regression
     from aleatron._sklearn import from_sklearn as _from_sklearn
     from aleatron._streams import (
         and_,
@@ -131,6 +132,7 @@ __all__ = [
     "GraphNetwork",
     "Layer",
     "Network",
+    "RegressionEvaluation",
     "SparseLayer",
     "StreamClassifier",
     "StreamGraph",
@@ -142,6 +144,7 @@ __all__ = [
     "decode",
     "encode",
     "evaluate",
+    "evaluate_regression",
     "get_draw_memory",
     "get_num_threads",
     "gpus",

@@ -44,8 +44,8 @@ __all__ = [
     "_Evaluation",
     "_GraphBuilder",
     "_Job",
+    "_RegressionEvaluation",
     "Transformer",
-    "_Evaluation",
     "_Generation",
     "__version__",
     "_after_fork",
@@ -53,6 +53,7 @@ __all__ = [
     "_count_ones",
     "_digits",
     "_evaluate",
+    "_evaluate_regression",
     "_gpus",
     "_rounding_bound",
     "_run_program",
@@ -536,6 +537,25 @@ class _Evaluation:
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
+class _RegressionEvaluation:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __new__(cls, text: str) -> Self: ...
+    def to_json(self) -> str: ...
+    def to_csv(self) -> str: ...
+    def to_html(self) -> str: ...
+    @property
+    def rows(self) -> list[dict[str, Any]]: ...
+    @property
+    def cells(self) -> list[dict[str, Any]]: ...
+    @property
+    def float_errors(self) -> dict[str, float]: ...
+    @property
+    def complete(self) -> bool: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
 @final
 class _Job:
     def __new__(
@@ -662,6 +682,23 @@ def _evaluate(
     margins: list[float] | None,
     device: DeviceNames,
     checkpoint: _Evaluation | None,
+    progress: Callable[[int, int, str, int, int], object] | None,
+) -> tuple[str, BaseException | None]: ...
+def _evaluate_regression(
+    network: Network | GraphNetwork,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    name: str,
+    lengths: list[int] | None,
+    generators: list[str] | None,
+    seeds: SupportsIndex,
+    width: Width,
+    sharing: Sharing,
+    layers: dict[str, LayerSettings],
+    arithmetic: Arithmetic,
+    clip: bool,
+    device: DeviceNames,
+    checkpoint: _RegressionEvaluation | None,
     progress: Callable[[int, int, str, int, int], object] | None,
 ) -> tuple[str, BaseException | None]: ...
 def _after_fork() -> None: ...

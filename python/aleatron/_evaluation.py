@@ -14,7 +14,7 @@ import pathlib
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -78,17 +78,14 @@ class Evaluation(_core._Evaluation):
         >>> frame = al.evaluate(lengths=[16, 32], generators="sobol").to_pandas()  # doctest: +SKIP
         >>> frame[["generator", "length", "accuracy"]]  # doctest: +SKIP
         """
-        pandas = _optional("pandas", "Evaluation.to_pandas")
-        return pandas.DataFrame(
-            [{name: _value(text) for name, text in line.items()} for line in csv.DictReader(io.StringIO(self.to_csv()))]
-        )
+        return frame(self.to_csv(), "Evaluation.to_pandas")
 
     def plot(self, ax: Any = None) -> Any:
         """Draws accuracy against length, a line for each generator, and returns the matplotlib axes.
 
         Bands are 95 % intervals over seeds; with few seeds each one is a point. `ax` is where to draw, a new figure if not given.
         """
-        pyplot = _optional("matplotlib.pyplot", "Evaluation.plot")
+        pyplot = optional("matplotlib.pyplot", "Evaluation.plot")
         if ax is None:
             _, ax = pyplot.subplots()
         rows = self.rows
@@ -196,8 +193,7 @@ def evaluate(
     if isinstance(network, _core.GraphNetwork) and (executor is not None or comm is not None):
         raise ValueError("a GraphNetwork is judged in this process: executor and comm are for networks of layers")
     subject: tuple[Any, ...] = (
-        None if lengths is None else _integers(lengths, "lengths"),
-        None if generators is None else _names(generators),
+        *read_plan(lengths, generators),
         seeds,
         width,
         sharing,
@@ -213,7 +209,7 @@ def evaluate(
         if features is None or classes is None:
             (features, classes), name = load_digits(), "digits (test)"
         judged = [_core.Network.digits() if network is None else network, features, classes, name]
-        with _Checkpoint(checkpoint) as file, _progress(progress) as callback:
+        with Checkpoint(checkpoint, Evaluation) as file, shown(progress) as callback:
             asked: list[Any] = [*judged, *subject, file.found]
             if executors is not None:
                 return _run_on(executors, _core._Job(*asked), file, callback)
@@ -226,7 +222,7 @@ def evaluate(
     return run(executor) if comm is None else _on_ranks(comm, run)
 
 
-def _run_on(executors: Executors, job: _core._Job, file: _Checkpoint, progress: Progress | None) -> Evaluation:
+def _run_on(executors: Executors, job: _core._Job, file: Checkpoint[Evaluation], progress: Progress | None) -> Evaluation:
     """Runs a job on the workers of an executor; what is finished is written, whatever happens."""
     tasks = None if file.path is None else file.path.with_name(file.path.name + ".tasks")
     with Journal(tasks, job, resume=True) as journal:
@@ -270,19 +266,23 @@ def load_digits(part: Literal["test", "train"] = "test") -> tuple[npt.NDArray[np
     return _core._digits(part)
 
 
-class _Checkpoint:
-    """A file that an evaluation goes on from and is left in, found to be writable before the work."""
+Found = TypeVar("Found", _core._Evaluation, _core._RegressionEvaluation)
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+
+class Checkpoint(Generic[Found]):
+    """A file that an evaluation of a kind goes on from and is left in, found to be writable before the work."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, kind: type[Found]) -> None:
         self.path = None if path is None else pathlib.Path(path)
-        self.found: Evaluation | None = None
+        self.kind = kind
+        self.found: Found | None = None
 
     def __enter__(self) -> Self:
         if self.path is not None:
             if self.path.is_dir():
                 raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
             if self.path.exists():
-                self.found = Evaluation.from_json(self.path.read_text(encoding="utf-8"))
+                self.found = self.kind(self.path.read_text(encoding="utf-8"))
             tempfile.TemporaryFile(dir=self.path.parent).close()
         return self
 
@@ -296,7 +296,7 @@ class _Checkpoint:
 
 
 @contextlib.contextmanager
-def _progress(progress: bool | Progress) -> Iterator[Progress | None]:
+def shown(progress: bool | Progress) -> Iterator[Progress | None]:
     """The function to call on the way, if any."""
     if callable(progress):
         yield progress
@@ -316,6 +316,13 @@ def _progress(progress: bool | Progress) -> Iterator[Progress | None]:
             bar.update(done - bar.n)
 
         yield show
+
+
+def read_plan(
+    lengths: SupportsIndex | Sequence[SupportsIndex] | None, generators: str | Sequence[str] | None
+) -> tuple[list[int] | None, list[str] | None]:
+    """Lengths and generators as lists, where they are given."""
+    return None if lengths is None else _integers(lengths, "lengths"), None if generators is None else _names(generators)
 
 
 def _integers(values: SupportsIndex | Sequence[SupportsIndex], name: str) -> list[int]:
@@ -358,7 +365,13 @@ def _short(value: int) -> str:
     return text or "too large"
 
 
-def _optional(module: str, function: str) -> Any:
+def frame(text: str, function: str) -> Any:
+    """A pandas.DataFrame of comma-separated values."""
+    pandas = optional("pandas", function)
+    return pandas.DataFrame([{name: _value(text) for name, text in line.items()} for line in csv.DictReader(io.StringIO(text))])
+
+
+def optional(module: str, function: str) -> Any:
     """A module that only some functions need."""
     try:
         return importlib.import_module(module)

@@ -13,6 +13,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import aleatron as al
@@ -435,3 +436,47 @@ def test_sequences_with_a_false_length() -> None:
     assert network.forward_streams(x, 16, names).shape == (1, 10)
     with pytest.raises((ValueError, TypeError, MemoryError, OverflowError)):
         network.forward_streams(x, 16, Liar(["sobol"]))
+
+
+def test_regression_networks_have_errors_instead_of_accuracy(tmp_path: pathlib.Path) -> None:
+    network = al.Network.digits()
+    x = al.load_digits()[0][:50]
+    exact = network(x)
+    found = al.evaluate_regression(network, x, exact + 0.5, lengths=[32, 512], generators=["sobol", "bernoulli"], seeds=2)
+    assert found.complete and found.float_errors == pytest.approx({"mean_absolute": 0.5, "root_mean_square": 0.5})
+    assert [(row["generator"], row["length"]) for row in found.rows] == [(g, n) for g in ("sobol", "bernoulli") for n in (32, 512)]
+    outputs = network.forward_streams(x, 32, generator="sobol", seed=0)
+    to_float = found.rows[0]["to_float"]["root_mean_square"]["mean"]
+    assert to_float == pytest.approx(float(np.sqrt(np.mean((outputs - exact) ** 2))), rel=1e-12)
+    assert len(found.to_csv().splitlines()) == 1 + len(found.cells) == len(found.to_pandas()) + 1
+    assert al.RegressionEvaluation.from_json(found.to_json()) == found == pickle.loads(pickle.dumps(found))
+    assert "rms" in str(found) and "<svg" in found.to_html() and found.to_dict()["float"] == found.float_errors
+    path = tmp_path / "found.json"
+    calls: list[int] = []
+
+    def stop(done: int, *_: object) -> None:
+        calls.append(done)
+        if done == 2:
+            raise RuntimeError("enough")
+
+    settings: dict[str, Any] = {"lengths": [16, 32], "generators": "bernoulli", "seeds": 2, "checkpoint": path}
+    with pytest.raises(RuntimeError, match="enough"):
+        al.evaluate_regression(network, x, exact, progress=stop, **settings)
+    kept = al.RegressionEvaluation.from_json(path.read_text())
+    assert 0 < len(kept.cells) < 4 and not kept.complete
+    whole = al.evaluate_regression(network, x, exact, **settings)
+    assert whole.complete and whole.cells[0] == kept.cells[0]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.zeros(49), r"y has shape \(49,\); expected \(50,\) or \(50, outputs\)"),
+        (np.zeros((50, 9)), "10 .*9|9 .*10"),
+        (np.zeros((50, 0)), "expected"),
+        (np.full((50, 10), np.nan), "not finite"),
+    ],
+)
+def test_numbers_to_be_found_that_do_not_fit_are_refused(y: npt.NDArray[np.float64], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        al.evaluate_regression(al.Network.digits(), al.load_digits()[0][:50], y, lengths=16, generators="sobol")

@@ -117,7 +117,10 @@ impl Evaluation {
     }
 }
 
-fn dictionaries<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn dictionaries<'py>(
+    py: Python<'py>,
+    value: &impl serde::Serialize,
+) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     py.import("json")?.call_method1("loads", (text,))
 }
@@ -146,19 +149,36 @@ pub(crate) fn evaluate(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
     let subject = Subject::of(network)?;
-    if matches!(subject, Subject::Graph(_)) && arithmetic != Arithmetic::Float {
-        return Err(PyValueError::new_err("arithmetic: a GraphNetwork runs in float between layers"));
-    }
     let plan =
         read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
-    let data = match &subject {
-        Subject::Layers(network) => {
-            plan.check(network).map_err(|error| exception(error, &[]))?;
-            dataset(x, y, name, &[])?
-        }
-        Subject::Graph(network) => dataset(x, y, name, network.sample_shape())?,
-    };
+    subject.check(&plan)?;
+    let data = dataset(x, y, name, subject.sample_shape())?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
+    let (evaluation, raised) = watched(py, progress, |cancel, report| {
+        let evaluated = match &subject {
+            Subject::Layers(network) => eval::evaluate(network, &data, &plan, checkpoint, cancel, report),
+            Subject::Graph(network) => {
+                eval::evaluate_graph(network, &data, &plan, checkpoint, cancel, report)
+            }
+        };
+        match evaluated {
+            Ok(evaluation) => Ok((evaluation, None)),
+            Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
+            Err(error) => Err(error),
+        }
+    })?;
+    warn(py, &evaluation.warnings)?;
+    let text = evaluation.to_json().map_err(|error| exception(error, &[]))?;
+    Ok((text, raised))
+}
+
+/// Runs an evaluation without the interpreter, with its progress reported; it is over when that raises, or when the user has pressed
+/// Ctrl-C. Returns what is done, and what was raised or failed.
+pub(crate) fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    run: impl FnOnce(Cancel<'_>, &dyn Fn(Progress<'_>)) -> aleatron::Result<(T, Option<Error>)> + Send,
+) -> PyResult<(T, Option<Py<PyAny>>)> {
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
     let note = |result: PyResult<()>| {
         if let Err(error) = result {
@@ -175,35 +195,25 @@ pub(crate) fn evaluate(
             note(Python::attach(|py| progress.call1(py, at).map(drop)));
         }
     };
-    let evaluated = || match &subject {
-        Subject::Layers(network) => {
-            eval::evaluate(network, &data, &plan, checkpoint, Cancel::when(&is_over), report)
-        }
-        Subject::Graph(network) => {
-            eval::evaluate_graph(network, &data, &plan, checkpoint, Cancel::when(&is_over), report)
-        }
-    };
-    let run = || match evaluated() {
-        Ok(evaluation) => Ok((evaluation, None)),
-        Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
-        Err(error) => Err(error),
-    };
-    let (evaluation, failure) = crate::compute::compute(py, &[], run)?;
-    warn(py, &evaluation.warnings)?;
-    let text = evaluation.to_json().map_err(|error| exception(error, &[]))?;
+    let made = crate::compute::compute(py, &[], || run(Cancel::when(&is_over), &report));
     let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let ((made, failure), raised) = match (made, raised) {
+        // Over before there was anything to keep.
+        (Err(_), Some(raised)) => return Err(raised),
+        (made, raised) => (made?, raised),
+    };
     let raised = raised.or_else(|| failure.map(|error| exception(error, &[])));
-    Ok((text, raised.map(|error| error.into_value(py).into_any())))
+    Ok((made, raised.map(|error| error.into_value(py).into_any())))
 }
 
 /// What is judged.
-enum Subject {
+pub(crate) enum Subject {
     Layers(Arc<aleatron::network::Network>),
     Graph(Arc<aleatron::graph::GraphNetwork>),
 }
 
 impl Subject {
-    fn of(network: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn of(network: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(network) = network.cast::<Network>() {
             return Ok(Self::Layers(Arc::clone(&network.get().network)));
         }
@@ -213,6 +223,25 @@ impl Subject {
                 let kind = network.get_type().name()?;
                 Err(PyTypeError::new_err(format!("network is a {kind}, not a Network or a GraphNetwork")))
             }
+        }
+    }
+
+    /// Checks what can be known before samples are read.
+    pub(crate) fn check(&self, plan: &Plan) -> PyResult<()> {
+        match self {
+            Self::Layers(network) => plan.check(network).map_err(|error| exception(error, &[])),
+            Self::Graph(_) if plan.arithmetic != Arithmetic::Float => {
+                Err(PyValueError::new_err("arithmetic: a GraphNetwork runs in float between layers"))
+            }
+            Self::Graph(_) => Ok(()),
+        }
+    }
+
+    /// The axes of a sample beside that of its features: those of a graph's input.
+    pub(crate) fn sample_shape(&self) -> &[usize] {
+        match self {
+            Self::Layers(_) => &[],
+            Self::Graph(network) => network.sample_shape(),
         }
     }
 }
@@ -257,14 +286,7 @@ pub(crate) fn dataset(
     sample: &[usize],
 ) -> PyResult<Dataset> {
     let x = Input::<f64>::read(x, "x")?;
-    let (n, n_features) = match x.shape() {
-        &[n, n_features] => (n, n_features),
-        [n, rest @ ..] if !rest.is_empty() && rest == sample => (*n, sample.iter().product()),
-        shape => {
-            let shape = shape_text(shape);
-            return Err(PyValueError::new_err(format!("x has shape {shape}, not (samples, features)")));
-        }
-    };
+    let [n, n_features] = size(x.shape(), sample)?;
     let y = Input::<i64>::read(y, "y")?;
     if y.shape() != [n] {
         return Err(PyValueError::new_err(format!("y has shape {}; expected ({n},)", shape_text(y.shape()))));
@@ -279,6 +301,18 @@ pub(crate) fn dataset(
     let labels = y.slice()?.iter().enumerate().map(label).collect::<PyResult<_>>()?;
     let data = Dataset::new(name, n_features, x.slice()?.to_vec(), labels);
     data.map_err(|error| exception(error, x.shape()))
+}
+
+/// The samples of x and the features of each; x may be flat, or have the axes of a `sample`.
+pub(crate) fn size(shape: &[usize], sample: &[usize]) -> PyResult<[usize; 2]> {
+    match shape {
+        &[n, n_features] => Ok([n, n_features]),
+        [n, rest @ ..] if !rest.is_empty() && rest == sample => Ok([*n, sample.iter().product()]),
+        shape => {
+            let shape = shape_text(shape);
+            Err(PyValueError::new_err(format!("x has shape {shape}, not (samples, features)")))
+        }
+    }
 }
 
 /// The features and classes of the embedded digits.

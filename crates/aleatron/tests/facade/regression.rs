@@ -4,6 +4,7 @@ use aleatron::data::Dataset;
 use aleatron::eval::{Plan, RegressionEvaluation, Subject, evaluate, evaluate_regression, report};
 use aleatron::network::{Network, StreamConfig};
 use aleatron::{Cancel, Error};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn plan() -> Plan {
     let generators = vec!["sobol".parse().unwrap(), "bernoulli".parse().unwrap()];
@@ -89,10 +90,15 @@ fn evaluations_are_saved_shown_and_gone_on_from() {
     let broken =
         found.to_json().unwrap().replacen("\"root_mean_square\": 1.", "\"root_mean_square\": -1.", 1);
     assert!(RegressionEvaluation::from_json(&broken).is_err());
-    // Cancelled before it began.
-    let none =
-        evaluate_regression(Subject::Layers(&network), &data, &plan(), None, Cancel::when(&|| true), |_| ());
-    assert_eq!(none.unwrap().unfinished, 6);
+    // Cancelled before floating point was done, and on the way.
+    let cancelled = |when: &(dyn Fn() -> bool + Sync)| {
+        evaluate_regression(Subject::Layers(&network), &data, &plan(), None, Cancel::when(when), |_| ())
+    };
+    let at_once = cancelled(&|| true).unwrap_err();
+    assert!(matches!(at_once, Error::Core(aleatron::CoreError::Cancelled)), "{at_once}");
+    let looks = AtomicUsize::new(0);
+    let later = cancelled(&|| looks.fetch_add(1, Ordering::Relaxed) > 0).unwrap();
+    assert_eq!((later.unfinished, later.float), (6, found.float));
 }
 
 #[test]
