@@ -266,7 +266,7 @@ def load_digits(part: Literal["test", "train"] = "test") -> tuple[npt.NDArray[np
     return _core._digits(part)
 
 
-Found = TypeVar("Found", _core._Evaluation, _core._RegressionEvaluation)
+Found = TypeVar("Found", bound="_core._Evaluation | _core._RegressionEvaluation")
 
 
 class Checkpoint(Generic[Found]):
