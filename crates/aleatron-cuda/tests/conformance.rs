@@ -148,8 +148,13 @@ prop_compose! {
     }
 }
 
+/// Random cases of a run: an emulated card takes seconds for one of them.
+fn cases() -> u32 {
+    if on_card() { 48 } else { 10 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn random_layers_equal_the_reference(case in layer()) {
