@@ -6,6 +6,8 @@
 
 mod case;
 mod network;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 pub mod suite;
 
 pub use case::{Case, LayerCase, Operation};

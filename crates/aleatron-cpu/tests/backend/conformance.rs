@@ -1,14 +1,13 @@
 //! Every tier of this machine, on one, two and three threads, against the plain reference: equality only.
 
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
+use aleatron_core::conformance::strategies::{Sizes, pairing, polarity, topology, with_signs};
 use aleatron_core::conformance::{Case, LayerCase, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
-use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
-use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    BitStream, Cancel, Connections, ConvShape, Convolution, DenseShape, Domain, Encoding, LayerIndex,
-    LayerSpec, Length, Polarity, SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
+    BitStream, Cancel, Connections, DenseShape, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity,
+    SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
 };
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
 use proptest::collection::vec;
@@ -92,43 +91,19 @@ fn pair() -> impl Strategy<Value = (BitStream, BitStream)> {
     length().prop_flat_map(|length| (stream(length), stream(length)))
 }
 
-fn polarity() -> impl Strategy<Value = Polarity> {
-    prop::sample::select(Polarity::ALL.to_vec())
-}
-
-/// Thresholds as a layer has them: with signs where its operands have signs.
-fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> impl Strategy<Value = u64> {
-    (threshold, any::<bool>()).prop_map(move |(threshold, is_negative)| {
-        threshold | if is_negative && polarity == Polarity::Signed { NEGATIVE } else { 0 }
-    })
-}
-
-fn topology() -> impl Strategy<Value = Topology> {
-    let dense =
-        (1..20usize, 1..14usize).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
-    let sparse = (1..20usize, 1..20usize).prop_flat_map(|(n_inputs, n_neurons)| {
-        vec(any::<bool>(), n_inputs * n_neurons).prop_map(move |mask| {
-            Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
-        })
-    });
-    let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
-    let conv = (axis(), axis(), 1..4usize, 1..4usize, 1..3usize).prop_filter_map(
-        "a kernel larger than its image",
-        |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
-            let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
-                .with_stride([sh, sw])
-                .with_paddings([[top, bottom], [left, right]])
-                .with_dilation([dh, dw])
-                .with_groups(groups);
-            Some(Topology::Conv(ConvShape::new(conv).ok()?))
-        },
-    );
-    prop_oneof![2 => dense, 1 => sparse, 2 => conv]
-}
+/// Layers of a few registers.
+const SIZES: Sizes = Sizes { inputs: 20, neurons: 14, channels: 4, groups: 3, samples: 14 };
 
 fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
-    let layer =
-        (topology(), length(), polarity(), any::<[u64; 2]>(), 0..1000usize, 0..u32::MAX - 20, 0..14usize);
+    let layer = (
+        topology(SIZES),
+        length(),
+        polarity(),
+        any::<[u64; 2]>(),
+        0..1000usize,
+        0..u32::MAX - 20,
+        0..14usize,
+    );
     layer.prop_flat_map(
         |(topology, length, polarity, [weight_seed, input_seed], index, first_sample, n_samples)| {
             let encoding = Encoding::Bernoulli { seed: weight_seed };
@@ -148,20 +123,8 @@ fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
     )
 }
 
-/// Sequences of which there are as many as any layer here needs.
-fn pairing() -> impl Strategy<Value = Pairing> {
-    let sharing = prop::sample::select(Sharing::ALL.to_vec());
-    let kind = || prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
-    let one = (kind(), 2..6u32, 3..=14u32);
-    (one.clone(), one, sharing).prop_map(|(x, w, sharing)| {
-        let [inputs, weights] = [x, w]
-            .map(|(kind, parameter, bits)| kind.sequence(parameter, Width::new(bits).unwrap()).unwrap());
-        Pairing { inputs, weights, sharing }
-    })
-}
-
 fn sequence_layer() -> impl Strategy<Value = LayerCase> {
-    (topology(), length(), polarity(), pairing(), 0..6usize, any::<bool>()).prop_flat_map(
+    (topology(SIZES), length(), polarity(), pairing(), 0..6usize, any::<bool>()).prop_flat_map(
         |(topology, length, polarity, pairing, n_samples, tables)| {
             let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
             let thresholds = |width: Width, n| vec(with_signs(polarity, 0..=width.one()), n);

@@ -1,19 +1,15 @@
 //! The one suite of every backend, on the device, and random cases like those of it.
 
-use crate::common::{both_contexts, choice, context, every_context, length, own_context};
-use aleatron_core::backend::{CountMethod, PrepareOptions};
-use aleatron_core::conformance::{Case, LayerCase, Operation, Reference, Subject, suite};
+use crate::common::{both_contexts, choice, context, every_context, own_context};
+use aleatron_core::backend::PrepareOptions;
+use aleatron_core::conformance::strategies::{Sizes, layer, streams};
+use aleatron_core::conformance::{Case, Operation, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
-use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
-use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    Backend, BackendFault, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error,
-    LayerIndex, LayerSpec, Length, Polarity, SampleSeed, Topology, Weights, Width,
+    Backend, BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, SampleSeed, Weights,
 };
 use aleatron_gpu::{GpuBackend, adapter};
-use proptest::collection::vec;
 use proptest::prelude::*;
-use std::sync::Arc;
 
 #[test]
 fn the_fixed_suite_passes() {
@@ -34,99 +30,14 @@ fn the_fixed_suite_passes() {
     }
 }
 
-fn polarity() -> impl Strategy<Value = Polarity> {
-    prop::sample::select(Polarity::ALL.to_vec())
-}
-
-/// Thresholds as a layer has them: with signs where its operands have signs.
-fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> impl Strategy<Value = u64> {
-    (threshold, any::<bool>()).prop_map(move |(threshold, is_negative)| {
-        threshold | if is_negative && polarity == Polarity::Signed { NEGATIVE } else { 0 }
-    })
-}
-
-fn topology() -> impl Strategy<Value = Topology> {
-    let dense =
-        (1..40usize, 1..80usize).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
-    let sparse = (1..40usize, 1..40usize).prop_flat_map(|(n_inputs, n_neurons)| {
-        vec(any::<bool>(), n_inputs * n_neurons).prop_map(move |mask| {
-            Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
-        })
-    });
-    let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
-    let conv = (axis(), axis(), 1..4usize, 1..4usize, 1..3usize).prop_filter_map(
-        "a kernel larger than its image",
-        |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
-            let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
-                .with_stride([sh, sw])
-                .with_paddings([[top, bottom], [left, right]])
-                .with_dilation([dh, dw])
-                .with_groups(groups);
-            Some(Topology::Conv(ConvShape::new(conv).ok()?))
-        },
-    );
-    prop_oneof![2 => dense, 1 => sparse, 2 => conv]
-}
-
-/// Sequences of which there are as many as any layer here needs.
-fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
-    let bernoulli = any::<u64>().prop_map(|seed| (Encoding::Bernoulli { seed }, CountMethod::Best));
-    let sequence = |bits: u32, kind: SequenceKind| kind.sequence(3, Width::new(bits).unwrap()).unwrap();
-    let kind = || prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
-    let sharing = prop::sample::select(Sharing::ALL.to_vec());
-    let method = prop::sample::select(vec![CountMethod::Best, CountMethod::Bits]);
-    let shared = ((3..=14u32, kind()), (3..=14u32, kind()), sharing, method).prop_map(
-        move |((x_bits, x), (w_bits, w), sharing, method)| {
-            let (inputs, weights) = (sequence(x_bits, x), sequence(w_bits, w));
-            (Encoding::Sequences(Pairing { inputs, weights, sharing }), method)
-        },
-    );
-    prop_oneof![1 => bernoulli, 1 => shared]
-}
-
-/// Layers of any kind; those whose generator has too few sequences are drawn again.
-fn layer() -> impl Strategy<Value = LayerCase> {
-    let spec = (topology(), 1usize..300, polarity(), encoding(), 0usize..1 << 28);
-    let spec =
-        spec.prop_filter_map("too few sequences", |(topology, bits, polarity, (encoding, method), k)| {
-            let spec = LayerSpec::new(topology, length(bits), polarity, encoding).ok()?;
-            Some((spec.at(LayerIndex::new(k).unwrap()), method))
-        });
-    (spec, 1usize..40, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
-        let polarity = spec.polarity();
-        let thresholds = |width: Width, n: usize| vec(with_signs(polarity, 0..=width.one()), n);
-        let weights = match spec.encoding() {
-            Encoding::Sequences(pairing) => pairing.weights.width(),
-            _ => Width::BERNOULLI,
-        };
-        let weights = thresholds(weights, spec.n_weights());
-        let inputs = thresholds(spec.encoding().input_width(), spec.n_inputs() * n);
-        let seed = SampleSeed::new(seed).starting_at(first);
-        (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
-            spec: spec.clone(),
-            weights,
-            inputs,
-            seed,
-            method,
-        })
-    })
-}
-
-prop_compose! {
-    fn streams()(bits in 1usize..400)(
-        a in prop::collection::vec(0u8..2, bits),
-        b in prop::collection::vec(0u8..2, bits),
-        select in prop::collection::vec(0u8..2, bits),
-    ) -> [BitStream; 3] {
-        [a, b, select].map(|bits| BitStream::from_bits(&bits).unwrap())
-    }
-}
+/// Layers that fill several workgroups.
+const SIZES: Sizes = Sizes { inputs: 40, neurons: 80, channels: 4, groups: 3, samples: 40 };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_layers_equal_the_reference(case in layer()) {
+    fn random_layers_equal_the_reference(case in layer(SIZES)) {
         let case = Case::Layer(case);
         let expected = Reference.answer(&case);
         for context in both_contexts() {

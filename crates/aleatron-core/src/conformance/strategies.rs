@@ -1,0 +1,122 @@
+//! Random cases for property tests of backends; with the cargo feature `proptest`.
+
+use super::LayerCase;
+use crate::address::LayerIndex;
+use crate::backend::CountMethod;
+use crate::generator::{Pairing, SequenceKind, Sharing, Width};
+use crate::polarity::Polarity;
+use crate::threshold::NEGATIVE;
+use crate::{
+    BitStream, Connections, ConvShape, Convolution, Encoding, LayerSpec, Length, SampleSeed, Topology,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// The sizes that random layers stay below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Inputs of dense and sparse layers.
+    pub inputs: usize,
+    /// Neurons of dense layers.
+    pub neurons: usize,
+    /// Output channels of a group of a convolution.
+    pub channels: usize,
+    /// Groups of a convolution.
+    pub groups: usize,
+    /// Samples of a batch.
+    pub samples: usize,
+}
+
+/// Any polarity.
+pub fn polarity() -> impl Strategy<Value = Polarity> {
+    prop::sample::select(Polarity::ALL.to_vec())
+}
+
+/// Thresholds as a layer has them: with signs where its operands have signs.
+pub fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> impl Strategy<Value = u64> {
+    (threshold, any::<bool>()).prop_map(move |(threshold, is_negative)| {
+        threshold | if is_negative && polarity == Polarity::Signed { NEGATIVE } else { 0 }
+    })
+}
+
+/// Dense and sparse layers, and convolutions with every kind of border.
+pub fn topology(sizes: Sizes) -> impl Strategy<Value = Topology> {
+    let (n, m) = (sizes.inputs, sizes.neurons);
+    let dense = (1..n, 1..m).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
+    let sparse = (1..n, 1..n).prop_flat_map(|(n_inputs, n_neurons)| {
+        vec(any::<bool>(), n_inputs * n_neurons).prop_filter_map("a mask of other sizes", move |mask| {
+            Some(Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).ok()?)))
+        })
+    });
+    let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
+    let conv = (axis(), axis(), 1..4usize, 1..sizes.channels, 1..sizes.groups).prop_filter_map(
+        "a kernel larger than its image",
+        |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
+            let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
+                .with_stride([sh, sw])
+                .with_paddings([[top, bottom], [left, right]])
+                .with_dilation([dh, dw])
+                .with_groups(groups);
+            Some(Topology::Conv(ConvShape::new(conv).ok()?))
+        },
+    );
+    prop_oneof![2 => dense, 1 => sparse, 2 => conv]
+}
+
+/// A pair of sequences, with parameters of which any layer finds as many as it needs, and every sharing.
+pub fn pairing() -> impl Strategy<Value = Pairing> {
+    let kinds = || prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
+    let one = || {
+        (kinds(), 2..6u32, 3..=14u32).prop_filter_map("no such sequence", |(kind, parameter, bits)| {
+            kind.sequence(parameter, Width::new(bits).ok()?).ok()
+        })
+    };
+    let sharing = prop::sample::select(Sharing::ALL.to_vec());
+    (one(), one(), sharing).prop_map(|(inputs, weights, sharing)| Pairing { inputs, weights, sharing })
+}
+
+/// Bernoulli streams, and sequences by tables and by bits.
+fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
+    let bernoulli = any::<u64>().prop_map(|seed| (Encoding::Bernoulli { seed }, CountMethod::Best));
+    let method = prop::sample::select(vec![CountMethod::Best, CountMethod::Bits]);
+    let shared = (pairing(), method).prop_map(|(pairing, method)| (Encoding::Sequences(pairing), method));
+    prop_oneof![1 => bernoulli, 1 => shared]
+}
+
+/// Layers of any kind with a batch; those whose generator has too few sequences are drawn again.
+pub fn layer(sizes: Sizes) -> impl Strategy<Value = LayerCase> {
+    let spec = (topology(sizes), 1usize..300, polarity(), encoding(), 0usize..1 << 28);
+    let spec =
+        spec.prop_filter_map("too few sequences", |(topology, bits, polarity, (encoding, method), k)| {
+            let spec = LayerSpec::new(topology, Length::new(bits).ok()?, polarity, encoding).ok()?;
+            Some((spec.at(LayerIndex::new(k).ok()?), method))
+        });
+    (spec, 1..sizes.samples, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
+        let polarity = spec.polarity();
+        let thresholds = |width: Width, n: usize| vec(with_signs(polarity, 0..=width.one()), n);
+        let weights = match spec.encoding() {
+            Encoding::Sequences(pairing) => pairing.weights.width(),
+            _ => Width::BERNOULLI,
+        };
+        let weights = thresholds(weights, spec.n_weights());
+        let inputs = thresholds(spec.encoding().input_width(), spec.n_inputs() * n);
+        let seed = SampleSeed::new(seed).starting_at(first);
+        (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+            spec: spec.clone(),
+            weights,
+            inputs,
+            seed,
+            method,
+        })
+    })
+}
+
+/// Three streams of one length.
+pub fn streams() -> impl Strategy<Value = [BitStream; 3]> {
+    let three = |bits: usize| [vec(0u8..2, bits), vec(0u8..2, bits), vec(0u8..2, bits)];
+    (1usize..400).prop_flat_map(three).prop_filter_map("no bits", |[a, b, c]| {
+        let of = |bits: &[u8]| BitStream::from_bits(bits).ok();
+        Some([of(&a)?, of(&b)?, of(&c)?])
+    })
+}
