@@ -158,6 +158,7 @@ impl PreparedLayer for PoolLayer {
             true => vec![0..n_samples; self.parts.len()],
             false => ranges(n_samples, self.parts.len()).collect(),
         };
+        cancel.check()?;
         let results = self.run(batch, &samples, cancel)?;
         let mut parts = Vec::new();
         for (counts, samples) in results.into_iter().zip(&samples) {
