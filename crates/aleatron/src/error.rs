@@ -146,9 +146,7 @@ pub enum Error {
         reason: String,
     },
     /// An input is NaN or outside what the first layer can encode.
-    #[error(
-        "sample {sample}, feature {feature} is {value}, not in [{low}, {high}]: calibrate the network with samples of training, or clip"
-    )]
+    #[error("sample {sample}, feature {feature} is {value}, {}", outside(*.low, *.high))]
     Feature {
         /// The sample.
         sample: usize,
@@ -421,5 +419,13 @@ impl std::fmt::Display for Parameter {
             Self::ActivationBound => f.write_str("a bound of the activation"),
             Self::Bias { neuron } => write!(f, "bias at index {neuron}"),
         }
+    }
+}
+
+/// What a feature is not. Where any finite number would do, there is no remedy to name.
+fn outside(low: f64, high: f64) -> String {
+    match (low, high) {
+        (f64::MIN, f64::MAX) => "not a finite number".to_owned(),
+        _ => format!("not in [{low}, {high}]: calibrate the network with samples of training, or clip"),
     }
 }
