@@ -133,6 +133,20 @@ fn an_adapter_that_is_not_there_is_a_clear_error() {
     assert!(error.contains("no GPU adapter matches \"abacus\"") && error.contains("llvmpipe"), "{error}");
 }
 
+#[cfg(all(feature = "gpu", feature = "graph"))]
+#[test]
+fn bench_network_compares_with_the_cpu() {
+    let arguments = ["bench", "network", "--network", "lenet5", "--images", "3", "--length", "16", "--json"];
+    for device in ["cpu", "gpu"] {
+        let output = on_llvmpipe(&[&arguments[..], &["--device", device]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&report["images"], &report["device"]), (&3.into(), &device.into()));
+        assert!(report["images_per_second"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(aleatron(&["bench", "network", "--network", "vgg"]).output().unwrap().status.code(), Some(2));
+}
+
 #[test]
 fn bench_cpu_takes_layers() {
     let output = aleatron(&["bench", "cpu", "--json", "--layers", "8x4"]).output().unwrap();

@@ -21,6 +21,14 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
+    /// No known shape of networks has this name.
+    #[error("there is no network \"{name}\"; there are {}", known.join(", "))]
+    UnknownShape {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        known: Vec<String>,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     File {

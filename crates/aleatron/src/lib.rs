@@ -30,6 +30,7 @@
 
 pub mod backend;
 pub mod compat;
+mod concurrent;
 pub mod data;
 mod error;
 pub mod eval;

@@ -20,6 +20,9 @@ enum What {
     Cpu(Options),
     /// Layers on the GPU, beside the CPU.
     Gpu(GpuOptions),
+    /// A whole network of convolutions with random weights, as streams.
+    #[cfg(feature = "graph")]
+    Network(super::network::Options),
     /// A transformer of a named size with random weights.
     Transformer(super::transformer::Options),
 }
@@ -91,6 +94,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             report(&rows.collect::<Result<Vec<_>, aleatron::Error>>()?, options)
         }
         What::Gpu(options) => gpu(options),
+        #[cfg(feature = "graph")]
+        What::Network(options) => super::network::run(options),
         What::Transformer(options) => super::transformer::run(options),
     }
 }

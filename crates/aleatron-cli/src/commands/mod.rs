@@ -9,6 +9,8 @@ pub(crate) mod info;
 #[cfg(feature = "graph")]
 pub(crate) mod inspect;
 pub(crate) mod merge;
+#[cfg(feature = "graph")]
+pub(crate) mod network;
 pub(crate) mod report;
 pub(crate) mod shard;
 pub(crate) mod tables;

@@ -2,12 +2,10 @@
 
 use super::{Backend, Batch, PrepareOptions, PreparedLayer};
 use crate::Result;
+use crate::concurrent::on_threads;
 use aleatron_core::{BackendFault, Cancel, Error, LayerSpec, Quantity, Weights, memory};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::ScopedJoinHandle;
-use std::time::Duration;
 
 /// What each backend of a pool gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -23,9 +21,6 @@ pub enum Split {
 
 /// Neurons per backend from which on encoding every sample on each of them costs little.
 const ENOUGH_NEURONS: usize = 64;
-
-/// How often the caller's thread asks whether to go on.
-const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// Backends that work together.
 #[derive(Debug)]
@@ -99,55 +94,21 @@ struct PoolLayer {
 }
 
 impl PoolLayer {
-    /// The counts of every part, each on a thread of its own. The caller's thread asks whether to go on, and hands on the answer.
+    /// The counts of every part, each on a thread of its own.
     fn run(
         &self,
         batch: &Batch<'_>,
         samples: &[Range<usize>],
         cancel: Cancel<'_>,
     ) -> aleatron_core::Result<Vec<aleatron_core::Result<Vec<u64>>>> {
-        let stopped = AtomicBool::new(false);
-        let is_stopped = || stopped.load(Ordering::Relaxed);
-        // Work that nobody can stop need not be cut into pieces that ask.
-        let cancel_of_part = if cancel.is_never() { Cancel::NEVER } else { Cancel::when(&is_stopped) };
-        std::thread::scope(|scope| {
-            let mut running = Vec::new();
-            for ((_, layer), samples) in self.parts.iter().zip(samples) {
-                let part = batch.samples(&self.spec, samples.start, samples.end)?;
-                let (caller, done) = (std::thread::current(), Done::default());
-                let is_done = Arc::clone(&done.0);
-                let thread = scope.spawn(move || {
-                    let counts = layer.counts(&part, cancel_of_part);
-                    drop(done);
-                    caller.unpark();
-                    counts
-                });
-                running.push((thread, is_done));
-            }
-            while !cancel.is_never() && !running.iter().all(|(_, is_done)| is_done.load(Ordering::Acquire)) {
-                if cancel.check().is_err() {
-                    stopped.store(true, Ordering::Relaxed);
-                }
-                std::thread::park_timeout(ASK_EVERY);
-            }
-            let join = |(thread, _): (ScopedJoinHandle<'_, _>, _)| {
-                thread.join().unwrap_or_else(|_| {
-                    let (fault, message) = (BackendFault::Failed, "a thread of the pool panicked".to_owned());
-                    Err(Error::Backend { backend: self.name.clone(), fault, message })
-                })
-            };
-            Ok(running.into_iter().map(join).collect())
-        })
-    }
-}
-
-/// Says that a thread has come to its end, also by a panic.
-#[derive(Default)]
-struct Done(Arc<AtomicBool>);
-
-impl Drop for Done {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        let parts = samples.iter().map(|samples| batch.samples(&self.spec, samples.start, samples.end));
+        let parts = parts.collect::<aleatron_core::Result<Vec<_>>>()?;
+        let made = on_threads(parts.len(), cancel, |k, cancel| self.parts[k].1.counts(&parts[k], cancel));
+        let panicked = || {
+            let (fault, message) = (BackendFault::Failed, "a thread of the pool panicked".to_owned());
+            Err(Error::Backend { backend: self.name.clone(), fault, message })
+        };
+        Ok(made.into_iter().map(|counts| counts.unwrap_or_else(panicked)).collect())
     }
 }
 

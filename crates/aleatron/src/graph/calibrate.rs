@@ -105,12 +105,9 @@ impl GraphNetwork {
         let (largest, all) = (vec![0.0; n], vec![Vec::new(); n]);
         let mut seen = Magnitudes { layers: &self.layers, inputs: calibration.inputs, largest, all, cancel };
         let runner = self.runner()?;
-        self.each_piece(features, |piece, n, _| {
-            runner
-                .run_with(vec![self.tensor(piece, n)?], &mut seen)
-                .map(drop)
-                .map_err(super::stream::from_graph)
-        })?;
+        for piece in self.pieces(features, super::PIECE)? {
+            runner.run_with(vec![self.tensor(&piece)?], &mut seen).map_err(super::stream::from_graph)?;
+        }
         let Magnitudes { largest, mut all, .. } = seen;
         let mut network = self.clone();
         for (k, layer) in network.layers.iter_mut().enumerate() {

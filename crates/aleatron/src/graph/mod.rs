@@ -19,12 +19,15 @@
 mod calibrate;
 mod chain;
 mod file;
+mod random;
 mod stream;
+mod values;
 
 pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueSummary, inspect};
 pub use aleatron_graph::product::{Product, ProductKind};
 pub use aleatron_graph::{Error as GraphError, Graph, Op, Simplified};
 pub use calibrate::{Calibration, InputScale, WeightScale};
+pub use random::NetworkShape;
 pub(crate) use stream::{NodeErrors, Watch};
 pub use stream::{Statistics, StreamGraph, StreamGraphOutput};
 
@@ -33,6 +36,7 @@ use crate::{Error, Polarity, Result};
 use aleatron_core::Cancel;
 use aleatron_graph::{Dim, Node, Observer, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Samples run at a time, where the graph does not fix their number.
@@ -70,8 +74,14 @@ pub struct GraphLayer {
 impl GraphLayer {
     /// The output of a row whose products, of numbers as they are encoded, have this sum.
     pub(crate) fn output(&self, row: usize, sum: f64) -> f32 {
-        let bias = self.product.bias.get(row).copied().unwrap_or(0.0);
-        (sum * self.input_scale * self.weight_scale(row) + f64::from(bias)) as f32
+        self.rescale(row)(sum)
+    }
+
+    /// As [`Self::output`], for many sums of one row.
+    fn rescale(&self, row: usize) -> impl Fn(f64) -> f32 {
+        let bias = f64::from(self.product.bias.get(row).copied().unwrap_or(0.0));
+        let (input_scale, weight_scale) = (self.input_scale, self.weight_scale(row));
+        move |sum| (sum * input_scale * weight_scale + bias) as f32
     }
 
     /// What the weights of a row are divided by.
@@ -160,8 +170,9 @@ impl GraphNetwork {
         let mut network = Self { graph: Arc::new(graph), layers, sample, batch, n_outputs: 0 };
         let n = network.batch.unwrap_or(1);
         let zeros = vec![0.0; n * network.n_features()];
+        let zeros = Piece { features: zeros.into(), n_samples: n, n_wanted: n };
         network.n_outputs =
-            network.scores(&network.runner()?.run(vec![network.tensor(&zeros, n)?])?, n)?.len() / n;
+            network.scores(&network.runner()?.run(vec![network.tensor(&zeros)?])?, n)?.len() / n;
         Ok(network)
     }
 
@@ -285,12 +296,11 @@ impl GraphNetwork {
         cancel: Cancel<'_>,
     ) -> Result<Vec<f64>> {
         let mut scores = Vec::new();
-        self.each_piece(features, |piece, n, wanted| {
-            let made = runner.run_with(vec![self.tensor(piece, n)?], &mut UnlessCancelled(cancel));
-            let made = self.scores(&made.map_err(stream::from_graph)?, n)?;
-            scores.extend_from_slice(&made[..wanted * self.n_outputs]);
-            Ok(())
-        })?;
+        for piece in self.pieces(features, PIECE)? {
+            let made = runner.run_with(vec![self.tensor(&piece)?], &mut UnlessCancelled(cancel));
+            let made = self.scores(&made.map_err(stream::from_graph)?, piece.n_samples)?;
+            scores.extend_from_slice(&made[..piece.n_wanted * self.n_outputs]);
+        }
         Ok(scores)
     }
 
@@ -319,9 +329,9 @@ impl GraphNetwork {
     }
 
     /// Samples as the input of the graph.
-    pub(crate) fn tensor(&self, features: &[f64], n: usize) -> Result<Tensor> {
-        let values: Vec<f32> = features.iter().map(|&feature| feature as f32).collect();
-        let shape = [&[n], self.sample.as_slice()].concat();
+    pub(crate) fn tensor(&self, piece: &Piece<'_>) -> Result<Tensor> {
+        let values: Vec<f32> = piece.features.iter().map(|&feature| feature as f32).collect();
+        let shape = [&[piece.n_samples], self.sample.as_slice()].concat();
         Ok(Tensor::from_slice(&values, &shape, &Device::Cpu).map_err(GraphError::from)?)
     }
 
@@ -343,13 +353,8 @@ impl GraphNetwork {
         Ok(values.into_iter().map(f64::from).collect())
     }
 
-    /// Calls `f` with pieces of samples, their number, and how many of them are wanted: where the graph fixes the samples of a run,
-    /// the last piece is filled up with zeros.
-    pub(crate) fn each_piece(
-        &self,
-        features: &[f64],
-        mut f: impl FnMut(&[f64], usize, usize) -> Result<()>,
-    ) -> Result<()> {
+    /// The samples in pieces of `most`, or of as many as the graph fixes.
+    pub(crate) fn pieces<'f>(&self, features: &'f [f64], most: usize) -> Result<Vec<Piece<'f>>> {
         let width = self.n_features();
         if !features.len().is_multiple_of(width) {
             return Err(Error::RaggedSamples { values: features.len(), features: width });
@@ -364,19 +369,18 @@ impl GraphNetwork {
                 high,
             });
         }
-        let n = self.batch.unwrap_or(PIECE);
-        for piece in features.chunks(n * width) {
-            let wanted = piece.len() / width;
+        let pieces = features.chunks(self.batch.unwrap_or(most).max(1) * width).map(|piece| {
+            let n_wanted = piece.len() / width;
             match self.batch {
-                Some(batch) if wanted < batch => {
+                Some(n_samples) if n_wanted < n_samples => {
                     let mut filled = piece.to_vec();
-                    filled.resize(batch * width, 0.0);
-                    f(&filled, batch, wanted)?;
+                    filled.resize(n_samples * width, 0.0);
+                    Piece { features: filled.into(), n_samples, n_wanted }
                 }
-                _ => f(piece, wanted, wanted)?,
+                _ => Piece { features: piece.into(), n_samples: n_wanted, n_wanted },
             }
-        }
-        Ok(())
+        });
+        Ok(pieces.collect())
     }
 
     /// The product that makes the scores.
@@ -405,6 +409,15 @@ impl GraphNetwork {
     pub(crate) fn layer_of(&self, node: usize) -> Option<(usize, &GraphLayer)> {
         self.layers.iter().enumerate().find(|(_, layer)| layer.node == node)
     }
+}
+
+/// Samples that run together.
+#[derive(Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) features: Cow<'a, [f64]>,
+    pub(crate) n_samples: usize,
+    /// How many of them are wanted: where the graph fixes the samples of a run, the last piece is filled up with zeros.
+    pub(crate) n_wanted: usize,
 }
 
 /// Looks before every node whether the run is cancelled.

@@ -1,10 +1,10 @@
 //! A graph whose products are streams.
 
-use super::{GraphLayer, GraphNetwork, Mode, ProductKind};
-use crate::backend::{Batch, CountMethod};
+use super::{GraphLayer, GraphNetwork, Mode, PIECE, Piece, ProductKind, values};
+use crate::backend::{Batch, CountMethod, Device as DeviceChoice};
+use crate::concurrent::in_order;
 use crate::network::{LayerStats, StreamConfig, top_class};
 use crate::{Error, Result, SampleSeed, StreamLayer};
-use aleatron_core::arithmetic::saturate;
 use aleatron_core::generator::Warning;
 use aleatron_core::{Cancel, ConvShape, Convolution, Encoding, LayerIndex, Polarity, Topology};
 use aleatron_graph::product::ConvSizes;
@@ -13,6 +13,12 @@ use aleatron_tensor::{DType, Device, Tensor};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Samples of a piece, where pieces run beside each other: few enough for caches, enough for a device.
+const DEVICE_PIECE: usize = 64;
+
+/// Pieces beside each other at most: each has buffers on the device.
+const MAX_THREADS: usize = 8;
 
 /// A graph prepared to run as streams. Layers are made when the first sample shows the size of their inputs, and kept.
 #[derive(Debug)]
@@ -32,6 +38,13 @@ pub struct StreamGraphOutput {
     pub statistics: Vec<LayerStats>,
     /// The time the streams took.
     pub elapsed: Duration,
+}
+
+impl StreamGraphOutput {
+    fn empty(n_layers: usize) -> Self {
+        let statistics = vec![LayerStats::default(); n_layers];
+        Self { scores: Vec::new(), statistics, elapsed: Duration::ZERO }
+    }
 }
 
 /// Whether errors of counts are found, which takes as long as the network in floating point.
@@ -166,36 +179,84 @@ impl StreamGraph {
         watch: &mut Watch,
         cancel: Cancel<'_>,
     ) -> Result<StreamGraphOutput> {
-        let mut output = StreamGraphOutput {
-            scores: Vec::new(),
-            statistics: vec![LayerStats::default(); self.network.layers().len()],
+        let n_layers = self.network.layers().len();
+        let mut output = StreamGraphOutput::empty(n_layers);
+        let start = Instant::now();
+        let n_threads = self.n_threads(statistics, watch)?;
+        let most = if n_threads > 1 { DEVICE_PIECE } else { PIECE };
+        let pieces = self.network.pieces(features, most)?;
+        let firsts = pieces.iter().scan(u64::from(first_sample), |next, piece| {
+            let first = *next;
+            *next += piece.n_wanted as u64;
+            Some(first)
+        });
+        let firsts: Vec<u64> = firsts.collect();
+        if n_threads == 1 || pieces.len() < 2 {
+            for (piece, first) in pieces.iter().zip(firsts) {
+                self.run_piece(piece, first, statistics, watch, &mut output, cancel)?;
+            }
+            return Ok(output);
+        }
+        let place = watch.place;
+        let made = in_order(pieces.len(), n_threads, cancel, |k, cancel| {
+            let mut watch = Watch { place, ..Watch::default() };
+            let mut output = StreamGraphOutput::empty(n_layers);
+            self.run_piece(&pieces[k], firsts[k], statistics, &mut watch, &mut output, cancel)?;
+            Ok((output.scores, watch))
+        })?;
+        for (scores, piece) in made {
+            output.scores.extend(scores);
+            watch.inputs.extend(piece.inputs);
+            watch.outputs.extend(piece.outputs);
+        }
+        // Streams and the rest overlap.
+        output.elapsed = start.elapsed();
+        Ok(output)
+    }
+
+    /// The threads that run pieces beside each other: a device counts for some while others prepare or finish theirs. On the CPU, each
+    /// product and each node uses all threads.
+    fn n_threads(&self, statistics: Statistics, watch: &Watch) -> Result<usize> {
+        match (&self.config.device, statistics, &watch.nodes) {
+            (
+                DeviceChoice::Gpu(_) | DeviceChoice::Cuda(_) | DeviceChoice::Pool(_),
+                Statistics::LeftOut,
+                None,
+            ) => Ok(aleatron_cpu::get_num_threads()?.min(MAX_THREADS)),
+            _ => Ok(1),
+        }
+    }
+
+    /// Runs one piece, whose first sample is number `first` of all, and adds to what is known.
+    fn run_piece(
+        &self,
+        piece: &Piece<'_>,
+        first: u64,
+        statistics: Statistics,
+        watch: &mut Watch,
+        output: &mut StreamGraphOutput,
+        cancel: Cancel<'_>,
+    ) -> Result<()> {
+        if let Some(nodes) = &mut watch.nodes {
+            self.runner.run_with(vec![self.network.tensor(piece)?], nodes).map_err(from_graph)?;
+        }
+        let mut products = Products {
+            graph: self,
+            first_sample: first,
+            n_samples: piece.n_samples,
+            n_wanted: piece.n_wanted,
+            watch,
+            statistics,
+            cancel,
+            found: std::mem::take(&mut output.statistics),
             elapsed: Duration::ZERO,
         };
-        let mut first = u64::from(first_sample);
-        self.network.each_piece(features, |piece, n, wanted| {
-            if let Some(nodes) = &mut watch.nodes {
-                self.runner.run_with(vec![self.network.tensor(piece, n)?], nodes).map_err(from_graph)?;
-            }
-            let mut products = Products {
-                graph: self,
-                first_sample: first,
-                n_samples: n,
-                n_wanted: wanted,
-                watch: &mut *watch,
-                statistics,
-                cancel,
-                found: std::mem::take(&mut output.statistics),
-                elapsed: Duration::ZERO,
-            };
-            let made = self.runner.run_with(vec![self.network.tensor(piece, n)?], &mut products);
-            output.statistics = std::mem::take(&mut products.found);
-            output.elapsed += products.elapsed;
-            let scores = self.network.scores(&made.map_err(from_graph)?, n)?;
-            output.scores.extend_from_slice(&scores[..wanted * self.network.n_outputs()]);
-            first += wanted as u64;
-            Ok(())
-        })?;
-        Ok(output)
+        let made = self.runner.run_with(vec![self.network.tensor(piece)?], &mut products);
+        output.statistics = std::mem::take(&mut products.found);
+        output.elapsed += products.elapsed;
+        let scores = self.network.scores(&made.map_err(from_graph)?, piece.n_samples)?;
+        output.scores.extend_from_slice(&scores[..piece.n_wanted * self.network.n_outputs()]);
+        Ok(())
     }
 
     /// What is wrong with the generators of the layers made so far, if anything is known to be, each once.
@@ -262,6 +323,7 @@ impl StreamGraph {
             .at(LayerIndex::new(place)?)
             .weights(&weights)
             .device(self.config.device.clone())
+            .max_batch(DEVICE_PIECE)
             .build_unless(cancel)?;
         let built = Arc::new(built);
         layers.insert(place, Arc::clone(&built));
@@ -319,14 +381,7 @@ impl Products<'_> {
             _ => 1,
         };
         let values = input.cast(DType::F32).and_then(|x| x.to_vec::<f32>()).map_err(GraphError::from)?;
-        let mut values: Vec<f64> = values.into_iter().map(f64::from).collect();
-        if let Some(index) = values.iter().position(|value| value.is_nan()) {
-            let [low, high] = layer.polarity.interval();
-            let what = aleatron_core::Quantity::Value;
-            let fault = aleatron_core::Error::OutOfRange { what, index, value: values[index], low, high };
-            return Err(in_layer(fault.into()));
-        }
-        let saturated = saturate(&mut values, layer.input_scale, layer.polarity);
+        let (values, saturated) = values::encoded(&values, layer).map_err(in_layer)?;
         let start = Instant::now();
         let stream = self.graph.layer(place, layer, topology, self.cancel).map_err(in_layer)?;
         // A sample that meets the weights several times has a row for each.
@@ -339,10 +394,7 @@ impl Products<'_> {
         })?;
         let seed = SampleSeed::new(self.graph.config.seed).starting_at(first);
         let counts = stream.count(&Batch::values(&values, seed), self.cancel).map_err(in_layer)?;
-        let sums = stream.decode(&counts);
-        let n_rows = layer.product.n_rows();
-        let outputs: Vec<f32> =
-            sums.iter().enumerate().map(|(k, &sum)| layer.output(k / positions % n_rows, sum)).collect();
+        let outputs = values::outputs(&counts, stream.spec(), layer, positions)?;
         self.elapsed += start.elapsed();
         if self.watch.place == Some(place) {
             let kept = |len: usize| len / self.n_samples.max(1) * self.n_wanted;

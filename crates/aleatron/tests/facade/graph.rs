@@ -3,7 +3,9 @@
 
 use aleatron::data::Dataset;
 use aleatron::eval::{Plan, Search, evaluate_graph, find};
-use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
+use aleatron::graph::{
+    Calibration, Graph, GraphNetwork, InputScale, Mode, NetworkShape, Op, Statistics, WeightScale,
+};
 use aleatron::network::StreamConfig;
 use aleatron::{Cancel, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
@@ -112,6 +114,47 @@ fn samples_in_pieces_are_the_same_samples() {
     let whole = streams.forward(&x, 0).unwrap();
     let parts = [streams.forward(&x[..80], 0).unwrap(), streams.forward(&x[80..], 2).unwrap()].concat();
     assert_eq!(whole, parts);
+}
+
+#[test]
+fn pieces_beside_each_other_are_the_same_samples() {
+    let (network, x) = (cnn(), features(150 * 40, 5));
+    let config = StreamConfig::new(48).generator("sobol".parse().unwrap());
+    let on_cpu = network.to_streams(&config).unwrap().forward(&x, 7).unwrap();
+    let pool = aleatron::Device::Pool(vec![aleatron::Device::Cpu, aleatron::Device::Cpu]);
+    let streams = network.to_streams(&config.device(pool)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(streams.forward(&x, 7).unwrap(), on_cpu);
+    }
+    let stop = Cancel::when(&|| true);
+    let error = streams.run(&x, 7, Statistics::LeftOut, stop).unwrap_err();
+    assert!(matches!(error, Error::Core(aleatron::CoreError::Cancelled)), "{error}");
+}
+
+#[test]
+fn random_networks_have_their_shapes() {
+    for (shape, n_features, n_products) in
+        [(NetworkShape::Lenet5, 784, 5), (NetworkShape::Resnet20, 3072, 22)]
+    {
+        let network = GraphNetwork::random(shape, 3).unwrap();
+        assert_eq!(
+            (network.n_features(), network.n_outputs(), network.layers().len()),
+            (n_features, 10, n_products)
+        );
+        assert_eq!(shape.to_string().parse::<NetworkShape>().unwrap(), shape);
+        assert_ne!(network.layers()[0].product, GraphNetwork::random(shape, 4).unwrap().layers()[0].product);
+    }
+    // Places by inputs and outputs of the channels of each stage.
+    let first = 1024 * 3 * 9 * 16;
+    let stages = [(1024, 16, 16), (256, 16, 32), (64, 32, 64)];
+    let in_stages = stages.map(|(places, before, channels)| {
+        let shortcut = if before == channels { 0 } else { before * channels };
+        places * (9 * before * channels + 5 * 9 * channels * channels + shortcut)
+    });
+    let network = GraphNetwork::random(NetworkShape::Resnet20, 3).unwrap();
+    let products = first + in_stages.iter().sum::<u64>() + 64 * 10;
+    assert_eq!(network.inspect(1).unwrap().stream_products, products);
+    assert!("vgg".parse::<NetworkShape>().unwrap_err().to_string().contains("lenet5, resnet20"));
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! `aleatron bench network`: a whole network as streams, compared with the CPU before it is timed.
+
+use super::{Outcome, read_length, read_positive};
+use crate::{Verdict, output};
+use aleatron::Device;
+use aleatron::generator::GeneratorName;
+use aleatron::graph::{Calibration, GraphNetwork, NetworkShape};
+use aleatron::network::StreamConfig;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Samples that are compared with the CPU's.
+const COMPARED: usize = 8;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The network: lenet5 or resnet20, with random weights.
+    #[arg(long, value_name = "NAME", default_value_t = NetworkShape::Resnet20)]
+    network: NetworkShape,
+    /// The stream length in bits.
+    #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 128)]
+    length: usize,
+    /// The generator of streams.
+    #[arg(long, default_value = "bernoulli")]
+    generator: GeneratorName,
+    /// The images of a run.
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 1024)]
+    images: usize,
+    /// Where streams run: cpu, gpu, gpu:1, cuda or cuda:1.
+    #[arg(long, default_value_t = Device::Cpu)]
+    device: Device,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    network: String,
+    device: String,
+    length: usize,
+    images: usize,
+    images_per_second: f64,
+    bit_macs_per_second: f64,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let network = GraphNetwork::random(options.network, 1)?;
+    let width = network.n_features();
+    aleatron::memory::check(options.images as u128 * width as u128 * 8, aleatron::Quantity::Inputs)?;
+    // Features from 0 to 1, as those of images.
+    let images: Vec<f64> = (0..options.images * width).map(|i| (i * 7919 % 1009) as f64 / 1008.0).collect();
+    let few = &images[..COMPARED.min(options.images) * width];
+    let network = Arc::new(network.calibrated(few, &Calibration::default())?);
+    let macs: u128 = network
+        .inspect(options.length)?
+        .nodes
+        .iter()
+        .filter_map(|node| node.stream.as_ref())
+        .map(|stream| stream.bit_macs as u128)
+        .sum();
+    let config = StreamConfig::new(options.length).generator(options.generator);
+    let streams = Arc::clone(&network).into_streams(&config.clone().device(options.device.clone()))?;
+    if options.device != Device::Cpu
+        && streams.forward(few, 0)? != Arc::clone(&network).into_streams(&config)?.forward(few, 0)?
+    {
+        output::line(format!("{} differs from the CPU", options.device))?;
+        return Ok(Verdict::Bad);
+    }
+    streams.forward(&images, 0)?;
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        let start = Instant::now();
+        streams.forward(&images, 0)?;
+        best = best.min(start.elapsed());
+    }
+    let seconds = best.as_secs_f64();
+    let report = Report {
+        network: options.network.to_string(),
+        device: options.device.to_string(),
+        length: options.length,
+        images: options.images,
+        images_per_second: options.images as f64 / seconds,
+        bit_macs_per_second: macs as f64 * options.images as f64 / seconds,
+    };
+    if options.json {
+        output::json(&report)?;
+    } else {
+        output::line(format!(
+            "{}, {} bits, {} images on {}: {:.0} images/s, {:.3} Tbit-MAC/s",
+            report.network,
+            report.length,
+            report.images,
+            report.device,
+            report.images_per_second,
+            report.bit_macs_per_second / 1e12
+        ))?;
+    }
+    Ok(Verdict::Good)
+}
