@@ -372,7 +372,7 @@ impl Bench {
     fn kinds(&mut self) {
         let quick = self.options.quick;
         let (n, m, samples, bits) = if quick { (20, 13, 9, 100) } else { (1000, 500, 256, 1024) };
-        let [channels, size, images] = if quick { [2, 5, 2] } else { [64, 28, 16] };
+        let [channels, size, images, conv_bits] = if quick { [2, 5, 2, 100] } else { [64, 32, 256, 256] };
         let conv = Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
         let encoding = Encoding::Bernoulli { seed: 0x5eed };
         for n_samples in [1, samples] {
@@ -386,7 +386,7 @@ impl Bench {
             let what =
                 format!("{channels} kernels of 3x3 on {channels}x{size}x{size} x {images}, {polarity}");
             self.row(&what, |bench| {
-                let spec = LayerSpec::conv(conv, Length::new(bits)?, polarity, encoding)?;
+                let spec = LayerSpec::conv(conv, Length::new(conv_bits)?, polarity, encoding)?;
                 bench.end_to_end(&what, &Known::of(spec, images)?, Bar::None)
             });
         }

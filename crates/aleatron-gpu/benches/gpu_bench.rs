@@ -17,18 +17,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aleatron_core::backend::CountMethod;
+use aleatron_core::conformance::{Case, LayerCase, Reference};
 use aleatron_core::philox::philox4x32;
 use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
-    DenseShape, LayerIndex, Length, Polarity, Quantity, StreamAddress, Threshold, reference, weights,
+    ConvShape, Convolution, DenseShape, Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity,
+    SampleSeed, StreamAddress, Threshold, Weights, reference, weights,
 };
 use aleatron_gpu::device::{ProfileRow, grid};
 use aleatron_gpu::{
     AdapterChoice, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions, CountOptions, GpuContext,
-    GpuDense, Inputs, KernelChoice, Profiler, RowGroup, StreamKernel, ThresholdSource, TileShape,
+    GpuConv, GpuDense, Inputs, KernelChoice, Profiler, RowGroup, StreamKernel, ThresholdSource, TileShape,
 };
 
-const CASES: [&str; 6] = ["ceilings", "single", "large", "batch", "encode", "transfer"];
+const CASES: [&str; 7] = ["ceilings", "single", "large", "batch", "conv", "encode", "transfer"];
 
 struct Options {
     cases: Vec<String>,
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
             "single" => bench.single(),
             "large" => bench.large(),
             "batch" => bench.batch(),
+            "conv" => bench.conv(),
             "encode" => bench.encode(),
             _ => bench.transfer(),
         }
@@ -176,6 +180,80 @@ impl Layer {
                 let count: u64 = w.iter().zip(&x).map(|(w, x)| u64::from((w & x).count_ones())).sum();
                 assert_eq!(counts[sample * n_neurons + neuron], count, "sample {sample}, neuron {neuron}");
             }
+        }
+    }
+}
+
+/// A convolution with random weights, and a batch of random images.
+struct Conv {
+    layer: GpuConv,
+    spec: LayerSpec,
+    weights: Weights,
+    values: Vec<f64>,
+    inputs: Vec<Threshold>,
+    negative: Vec<bool>,
+}
+
+impl Conv {
+    fn new(context: &Arc<GpuContext>, spec: &LayerSpec, n_samples: usize) -> Self {
+        let (length, polarity) = (spec.length(), spec.polarity());
+        let aleatron_core::Topology::Conv(shape) = spec.topology() else { panic!("not a convolution") };
+        let shape: ConvShape = *shape;
+        let weights = Weights::random(spec, WEIGHT_SEED).unwrap();
+        let drawn = thresholds(weights.values(), polarity, Quantity::Weight).unwrap();
+        let first = StreamAddress::weight(WEIGHT_SEED, 0, 0);
+        let mut words = Vec::with_capacity(spec.weight_words());
+        for (row, drawn) in (0..).zip(drawn.chunks(shape.kernel_weights())) {
+            for (unit, &threshold) in (0..).zip(drawn) {
+                let address = first.at_row(row).at_unit(unit);
+                words.extend_from_slice(reference::encode(threshold, length, address).words());
+            }
+        }
+        let signs = |values: &[f64]| match polarity {
+            Polarity::Signed => values.iter().map(|&value| polarity.is_negative(value)).collect(),
+            Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
+        };
+        let [low, high] = polarity.interval();
+        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let values: Vec<f64> =
+            (0..spec.n_inputs() * n_samples).map(|i| low + (high - low) * draw(i)).collect();
+        let layer = GpuConv::from_words(
+            context,
+            shape,
+            length,
+            polarity,
+            n_samples,
+            &words,
+            &signs(weights.values()),
+        );
+        let inputs = thresholds(&values, polarity, Quantity::Value).unwrap();
+        let (layer, negative, spec) = (layer.unwrap(), signs(&values), spec.clone());
+        Self { layer, spec, weights, values, inputs, negative }
+    }
+
+    fn counts(&self, options: CountOptions<'_>) -> Vec<u64> {
+        let inputs = Inputs::Thresholds { source: ThresholdSource::Slice(&self.inputs), first: INPUTS };
+        self.layer.counts_with(inputs, &self.negative, options).unwrap()
+    }
+
+    /// Stops where a count of the first channel of the first or the last image differs from the reference's.
+    fn check(&self) {
+        let counts = self.counts(CountOptions::default());
+        let n = self.spec.n_inputs();
+        let n_samples = self.values.len() / n;
+        let n_positions = self.spec.neurons_per_row();
+        let spec = self.spec.neurons(0..n_positions).unwrap();
+        let weights = self.weights.neurons(&self.spec, 0..n_positions);
+        for sample in [0, n_samples - 1] {
+            let case = LayerCase {
+                weights: spec.weight_thresholds(&weights).unwrap(),
+                inputs: spec.input_thresholds(&self.values[sample * n..][..n]).unwrap(),
+                spec: spec.clone(),
+                seed: SampleSeed::new(0xace1).starting_at(sample as u32),
+                method: CountMethod::Bits,
+            };
+            let got = &counts[sample * self.spec.n_neurons()..][..n_positions];
+            assert_eq!(got, Reference.answer(&Case::Layer(case)), "image {sample}");
         }
     }
 }
@@ -462,6 +540,33 @@ impl Bench {
             self.row("batch", format!("{name} all kernels"), micros(kernels), "us");
             let micro = micros(self.end_to_end(&layer, n_samples, 20));
             self.push("batch", format!("{name} end to end"), micro, "us", Some(("kernels", micros(kernels))));
+            drop(layer);
+            self.context.trim();
+        }
+    }
+
+    /// A convolution of as many channels as kernels over a batch of images: bit products per second in the kernel.
+    fn conv(&mut self) {
+        let [channels, size, n_samples] = if self.options.quick { [3, 7, 5] } else { [64, 32, 256] };
+        let convolution = Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
+        let (length, encoding) = (Length::new(256).unwrap(), Encoding::Bernoulli { seed: WEIGHT_SEED });
+        for polarity in Polarity::ALL {
+            let spec = LayerSpec::conv(convolution, length, polarity, encoding.clone()).unwrap();
+            let layer = Conv::new(&self.context, &spec, n_samples);
+            layer.check();
+            let mut profiler = Profiler::new(&self.context).unwrap();
+            let mut times = Vec::new();
+            for _ in 0..self.repeat(20) {
+                profiler.reset();
+                layer.counts(CountOptions::profiled(&mut profiler));
+                times.push(profiler.time_of("conv"));
+            }
+            let products = 64.0 * spec.product_words() as f64 * n_samples as f64;
+            let rate = products / median(times).as_secs_f64() / 1e12;
+            let what = format!("{channels}->{channels}, 3x3, {size}x{size} x {n_samples}, {polarity}");
+            self.push("conv", format!("{what}, kernel"), rate, "Tbit-MAC/s", Some(("goal", 100.0)));
+            let whole = time(self.repeat(10), || drop(layer.counts(CountOptions::default())));
+            self.row("conv", format!("{what}, thresholds to counts"), micros(whole), "us");
             drop(layer);
             self.context.trim();
         }
