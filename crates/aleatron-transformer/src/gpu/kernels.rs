@@ -98,6 +98,9 @@ pub(crate) enum ProductKind {
     Matrices { tile: u32 },
 }
 
+/// Rows of weights of a group of lanes in `gemv.wgsl`.
+const FEW_ROWS_OF_GROUP: u32 = 2;
+
 /// Rows of weights that a group of lanes has at once, and vectors of each on their way, in products of [`ProductKind::Rows`].
 const ROWS_OF_GROUP: u32 = 4;
 const VECTORS_ON_THEIR_WAY: u32 = 4;
@@ -216,7 +219,7 @@ impl Product {
     /// Rows of weights of one workgroup.
     pub(crate) fn rows_of_workgroup(self) -> u32 {
         match self.kind {
-            ProductKind::Few { .. } => 4 * self.rows_of_group(),
+            ProductKind::Few { .. } => 4 * FEW_ROWS_OF_GROUP,
             ProductKind::Rows { .. } => 4 * ROWS_OF_GROUP,
             ProductKind::Tiles => 64,
             ProductKind::Matrices { tile } => tile,
@@ -236,13 +239,6 @@ impl Product {
         match (self.kind, self.precision) {
             (ProductKind::Few { .. }, Precision::F16) => 8,
             (ProductKind::Few { .. }, Precision::Int8) => 16,
-            _ => 4,
-        }
-    }
-
-    fn rows_of_group(self) -> u32 {
-        match (self.kind, self.precision) {
-            (ProductKind::Few { rows: 1..=2, .. }, _) | (_, Precision::Int8) => 2,
             _ => 4,
         }
     }
@@ -295,10 +291,10 @@ impl Product {
         );
         match self.kind {
             ProductKind::Few { rows, subgroups_of_32 } => {
-                let (r, unroll) = (self.rows_of_group(), if rows == 1 { 4 } else { 1 });
+                let unroll = if rows == 1 { 4 } else { 1 };
                 let _ = writeln!(
                     text,
-                    "const M = {rows}u; const R = {r}u; const U = {unroll}u; const GROUPS = 4u;"
+                    "const M = {rows}u; const R = {FEW_ROWS_OF_GROUP}u; const U = {unroll}u; const GROUPS = 4u;"
                 );
                 text += sixteen_bytes(self.precision);
                 text += if subgroups_of_32 {
@@ -566,7 +562,7 @@ mod tests {
             all.extend([false, true].map(|learned| PassKernel::Embed { precision, learned }));
             for epilogue in [Epilogue::Store, Epilogue::Add, Epilogue::GatedSilu, Epilogue::Gelu] {
                 let mut kinds = vec![ProductKind::Tiles];
-                for rows in [1, 2, 4] {
+                for rows in [1, 2] {
                     kinds.extend(
                         [false, true].map(|subgroups_of_32| ProductKind::Few { rows, subgroups_of_32 }),
                     );
