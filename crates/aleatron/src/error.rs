@@ -336,6 +336,9 @@ pub enum Error {
     /// A margin of early termination is not a finite number from 0 on.
     #[error("the margin is {0}, not a finite number from 0 on")]
     Margin(f64),
+    /// A search may not lose this many percentage points.
+    #[error("the loss allowed is {0}, not a number of percentage points from 0 to 100")]
+    Loss(f64),
     /// No generator of an evaluation has this name.
     #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]
     UnknownGenerator {

@@ -343,13 +343,8 @@ impl GraphNetwork {
         Ok(values.into_iter().map(f64::from).collect())
     }
 
-    /// Calls `f` with pieces of samples, their number, and how many of them are wanted: where the graph fixes the samples of a run,
-    /// the last piece is filled up with zeros.
-    pub(crate) fn each_piece(
-        &self,
-        features: &[f64],
-        mut f: impl FnMut(&[f64], usize, usize) -> Result<()>,
-    ) -> Result<()> {
+    /// Checks that features are whole samples of finite numbers.
+    pub(crate) fn check_samples(&self, features: &[f64]) -> Result<()> {
         let width = self.n_features();
         if !features.len().is_multiple_of(width) {
             return Err(Error::RaggedSamples { values: features.len(), features: width });
@@ -364,6 +359,18 @@ impl GraphNetwork {
                 high,
             });
         }
+        Ok(())
+    }
+
+    /// Calls `f` with pieces of samples, their number, and how many of them are wanted: where the graph fixes the samples of a run,
+    /// the last piece is filled up with zeros.
+    pub(crate) fn each_piece(
+        &self,
+        features: &[f64],
+        mut f: impl FnMut(&[f64], usize, usize) -> Result<()>,
+    ) -> Result<()> {
+        self.check_samples(features)?;
+        let width = self.n_features();
         let n = self.batch.unwrap_or(PIECE);
         for piece in features.chunks(n * width) {
             let wanted = piece.len() / width;

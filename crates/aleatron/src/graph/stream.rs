@@ -211,6 +211,12 @@ impl StreamGraph {
         warnings
     }
 
+    /// How the layers made so far run, where not as asked.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        layers.values().flat_map(|layer| layer.notes()).collect()
+    }
+
     /// The layer of a product that has run, and the same with streams of the first `length` bits.
     pub(crate) fn part(&self, place: usize, length: usize) -> Result<StreamLayer> {
         let full = self.made_layer(place)?;
