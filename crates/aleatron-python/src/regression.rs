@@ -3,7 +3,7 @@
 use crate::argument::{arithmetic, device, n_seeds, sharing, width};
 use crate::array::{Input, shape_text};
 use crate::error::exception;
-use crate::evaluation::{Subject, dictionaries, read_plan, size, watched};
+use crate::evaluation::{dictionaries, read_plan, sample_shape, size, subject, watched};
 use crate::warning::warn;
 use aleatron::data::Dataset;
 use aleatron::eval;

@@ -61,6 +61,14 @@ pub enum Error {
     #[error(transparent)]
     Graph(#[from] aleatron_graph::Error),
 
+    /// Nodes between two layers that run as streams have no form in integers.
+    #[cfg(feature = "graph")]
+    #[error("arithmetic integer: no form in integers has {}", list(nodes))]
+    NoIntegerForm {
+        /// All of them.
+        nodes: Vec<RefusedNode>,
+    },
+
     // Networks.
     /// A network needs at least one layer.
     #[error("a network needs at least one layer")]
@@ -350,6 +358,42 @@ pub enum Error {
     /// A checkpoint is of another network, data set or plan.
     #[error("the checkpoint differs in {0}")]
     Checkpoint(&'static str),
+}
+
+/// A node that something cannot be done with.
+#[cfg(feature = "graph")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedNode {
+    /// Its name.
+    pub name: String,
+    /// Its operator.
+    pub operator: String,
+    /// Why, where the operator alone does not say it.
+    pub reason: String,
+}
+
+#[cfg(feature = "graph")]
+impl RefusedNode {
+    pub(crate) fn new(node: &aleatron_graph::Node, reason: impl Into<String>) -> Self {
+        let (name, operator) = (node.name.clone(), node.op.name().to_owned());
+        Self { name, operator, reason: reason.into() }
+    }
+}
+
+#[cfg(feature = "graph")]
+impl std::fmt::Display for RefusedNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\" ({})", self.name, self.operator)?;
+        match self.reason.as_str() {
+            "" => Ok(()),
+            reason => write!(f, ", for {reason}"),
+        }
+    }
+}
+
+#[cfg(feature = "graph")]
+fn list(nodes: &[RefusedNode]) -> String {
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl From<aleatron_cpu::Error> for Error {

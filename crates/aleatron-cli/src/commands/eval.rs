@@ -169,9 +169,6 @@ const CALIBRATION_SAMPLES: usize = 256;
 
 #[cfg(feature = "graph")]
 fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<GraphNetwork, Failure> {
-    if arguments.arithmetic != Arithmetic::Float {
-        return Err(Failure::Usage("--arithmetic: .onnx networks run in float between layers".to_owned()));
-    }
     let mut network = GraphNetwork::load(arguments.network())?;
     if let Some(polarity) = arguments.polarity {
         network = network.with_polarity(polarity).map_err(Failure::usage)?;

@@ -3,7 +3,8 @@
 use super::outline::fingerprint;
 use super::plan::Plan;
 use super::result::NetworkSummary;
-use crate::graph::{GraphNetwork, Mode};
+use crate::graph::{GraphNetwork, Mode, check_integer};
+use crate::network::Arithmetic;
 use crate::{Error, Result};
 use aleatron_core::Length;
 
@@ -23,6 +24,9 @@ pub(super) fn check_plan(network: &GraphNetwork, plan: &Plan) -> Result<()> {
     plan.check_margins()?;
     for &length in &plan.lengths {
         Length::new(length)?;
+    }
+    if plan.arithmetic == Arithmetic::Integer {
+        check_integer(network)?;
     }
     match plan.layers.keys().find(|name| !network.layers().iter().any(|layer| layer.name == **name)) {
         Some(name) => Err(network.unknown(name)),

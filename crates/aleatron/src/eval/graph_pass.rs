@@ -3,9 +3,8 @@
 use super::early::{self, Look};
 use super::outline::{Purpose, sorted_margins};
 use super::part::Piece;
-use crate::backend::Batch;
 use crate::graph::{GraphLayer, GraphNetwork, Mode, ScoreLayer, Statistics, StreamGraph, Watch};
-use crate::network::{StreamConfig, top_class};
+use crate::network::{LayerInputs, StreamConfig, top_class};
 use crate::{Error, Result, SampleSeed, StreamLayer};
 use aleatron_core::Cancel;
 use std::sync::{Arc, OnceLock};
@@ -70,7 +69,9 @@ impl GraphPass {
                         self.certainty.get_or_init(|| made)
                     }
                 };
-                Some(certainty.cycles_and_stopped(network, &watch.inputs, self.config.seed, first, cancel)?)
+                let Some(inputs) = &watch.inputs else { return Err(Error::NoLayers) };
+                let seed = SampleSeed::new(self.config.seed).starting_at(first);
+                Some(certainty.cycles_and_stopped(network, inputs, seed, cancel)?)
             }
             _ => None,
         };
@@ -116,6 +117,8 @@ struct Certainty {
     full: Arc<StreamLayer>,
     /// The same with streams of a part of the length.
     parts: Vec<StreamLayer>,
+    /// Where numbers between layers are integers: the bias of each row, and what 1 stands for in it.
+    integers: Option<(Vec<i64>, Vec<f64>)>,
 }
 
 impl Certainty {
@@ -123,30 +126,29 @@ impl Certainty {
         let full = streams.made_layer(place)?;
         let lengths = early::parts(full.spec().length().bits());
         let parts = lengths.into_iter().map(|length| streams.part(place, length)).collect::<Result<_>>()?;
-        Ok(Self { place, full, parts })
+        Ok(Self { place, full, parts, integers: streams.integers(place)? })
     }
 
     /// The cycles until the outcome was certain, over all samples, and the samples that stopped before the end.
     fn cycles_and_stopped(
         &self,
         network: &GraphNetwork,
-        inputs: &[f64],
-        seed: u64,
-        first_sample: u32,
+        inputs: &LayerInputs,
+        seed: SampleSeed,
         cancel: Cancel<'_>,
     ) -> Result<[u64; 2]> {
         let spec = self.full.spec();
         let (length, m) = (spec.length().bits(), spec.n_neurons());
-        if !inputs.len().is_multiple_of(spec.n_inputs().max(1)) {
-            return Err(Error::RaggedSamples { values: inputs.len(), features: spec.n_inputs() });
+        let values = inputs.values(spec);
+        if !values.len().is_multiple_of(spec.n_inputs().max(1)) {
+            return Err(Error::RaggedSamples { values: values.len(), features: spec.n_inputs() });
         }
         let Some(layer) = network.layers().get(self.place) else { return Err(Error::NoLayers) };
-        let samples = inputs.chunks_exact(spec.n_inputs());
+        let samples = values.chunks_exact(spec.n_inputs());
         let moves: Vec<_> = samples.map(|inputs| early::moves(spec, self.full.weights(), inputs)).collect();
         let mut ends = vec![length; moves.len()];
-        let seed = SampleSeed::new(seed).starting_at(first_sample);
         for part in &self.parts {
-            let counts = part.count(&Batch::values(inputs, seed), cancel)?;
+            let counts = part.count(&inputs.batch(seed), cancel)?;
             for ((end, counts), moves) in ends.iter_mut().zip(counts.chunks_exact(m)).zip(&moves) {
                 if *end == length && self.is_certain(layer, part, counts, moves) {
                     *end = part.spec().length().bits();
@@ -162,8 +164,9 @@ impl Certainty {
     fn is_certain(&self, layer: &GraphLayer, part: &StreamLayer, counts: &[u64], moves: &[[f64; 2]]) -> bool {
         let full = self.full.spec();
         let ends = early::ends(part.spec(), full, counts, moves);
-        let scores = ends.iter().enumerate().map(|(row, ends)| {
-            ends.map(|sum| layer.output(row, sum / full.length().bits() as f64)).map(f64::from)
+        let scores = ends.iter().enumerate().map(|(row, ends)| match &self.integers {
+            Some((bias, units)) => ends.map(|sum| (sum + bias[row] as f64) * units[row]),
+            None => ends.map(|sum| f64::from(layer.output(row, sum / full.length().bits() as f64))),
         });
         early::is_decided(&scores.collect::<Vec<_>>())
     }

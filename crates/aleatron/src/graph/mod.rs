@@ -19,14 +19,16 @@
 mod calibrate;
 mod chain;
 mod file;
+mod integer;
 mod stream;
 
 pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueSummary, inspect};
 pub use aleatron_graph::product::{Product, ProductKind};
 pub use aleatron_graph::{Error as GraphError, Graph, Op, Simplified};
 pub use calibrate::{Calibration, InputScale, WeightScale};
+pub(crate) use integer::check as check_integer;
+pub use stream::{IntegerProduct, Statistics, StreamGraph, StreamGraphOutput};
 pub(crate) use stream::{NodeErrors, Watch};
-pub use stream::{Statistics, StreamGraph, StreamGraphOutput};
 
 use crate::network::top_class;
 use crate::{Error, Polarity, Result};

@@ -4,7 +4,7 @@
 use aleatron::data::Dataset;
 use aleatron::eval::{Assembly, Found, Job, Part, Plan, Search, evaluate, find};
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
-use aleatron::network::StreamConfig;
+use aleatron::network::{Arithmetic, StreamConfig};
 use aleatron::{Cancel, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Dim, Unary, Value, ValueId};
@@ -22,19 +22,28 @@ pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn constant(graph: &mut Graph, name: &str, shape: &[usize], seed: u64) -> ValueId {
+pub(crate) fn constant(graph: &mut Graph, name: &str, shape: &[usize], seed: u64) -> ValueId {
     let values = numbers(shape.iter().product(), seed);
     graph.add_constant(name, Tensor::from_slice(&values, shape, &Device::Cpu).unwrap())
 }
 
-fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
+pub(crate) fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
     let mut shape = vec![Dim::Named("n".to_owned())];
     shape.extend(sample.iter().map(|&n| Dim::Fixed(n)));
     graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape: Some(shape) })
 }
 
-fn gemm() -> Op {
+pub(crate) fn gemm() -> Op {
     Op::Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: true }
+}
+
+pub(crate) fn window(strides: &[i64], pads: &[i64]) -> Window {
+    Window {
+        kernel: Vec::new(),
+        strides: strides.to_vec(),
+        dilations: Vec::new(),
+        padding: Padding::Explicit(pads.to_vec()),
+    }
 }
 
 /// A dense layer alone.
@@ -52,12 +61,7 @@ fn cnn() -> GraphNetwork {
     let mut graph = Graph::new("cnn");
     let x = input(&mut graph, &[2, 5, 4]);
     let (k, b) = (constant(&mut graph, "k", &[3, 2, 3, 3], 1), constant(&mut graph, "kb", &[3], 2));
-    let window = Window {
-        kernel: Vec::new(),
-        strides: vec![2, 1],
-        dilations: Vec::new(),
-        padding: Padding::Explicit(vec![1, 0, 1, 1]),
-    };
+    let window = window(&[2, 1], &[1, 0, 1, 1]);
     let conv = graph.add_node("conv", Op::Conv { window, groups: 1 }, &[x, k, b]);
     let relu = graph.add_node("relu", Op::Unary(Unary::Relu), &[conv]);
     let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[relu]);
@@ -67,7 +71,7 @@ fn cnn() -> GraphNetwork {
     GraphNetwork::new(graph).unwrap()
 }
 
-fn features(n: usize, seed: u64) -> Vec<f64> {
+pub(crate) fn features(n: usize, seed: u64) -> Vec<f64> {
     numbers(n, seed).into_iter().map(f64::from).collect()
 }
 
@@ -236,11 +240,18 @@ fn tasks_of_a_graph_make_what_one_run_makes() {
     let labels = network.predict(&x).unwrap();
     let data = Dataset::new("own", 40, x, labels).unwrap();
     // One whose scores are watched, and one whose scores are made in binary.
-    for network in [network.clone(), network.with_mode("fc", Mode::Binary).unwrap()] {
-        let plan = Plan { seeds: 2, margins: vec![2.0, 1.0], ..small_plan(&[16, 24], "bernoulli") };
-        let whole = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap().without_times();
+    let binary = network.clone().with_mode("fc", Mode::Binary).unwrap();
+    for (network, arithmetic) in [
+        (&network, Arithmetic::Float),
+        (&network, Arithmetic::Integer),
+        (&binary, Arithmetic::Float),
+        (&binary, Arithmetic::Integer),
+    ] {
+        let margins = vec![2.0, 1.0];
+        let plan = Plan { seeds: 2, margins, arithmetic, ..small_plan(&[16, 24], "bernoulli") };
+        let whole = evaluate(network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap().without_times();
         assert!(whole.is_complete() && whole.cells.len() == 4);
-        let job = Job::new(&network, Cow::Borrowed(&data), plan.clone()).unwrap();
+        let job = Job::new(network, Cow::Borrowed(&data), plan.clone()).unwrap();
         // Somebody else has the bytes alone.
         let worker = Job::from_bytes(&job.to_bytes().unwrap()).unwrap();
         let mut assembly = Assembly::new(job.outline().clone(), None).unwrap();
