@@ -11,7 +11,7 @@ products, so a layer is an AND and a count:
 - `DenseLayer`, `SparseLayer` and `ConvLayer`: layers over given or random weights; `CudaArray`: their results on a CUDA device;
 - `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
-- `Network`, `Layer`, `StreamNetwork`, `evaluate`: networks, and how accurate they are as streams;
+- `Network`, `Layer`, `StreamNetwork`, `evaluate`, `find`: networks, how accurate they are as streams, and how short those may be;
 - `GraphNetwork`, `GraphLayer`, `StreamGraph`: networks of ONNX files and of torch, which are graphs;
 - `Transformer`: language models from Hugging Face files;
 - `StreamClassifier`: a scikit-learn classifier whose network runs as streams;
@@ -65,6 +65,7 @@ else:
     from aleatron._cuda import CudaArray
     from aleatron._devices import Gpu, gpus
     from aleatron._evaluation import Evaluation, evaluate, load_digits
+    from aleatron._find import Found, Trial, find
     from aleatron._graph import GraphLayer
     from aleatron._network import Layer
     from aleatron._regression import RegressionEvaluation, evaluate_regression
@@ -127,6 +128,7 @@ __all__ = [
     "DenseLayer",
     "Evaluation",
     "FixedPointLif",
+    "Found",
     "Gpu",
     "GraphLayer",
     "GraphNetwork",
@@ -139,12 +141,14 @@ __all__ = [
     "StreamLayer",
     "StreamNetwork",
     "Transformer",
+    "Trial",
     "__version__",
     "and_",
     "decode",
     "encode",
     "evaluate",
     "evaluate_regression",
+    "find",
     "get_draw_memory",
     "get_num_threads",
     "gpus",

@@ -54,7 +54,9 @@ __all__ = [
     "_digits",
     "_evaluate",
     "_evaluate_regression",
+    "_find",
     "_gpus",
+    "_read_found",
     "_rounding_bound",
     "_run_program",
     "encode",
@@ -561,7 +563,7 @@ class _RegressionEvaluation:
 class _Job:
     def __new__(
         cls,
-        network: Network,
+        network: Network | GraphNetwork,
         x: npt.ArrayLike,
         y: npt.ArrayLike,
         name: str,
@@ -702,6 +704,27 @@ def _evaluate_regression(
     checkpoint: _RegressionEvaluation | None,
     progress: Callable[[int, int, str, int, int], object] | None,
 ) -> tuple[str, BaseException | None]: ...
+def _find(
+    network: Network | GraphNetwork,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    name: str,
+    loss: float,
+    generator: str,
+    longest: int,
+    shortest: int,
+    budget: int,
+    seeds: SupportsIndex,
+    width: Width,
+    sharing: Sharing,
+    layers: dict[str, LayerSettings],
+    arithmetic: Arithmetic,
+    clip: bool,
+    device: DeviceNames,
+    known: str | None,
+    progress: Callable[[int, int, str, int, int], object] | None,
+) -> tuple[str, BaseException | None]: ...
+def _read_found(text: str) -> str: ...
 def _after_fork() -> None: ...
 def _run_program(arguments: Sequence[str], host: dict[str, str]) -> int: ...
 

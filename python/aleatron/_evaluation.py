@@ -190,8 +190,6 @@ def evaluate(
         raise ValueError("give both x and y, or neither")
     if executor is not None and comm is not None:
         raise ValueError("give executor or comm, not both")
-    if isinstance(network, _core.GraphNetwork) and (executor is not None or comm is not None):
-        raise ValueError("a GraphNetwork is judged in this process: executor and comm are for networks of layers")
     subject: tuple[Any, ...] = (
         *read_plan(lengths, generators),
         seeds,
@@ -266,15 +264,15 @@ def load_digits(part: Literal["test", "train"] = "test") -> tuple[npt.NDArray[np
     return _core._digits(part)
 
 
-Found = TypeVar("Found", bound="_core._Evaluation | _core._RegressionEvaluation")
+Found = TypeVar("Found")
 
 
 class Checkpoint(Generic[Found]):
     """A file that an evaluation of a kind goes on from and is left in, found to be writable before the work."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, kind: type[Found]) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, read: Callable[[str], Found]) -> None:
         self.path = None if path is None else pathlib.Path(path)
-        self.kind = kind
+        self.read = read
         self.found: Found | None = None
 
     def __enter__(self) -> Self:
@@ -282,7 +280,7 @@ class Checkpoint(Generic[Found]):
             if self.path.is_dir():
                 raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
             if self.path.exists():
-                self.found = self.kind(self.path.read_text(encoding="utf-8"))
+                self.found = self.read(self.path.read_text(encoding="utf-8"))
             tempfile.TemporaryFile(dir=self.path.parent).close()
         return self
 
@@ -330,11 +328,15 @@ def _integers(values: SupportsIndex | Sequence[SupportsIndex], name: str) -> lis
     if isinstance(values, (str, bytes)):
         raise TypeError(f"{name} must be an integer or several, not {type(values).__name__}")
     items = [values] if hasattr(values, "__index__") else list(values)
-    integers = [operator.index(item) for item in items]
-    for index, value in enumerate(integers):
-        if not 0 <= value < 2**63:
-            raise ValueError(f"{name} at index {index} is {_short(value)}, not in [0, 2**63)")
-    return integers
+    return [integer(item, f"{name} at index {index}") for index, item in enumerate(items)]
+
+
+def integer(value: SupportsIndex, name: str) -> int:
+    """An integer that fits the engine's sizes."""
+    found = operator.index(value)
+    if not 0 <= found < 2**63:
+        raise ValueError(f"{name} is {_short(found)}, not in [0, 2**63)")
+    return found
 
 
 def _numbers(values: float | Sequence[float], name: str) -> list[float]:

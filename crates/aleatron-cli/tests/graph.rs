@@ -70,6 +70,10 @@ fn a_search_saves_bits() {
     assert_eq!(found["is_finished"], true);
     assert!(found["accuracy"].as_f64() >= found["bar"].as_f64());
     assert!(found["bit_macs"].as_u64() < found["bit_macs_before"].as_u64(), "{found}");
+    // A chain of layers is searched alike.
+    let found = json(&["eval", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--json"]);
+    assert_eq!(found["layers"], serde_json::json!(["hidden", "output"]));
+    assert_eq!(found["lengths"], serde_json::json!([16, 16]));
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn what_makes_no_sense_is_refused() {
         (&["eval", MODEL, "--binary", "nope"], 2, "there is no layer \"nope\""),
         (&["eval", MODEL, "--polarity", "unipolar"], 2, "weight"),
         (&["eval", MODEL, "--binary", "conv", "--binary", "classes"], 1, "layers that run as streams"),
-        (&["eval", "plain", "--find", "1"], 2, "--find is for .onnx networks"),
+        (&["eval", "plain", "--generators", "sobol", "--find", "101"], 2, "percentage points"),
         (&["inspect", "nowhere.onnx"], 1, "nowhere.onnx"),
         (&["inspect", file!()], 1, ""),
     ] {

@@ -3,7 +3,9 @@
 //! This is the oracle. A backend is right when it gives what these functions give, with `==`.
 
 use crate::address::{PLANES_PER_DRAW, StreamAddress};
-use crate::arithmetic::{Accumulator, Border, IntegerActivation, Pool, PoolKind, PoolShape, Requantizer};
+use crate::arithmetic::{
+    Accumulator, Border, IntegerActivation, Pool, PoolKind, PoolShape, Requantizer, Rescaler,
+};
 use crate::convolution::Convolution;
 use crate::gates::Gate;
 use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology};
@@ -279,6 +281,23 @@ pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
         one as u64
     } else {
         level as u64
+    }
+}
+
+/// A value in a finer unit, by a division that rounds down.
+#[must_use]
+pub fn rescale(rescaler: &Rescaler, value: i64) -> i64 {
+    let product = i128::from(value) * i128::from(rescaler.multiplier());
+    let scaled = match rescaler.shift() {
+        0 => product,
+        shift => (product + 2i128.pow(shift - 1)).div_euclid(2i128.pow(shift)),
+    };
+    if scaled > i128::from(i64::MAX) {
+        i64::MAX
+    } else if scaled < i128::from(i64::MIN) {
+        i64::MIN
+    } else {
+        scaled as i64
     }
 }
 

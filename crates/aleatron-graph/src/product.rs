@@ -41,7 +41,7 @@ pub enum ProductKind {
     },
 }
 
-/// A convolution over an input of known size.
+/// A window over an input of known size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConvSizes {
     /// The sizes of the input.
@@ -64,8 +64,16 @@ impl ConvSizes {
     /// # Errors
     /// [`crate::Error::Attribute`] where the window does not fit.
     pub fn new(window: &Window, input: &[usize], kernel: &[usize]) -> Result<Self> {
+        Self::rounded(window, input, kernel, Rounding::Floor)
+    }
+
+    /// As [`Self::new`], with the sizes of the output rounded so.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn rounded(window: &Window, input: &[usize], kernel: &[usize], rounding: Rounding) -> Result<Self> {
         let Geometry { input, kernel, strides, dilations, begins, ends, output } =
-            Geometry::new(window, input, kernel, Rounding::Floor)?;
+            Geometry::new(window, input, kernel, rounding)?;
         let padding = begins.into_iter().zip(ends).map(|(begin, end)| [begin, end]).collect();
         Ok(Self { input, kernel, strides, dilations, padding, output })
     }

@@ -7,7 +7,7 @@ use crate::graph::GraphNetwork;
 use crate::network::{Network, read_settings};
 use crate::warning::warn;
 use aleatron::data::Dataset;
-use aleatron::eval::{self, Plan, Progress};
+use aleatron::eval::{self, Plan, Progress, Subject};
 use aleatron::generator::{Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, FeatureRange};
 use aleatron::{Cancel, Device, Error};
@@ -148,20 +148,14 @@ pub(crate) fn evaluate(
     checkpoint: Option<&Bound<'_, Evaluation>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
-    let subject = Subject::of(network)?;
+    let subject = subject(network)?;
     let plan =
         read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
-    subject.check(&plan)?;
-    let data = dataset(x, y, name, subject.sample_shape())?;
+    subject.check(&plan).map_err(|error| exception(error, &[]))?;
+    let data = dataset(x, y, name, sample_shape(&subject))?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
     let (evaluation, raised) = watched(py, progress, |cancel, report| {
-        let evaluated = match &subject {
-            Subject::Layers(network) => eval::evaluate(network, &data, &plan, checkpoint, cancel, report),
-            Subject::Graph(network) => {
-                eval::evaluate_graph(network, &data, &plan, checkpoint, cancel, report)
-            }
-        };
-        match evaluated {
+        match eval::evaluate(&subject, &data, &plan, checkpoint, cancel, report) {
             Ok(evaluation) => Ok((evaluation, None)),
             Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
             Err(error) => Err(error),
@@ -207,42 +201,24 @@ pub(crate) fn watched<T: Send>(
 }
 
 /// What is judged.
-pub(crate) enum Subject {
-    Layers(Arc<aleatron::network::Network>),
-    Graph(Arc<aleatron::graph::GraphNetwork>),
+pub(crate) fn subject(network: &Bound<'_, PyAny>) -> PyResult<Subject> {
+    if let Ok(network) = network.cast::<Network>() {
+        return Ok(Subject::Layers(Arc::clone(&network.get().network)));
+    }
+    match network.cast::<GraphNetwork>() {
+        Ok(network) => Ok(Subject::Graph(Arc::clone(&network.get().network))),
+        Err(_) => {
+            let kind = network.get_type().name()?;
+            Err(PyTypeError::new_err(format!("network is a {kind}, not a Network or a GraphNetwork")))
+        }
+    }
 }
 
-impl Subject {
-    pub(crate) fn of(network: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if let Ok(network) = network.cast::<Network>() {
-            return Ok(Self::Layers(Arc::clone(&network.get().network)));
-        }
-        match network.cast::<GraphNetwork>() {
-            Ok(network) => Ok(Self::Graph(Arc::clone(&network.get().network))),
-            Err(_) => {
-                let kind = network.get_type().name()?;
-                Err(PyTypeError::new_err(format!("network is a {kind}, not a Network or a GraphNetwork")))
-            }
-        }
-    }
-
-    /// Checks what can be known before samples are read.
-    pub(crate) fn check(&self, plan: &Plan) -> PyResult<()> {
-        match self {
-            Self::Layers(network) => plan.check(network).map_err(|error| exception(error, &[])),
-            Self::Graph(_) if plan.arithmetic != Arithmetic::Float => {
-                Err(PyValueError::new_err("arithmetic: a GraphNetwork runs in float between layers"))
-            }
-            Self::Graph(_) => Ok(()),
-        }
-    }
-
-    /// The axes of a sample beside that of its features: those of a graph's input.
-    pub(crate) fn sample_shape(&self) -> &[usize] {
-        match self {
-            Self::Layers(_) => &[],
-            Self::Graph(network) => network.sample_shape(),
-        }
+/// The axes of a sample beside that of its features: those of a graph's input.
+pub(crate) fn sample_shape(subject: &Subject) -> &[usize] {
+    match subject {
+        Subject::Layers(_) => &[],
+        Subject::Graph(network) => network.sample_shape(),
     }
 }
 

@@ -3,8 +3,7 @@
 use crate::argument::{arithmetic, device, n_seeds, sharing, width};
 use crate::compute::{compute, compute_unless};
 use crate::error::exception;
-use crate::evaluation::{Evaluation, dataset, read_plan};
-use crate::network::Network;
+use crate::evaluation::{Evaluation, dataset, read_plan, sample_shape, subject};
 use aleatron::eval::{self, Assembly, Part, Task, read_lines};
 use aleatron::generator::{Sharing, WidthChoice};
 use aleatron::network::Arithmetic;
@@ -16,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A task: the place of its pass, its first piece, and how many pieces.
@@ -50,7 +49,7 @@ impl Job {
     #[new]
     fn new(
         py: Python<'_>,
-        network: &Bound<'_, Network>,
+        network: &Bound<'_, PyAny>,
         x: &Bound<'_, PyAny>,
         y: &Bound<'_, PyAny>,
         name: &str,
@@ -68,11 +67,11 @@ impl Job {
     ) -> PyResult<Self> {
         let plan =
             read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
-        let network = Arc::clone(&network.get().network);
-        plan.check(&network).map_err(|error| exception(error, &[]))?;
-        let data = dataset(x, y, name, &[])?;
+        let subject = subject(network)?;
+        subject.check(&plan).map_err(|error| exception(error, &[]))?;
+        let data = dataset(x, y, name, sample_shape(&subject))?;
         let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
-        let job = compute(py, &[], || eval::Job::new(network, Cow::Owned(data), plan))?;
+        let job = compute(py, &[], || eval::Job::new(subject, Cow::Owned(data), plan))?;
         Self::of(job, checkpoint)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
 //! `compute.rs` releases the interpreter around every computation, `cuda.rs` takes arrays that are on a card. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `convolution.rs`, `network.rs`, `graph.rs`, `graph_builder.rs`, `evaluation.rs`, `regression.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `convolution.rs`, `network.rs`, `graph.rs`, `graph_builder.rs`, `evaluation.rs`, `regression.rs`, `find.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -18,6 +18,7 @@ mod convolution;
 mod cuda;
 mod error;
 mod evaluation;
+mod find;
 mod graph;
 mod graph_builder;
 mod job;
@@ -45,6 +46,8 @@ mod _core {
     use crate::cuda::CudaMemory;
     #[pymodule_export]
     use crate::evaluation::{Evaluation, digits, evaluate};
+    #[pymodule_export]
+    use crate::find::{find, read_found};
     #[pymodule_export]
     use crate::graph::{GraphNetwork, StreamGraph, rounding_bound};
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use crate::argument::{arithmetic, device, n_seeds, sharing, width};
 use crate::array::{Input, shape_text};
 use crate::error::exception;
-use crate::evaluation::{Subject, dictionaries, read_plan, size, watched};
+use crate::evaluation::{dictionaries, read_plan, sample_shape, size, subject, watched};
 use crate::warning::warn;
 use aleatron::data::Dataset;
 use aleatron::eval;
@@ -118,17 +118,13 @@ pub(crate) fn evaluate_regression(
     checkpoint: Option<&Bound<'_, RegressionEvaluation>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
-    let subject = Subject::of(network)?;
+    let subject = subject(network)?;
     let plan = read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, None, device)?;
-    subject.check(&plan)?;
-    let data = dataset(x, y, name, subject.sample_shape())?;
+    subject.check(&plan).map_err(|error| exception(error, &[]))?;
+    let data = dataset(x, y, name, sample_shape(&subject))?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
     let (evaluation, raised) = watched(py, progress, |cancel, report| {
-        let subject = match &subject {
-            Subject::Layers(network) => eval::Subject::Layers(network),
-            Subject::Graph(network) => eval::Subject::Graph(network),
-        };
-        match eval::evaluate_regression(subject, &data, &plan, checkpoint, cancel, report) {
+        match eval::evaluate_regression(&subject, &data, &plan, checkpoint, cancel, report) {
             Ok(evaluation) => Ok((evaluation, None)),
             Err(Error::UnfinishedRegression { done, source }) => Ok((*done, Some(*source))),
             Err(error) => Err(error),

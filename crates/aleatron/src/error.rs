@@ -69,6 +69,14 @@ pub enum Error {
     #[error(transparent)]
     Graph(#[from] aleatron_graph::Error),
 
+    /// Nodes between two layers that run as streams have no form in integers.
+    #[cfg(feature = "graph")]
+    #[error("arithmetic integer: no form in integers has {}", list(nodes))]
+    NoIntegerForm {
+        /// All of them.
+        nodes: Vec<RefusedNode>,
+    },
+
     // Networks.
     /// A network needs at least one layer.
     #[error("a network needs at least one layer")]
@@ -344,6 +352,9 @@ pub enum Error {
     /// A margin of early termination is not a finite number from 0 on.
     #[error("the margin is {0}, not a finite number from 0 on")]
     Margin(f64),
+    /// A search may not lose this many percentage points.
+    #[error("the loss allowed is {0}, not a number of percentage points from 0 to 100")]
+    Loss(f64),
     /// No generator of an evaluation has this name.
     #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]
     UnknownGenerator {
@@ -355,6 +366,42 @@ pub enum Error {
     /// A checkpoint is of another network, data set or plan.
     #[error("the checkpoint differs in {0}")]
     Checkpoint(&'static str),
+}
+
+/// A node that something cannot be done with.
+#[cfg(feature = "graph")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedNode {
+    /// Its name.
+    pub name: String,
+    /// Its operator.
+    pub operator: String,
+    /// Why, where the operator alone does not say it.
+    pub reason: String,
+}
+
+#[cfg(feature = "graph")]
+impl RefusedNode {
+    pub(crate) fn new(node: &aleatron_graph::Node, reason: impl Into<String>) -> Self {
+        let (name, operator) = (node.name.clone(), node.op.name().to_owned());
+        Self { name, operator, reason: reason.into() }
+    }
+}
+
+#[cfg(feature = "graph")]
+impl std::fmt::Display for RefusedNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\" ({})", self.name, self.operator)?;
+        match self.reason.as_str() {
+            "" => Ok(()),
+            reason => write!(f, ", for {reason}"),
+        }
+    }
+}
+
+#[cfg(feature = "graph")]
+fn list(nodes: &[RefusedNode]) -> String {
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl From<aleatron_cpu::Error> for Error {

@@ -57,6 +57,8 @@ pub use aleatron_gpu as gpu;
 #[cfg(feature = "transformer")]
 pub use aleatron_transformer as transformer;
 pub use backend::Device;
+#[cfg(feature = "graph")]
+pub use error::RefusedNode;
 pub use error::{Error, Parameter, Result};
 pub use layer::{DEFAULT_WEIGHT_SEED, LayerBuilder, StreamLayer, encode_inputs};
 

@@ -6,8 +6,7 @@ use super::{Failure, Outcome, read_length, read_positive};
 use crate::interrupt;
 use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn, LabelKind, ReadOptions};
 use aleatron::eval::{
-    Evaluation, Job, Plan, Progress, RegressionEvaluation, Subject as Judged, evaluate, evaluate_regression,
-    plural,
+    Evaluation, Job, Plan, Progress, RegressionEvaluation, Subject, evaluate, evaluate_regression, plural,
 };
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 #[cfg(feature = "graph")]
@@ -90,13 +89,11 @@ pub(crate) struct Arguments {
     #[cfg(feature = "graph")]
     #[arg(long = "binary", value_name = "NAME")]
     binary: Vec<String>,
-    /// Look for the shortest streams of each layer of an .onnx network that lose at most this many percentage points, between the least and
-    /// the greatest of the lengths given.
-    #[cfg(feature = "graph")]
+    /// Look for the shortest streams of each layer that lose at most this many percentage points, between the least and the greatest of the
+    /// lengths given.
     #[arg(long, value_name = "POINTS", conflicts_with = "csv")]
     find: Option<f64>,
     /// The most trials of --find.
-    #[cfg(feature = "graph")]
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100)]
     budget: usize,
     /// How numbers are kept between layers: float, or integer as a circuit does.
@@ -150,64 +147,20 @@ fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     Ok((name.to_owned(), rest.parse().map_err(|error: Error| error.to_string())?))
 }
 
-/// What is evaluated.
-enum Subject {
-    Layers(Network),
+/// The network that arguments name.
+fn load_subject(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Subject, Failure> {
     #[cfg(feature = "graph")]
-    Graph(GraphNetwork),
-}
-
-impl Subject {
-    fn load(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Self, Failure> {
-        #[cfg(feature = "graph")]
-        if arguments.network().extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx")) {
-            return Ok(Self::Graph(load_graph(arguments, plan, data)?));
-        }
-        let _ = data;
-        let network = load_network(arguments.network())?;
-        let network = match arguments.polarity {
-            Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
-            None => network,
-        };
-        plan.check(&network).map_err(Failure::usage)?;
-        Ok(Self::Layers(network))
+    if arguments.network().extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx")) {
+        return Ok(Subject::Graph(load_graph(arguments, plan, data)?.into()));
     }
-
-    /// The layers, which several processes can share.
-    fn layers(self) -> Result<Network, Failure> {
-        match self {
-            Self::Layers(network) => Ok(network),
-            #[cfg(feature = "graph")]
-            Self::Graph(_) => Err(Failure::Usage("networks of .onnx files run in one process".to_owned())),
-        }
-    }
-
-    fn evaluate(
-        &self,
-        data: &Dataset,
-        plan: &Plan,
-        checkpoint: Option<Evaluation>,
-        cancel: Cancel<'_>,
-        progress: impl FnMut(Progress<'_>),
-    ) -> aleatron::Result<Evaluation> {
-        match self {
-            Self::Layers(network) => evaluate(network, data, plan, checkpoint, cancel, progress),
-            #[cfg(feature = "graph")]
-            Self::Graph(network) => {
-                aleatron::eval::evaluate_graph(network, data, plan, checkpoint, cancel, progress)
-            }
-        }
-    }
-}
-
-impl<'a> From<&'a Subject> for Judged<'a> {
-    fn from(subject: &'a Subject) -> Self {
-        match subject {
-            Subject::Layers(network) => Self::Layers(network),
-            #[cfg(feature = "graph")]
-            Subject::Graph(network) => Self::Graph(network),
-        }
-    }
+    let _ = data;
+    let network = load_network(arguments.network())?;
+    let network = match arguments.polarity {
+        Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
+        None => network,
+    };
+    plan.check(&network).map_err(Failure::usage)?;
+    Ok(Subject::Layers(network.into()))
 }
 
 /// Samples for scales, where none are given.
@@ -216,9 +169,6 @@ const CALIBRATION_SAMPLES: usize = 256;
 
 #[cfg(feature = "graph")]
 fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<GraphNetwork, Failure> {
-    if arguments.arithmetic != Arithmetic::Float {
-        return Err(Failure::Usage("--arithmetic: .onnx networks run in float between layers".to_owned()));
-    }
     let mut network = GraphNetwork::load(arguments.network())?;
     if let Some(polarity) = arguments.polarity {
         network = network.with_polarity(polarity).map_err(Failure::usage)?;
@@ -273,11 +223,7 @@ fn with_losses(
     }
 }
 
-#[cfg(feature = "graph")]
 fn search(arguments: &Arguments, network: &Subject, data: &Dataset, plan: &Plan, loss: f64) -> Outcome {
-    let Subject::Graph(network) = network else {
-        return Err(Failure::Usage("--find is for .onnx networks".to_owned()));
-    };
     if !(0.0..=100.0).contains(&loss) {
         return Err(Failure::Usage(format!("--find: {loss} is not a number of percentage points")));
     }
@@ -298,23 +244,21 @@ fn search(arguments: &Arguments, network: &Subject, data: &Dataset, plan: &Plan,
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     arguments.check()?;
     let (network, data, plan) = arguments.subject()?;
-    #[cfg(feature = "graph")]
     if let Some(loss) = arguments.find {
         return search(arguments, &network, &data, &plan, loss);
     }
     let earlier = Earlier::new(arguments.resume);
     if arguments.task == Task::Regression {
         return arguments.judge(|checkpoint, cancel, progress| {
-            evaluate_regression((&network).into(), &data, &plan, checkpoint, cancel, progress)
+            evaluate_regression(&network, &data, &plan, checkpoint, cancel, progress)
         });
     }
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
-        let job =
-            Job::new(network.layers()?.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
+        let job = Job::new(network, Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
         return shard::run(&job, shard, folder, earlier);
     }
     arguments.judge(|checkpoint, cancel, progress| {
-        let found = network.evaluate(&data, &plan, checkpoint, cancel, progress)?;
+        let found = evaluate(&network, &data, &plan, checkpoint, cancel, progress)?;
         #[cfg(feature = "graph")]
         let found = match &network {
             Subject::Graph(network) if arguments.report.is_some() => {
@@ -344,8 +288,7 @@ impl Distributed {
             return Err(Failure::Usage("--task regression runs in one process".to_owned()));
         }
         let (network, data, plan) = arguments.subject()?;
-        let job =
-            Job::new(network.layers()?.into(), Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
+        let job = Job::new(network, Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
         let earlier = Earlier::new(arguments.resume);
         let report = arguments.report.as_deref().map(|folder| Report::open(folder, earlier)).transpose()?;
         Ok(Self { arguments, job, report })
@@ -431,11 +374,7 @@ impl Arguments {
 
     /// Refuses what does not go with regression.
     fn check(&self) -> Result<(), Failure> {
-        #[cfg(feature = "graph")]
-        let searches = self.find.is_some();
-        #[cfg(not(feature = "graph"))]
-        let searches = false;
-        match (self.task, searches, self.shard) {
+        match (self.task, self.find.is_some(), self.shard) {
             (Task::Regression, true, _) => {
                 Err(Failure::Usage("--find looks for accuracy, which --task regression has not".to_owned()))
             }
@@ -458,7 +397,7 @@ impl Arguments {
             }
             None => Dataset::digits_test(),
         };
-        Ok((Subject::load(self, &plan, &data)?, data, plan))
+        Ok((load_subject(self, &plan, &data)?, data, plan))
     }
 
     fn network(&self) -> &Path {

@@ -1,11 +1,10 @@
-//! `aleatron eval --find`: the shortest streams of an ONNX network that are good enough, layer by layer.
+//! `aleatron eval --find`: the shortest streams of a network that are good enough, layer by layer.
 
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
 use aleatron::Cancel;
 use aleatron::data::Dataset;
-use aleatron::eval::{Found, Plan, Search, Trial, plural};
-use aleatron::graph::GraphNetwork;
+use aleatron::eval::{Found, Plan, Search, Subject, plural};
 use aleatron::network::{LayerOverride, layers_to_json};
 use indicatif::ProgressBar;
 use std::path::Path;
@@ -26,7 +25,7 @@ pub(super) struct Request<'a> {
 }
 
 pub(super) fn run(
-    network: &GraphNetwork,
+    network: &Subject,
     data: &Dataset,
     plan: &Plan,
     request: &Request<'_>,
@@ -43,8 +42,8 @@ pub(super) fn run(
     }
     let search = Search { generator, loss: request.loss, longest, shortest, budget: request.budget };
     let known = match (request.folder, request.resume) {
-        (Some(folder), true) => read(&folder.join(NAME), &search, network)?,
-        _ => Vec::new(),
+        (Some(folder), true) => Some(read(&folder.join(NAME))?),
+        _ => None,
     };
     bar.set_length(request.budget as u64);
     let found = aleatron::eval::find(network, data, plan, &search, known, cancel, |trials| {
@@ -54,7 +53,7 @@ pub(super) fn run(
     bar.finish_and_clear();
     let found = found?;
     if let Some(folder) = request.folder {
-        aleatron::eval::write(folder.join(NAME), &serde_json::to_string_pretty(&found)?)?;
+        aleatron::eval::write(folder.join(NAME), &found.to_json()?)?;
         let lengths = found.layers.iter().zip(&found.lengths).map(|(layer, &length)| {
             let own = plan.layers.get(layer).copied().unwrap_or_default();
             (layer.clone(), LayerOverride { length: Some(length), ..own })
@@ -66,22 +65,14 @@ pub(super) fn run(
     } else {
         output::line(text(&found, network.name()).trim_end())?;
     }
-    Ok(if found.is_finished && found.accuracy >= found.bar { Verdict::Good } else { Verdict::Bad })
+    Ok(if found.is_good() { Verdict::Good } else { Verdict::Bad })
 }
 
-/// The trials of an earlier search of the same layers with the same generator.
-fn read(path: &Path, search: &Search, network: &GraphNetwork) -> Result<Vec<Trial>, Failure> {
+/// What an earlier search found.
+fn read(path: &Path) -> Result<Found, Failure> {
     let fault = |error: &dyn std::fmt::Display| Failure::Work(format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| fault(&error))?;
-    let found: Found = serde_json::from_str(&text).map_err(|error| fault(&error))?;
-    let names: Vec<&str> = network.layers().iter().map(|layer| layer.name.as_str()).collect();
-    let is_same = found.generator == search.generator.to_string()
-        && found.layers.iter().all(|layer| names.contains(&layer.as_str()))
-        && found.trials.iter().all(|trial| (0.0..=1.0).contains(&trial.accuracy));
-    if !is_same {
-        return Err(fault(&"this is a search of something else"));
-    }
-    Ok(found.trials)
+    Found::from_json(&text).map_err(|error| fault(&error))
 }
 
 fn text(found: &Found, name: &str) -> String {

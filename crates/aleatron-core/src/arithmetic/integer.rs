@@ -88,14 +88,7 @@ impl Accumulator {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
         let unit = spec.length().bits() as f64 / stage.scale;
-        let integer = |what, index, value: f64| {
-            let rounded = (value * unit + 0.5).floor();
-            let most = 2f64.powi(Self::MAX_WIDTH as i32 - 1);
-            match rounded.abs() < most {
-                true => Ok(rounded as i64),
-                false => Err(Error::OutOfRange { what, index, value: rounded, low: -most, high: most }),
-            }
-        };
+        let integer = |what, index, value: f64| round(what, index, value * unit);
         let bias = stage.bias.iter().enumerate().map(|(j, &bias)| integer(Quantity::Bias, j, bias));
         let bias: Vec<i64> = bias.collect::<Result<_>>()?;
         let activation = match stage.activation {
@@ -106,6 +99,29 @@ impl Accumulator {
                 high: integer(Quantity::Bound, 1, high)?,
             },
         };
+        Self::wide_enough(spec, bias, activation)
+    }
+
+    /// The accumulator of a layer whose rows of weights have scales of their own, wide enough never to saturate: a unit of row j stands for
+    /// `scales[j] / length`.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where there is not one scale and one bias per row of weights, [`Error::OutOfRange`] with the first bias that is too
+    /// large, [`Error::TooLarge`] where more than 63 bits would be needed.
+    pub fn per_row(spec: &LayerSpec, scales: &[f64], bias: &[f64]) -> Result<Self> {
+        let expected = spec.n_rows();
+        for actual in [scales.len(), bias.len()] {
+            if expected != actual {
+                return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
+            }
+        }
+        let length = spec.length().bits() as f64;
+        let rows = bias.iter().zip(scales).enumerate();
+        let bias = rows.map(|(j, (&bias, &scale))| round(Quantity::Bias, j, bias * (length / scale)));
+        Self::wide_enough(spec, bias.collect::<Result<_>>()?, IntegerActivation::Identity)
+    }
+
+    fn wide_enough(spec: &LayerSpec, bias: Vec<i64>, activation: IntegerActivation) -> Result<Self> {
         let bounds = match activation {
             IntegerActivation::Clamp { low, high } => [low, high],
             _ => [0, 0],
@@ -241,26 +257,29 @@ impl Requantizer {
         comparator: Width,
         polarity: Polarity,
     ) -> Result<Self> {
-        bounded(Quantity::MultiplierWidth, multiplier_width, 1, Self::MAX_MULTIPLIER_WIDTH)?;
+        let unit = scale / spec.length().bits() as f64;
+        Self::of_unit(unit, next_scale, multiplier_width, comparator, polarity)
+    }
+
+    /// The requantizer between integers of which 1 stands for `unit` and a layer that divides its inputs by `next_scale`: the multiplier of at
+    /// least `multiplier_width` bits that comes closest.
+    ///
+    /// # Errors
+    /// As [`Self::calibrated`].
+    pub fn of_unit(
+        unit: f64,
+        next_scale: f64,
+        multiplier_width: u32,
+        comparator: Width,
+        polarity: Polarity,
+    ) -> Result<Self> {
         let levels = match polarity {
             Polarity::Unipolar | Polarity::Signed => comparator.one() as f64,
             Polarity::Bipolar => comparator.one() as f64 / 2.0,
         };
-        let ratio = scale / spec.length().bits() as f64 / next_scale * levels;
-        let [least, most] =
-            [-(Self::MAX_SHIFT as i32), Self::MAX_MULTIPLIER_WIDTH as i32].map(|e| 2f64.powi(e));
-        if !(ratio > least && ratio < most / 2.0) {
-            let (what, low, high) = (Quantity::Multiplier, least, most / 2.0);
-            return Err(Error::OutOfRange { what, index: 0, value: ratio, low, high });
-        }
-        // The ratio is in 2^(e-1)..2^e. Read from its bits: a logarithm may differ between systems.
-        let exponent = (ratio.to_bits() >> 52) as i32 - 1022;
-        let width = (multiplier_width as i32).max(exponent).min(Self::MAX_MULTIPLIER_WIDTH as i32);
-        let shift = (width - exponent).clamp(0, Self::MAX_SHIFT as i32);
-        let rounded = (ratio * 2f64.powi(shift) + 0.5).floor() as u64;
-        // Rounding up may have made it one bit longer.
-        let multiplier = rounded.min((1 << width) - 1);
-        Self::new(multiplier, width as u32, shift as u32, comparator, polarity)
+        let Factor { multiplier, width, shift, .. } =
+            Factor::new(unit / next_scale * levels, multiplier_width)?;
+        Self::new(multiplier, width, shift, comparator, polarity)
     }
 
     /// The multiplier.
@@ -384,6 +403,109 @@ pub struct Requantized {
     pub thresholds: Vec<u64>,
     /// How many lay outside what a comparator can express.
     pub saturated: u64,
+}
+
+/// From integers of which 1 stands for a unit to those of a finer one.
+///
+/// ```
+/// use aleatron_core::arithmetic::Rescaler;
+/// let rescaler = Rescaler::calibrated(0.5, 0.2, 16)?;
+/// assert_eq!((rescaler.apply(3), rescaler.apply(-3)), (8, -7)); // 7.5 and -7.5, halves rounded up
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rescaler(Factor);
+
+impl Rescaler {
+    /// The rescaler whose multiplier of at least `multiplier_width` bits comes closest to `unit / finer`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a ratio that no multiplier and shift can express.
+    pub fn calibrated(unit: f64, finer: f64, multiplier_width: u32) -> Result<Self> {
+        Factor::new(unit / finer, multiplier_width).map(Self)
+    }
+
+    /// The multiplier.
+    #[must_use]
+    pub const fn multiplier(&self) -> u64 {
+        self.0.multiplier
+    }
+
+    /// The width of the multiplier in bits.
+    #[must_use]
+    pub const fn multiplier_width(&self) -> u32 {
+        self.0.width
+    }
+
+    /// The right shift.
+    #[must_use]
+    pub const fn shift(&self) -> u32 {
+        self.0.shift
+    }
+
+    /// By how many bits results are wider than what they are made of, at most; not below 0.
+    #[must_use]
+    pub const fn growth(&self) -> u32 {
+        if self.0.exponent > 0 { self.0.exponent as u32 } else { 0 }
+    }
+
+    /// The value in the finer unit: multiplied, shifted right, halves rounded up. It saturates to i64.
+    #[inline]
+    #[must_use]
+    pub fn apply(&self, value: i64) -> i64 {
+        let product = i128::from(value) * i128::from(self.0.multiplier);
+        let half = (1i128 << self.0.shift) >> 1;
+        ((product + half) >> self.0.shift).clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+}
+
+/// A positive ratio as a multiplier and a right shift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Factor {
+    multiplier: u64,
+    width: u32,
+    shift: u32,
+    /// The ratio is in 2^(e-1)..2^e.
+    exponent: i32,
+}
+
+impl Factor {
+    fn new(ratio: f64, multiplier_width: u32) -> Result<Self> {
+        const MAX_WIDTH: i32 = Requantizer::MAX_MULTIPLIER_WIDTH as i32;
+        const MAX_SHIFT: i32 = Requantizer::MAX_SHIFT as i32;
+        bounded(Quantity::MultiplierWidth, multiplier_width, 1, MAX_WIDTH as u32)?;
+        let [least, most] = [-MAX_SHIFT, MAX_WIDTH].map(|e| 2f64.powi(e));
+        if !(ratio > least && ratio < most / 2.0) {
+            let (what, low, high) = (Quantity::Multiplier, least, most / 2.0);
+            return Err(Error::OutOfRange { what, index: 0, value: ratio, low, high });
+        }
+        // Read from its bits: a logarithm may differ between systems.
+        let exponent = (ratio.to_bits() >> 52) as i32 - 1022;
+        let width = (multiplier_width as i32).max(exponent).min(MAX_WIDTH);
+        let shift = (width - exponent).clamp(0, MAX_SHIFT);
+        let rounded = (ratio * 2f64.powi(shift) + 0.5).floor() as u64;
+        // Rounding up may have made it one bit longer.
+        let multiplier = rounded.min((1 << width) - 1);
+        Ok(Self { multiplier, width: width as u32, shift: shift as u32, exponent })
+    }
+}
+
+/// The integer nearest to `value / unit`, halves rounded up: a constant among integers of which 1 stands for `unit`.
+///
+/// # Errors
+/// [`Error::OutOfRange`] with `index` where it has no place in 63 bits.
+pub fn to_units(what: Quantity, index: usize, value: f64, unit: f64) -> Result<i64> {
+    round(what, index, value / unit)
+}
+
+/// The nearest integer, halves rounded up.
+fn round(what: Quantity, index: usize, value: f64) -> Result<i64> {
+    let rounded = (value + 0.5).floor();
+    let most = 2f64.powi(Accumulator::MAX_WIDTH as i32 - 1);
+    match rounded.abs() < most {
+        true => Ok(rounded as i64),
+        false => Err(Error::OutOfRange { what, index, value: rounded, low: -most, high: most }),
+    }
 }
 
 fn bounded(what: Quantity, actual: u32, low: u32, high: u32) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! [`FloatStage`] does it in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] do it as a circuit does, in integers
 //! of stated widths: count, integer bias, activation, multiplier and right shift, saturation, threshold of the next comparator.
-//! [`PoolShape`] reduces images in either, after the activation. `docs/streams.md` defines all of it.
+//! [`PoolShape`] reduces images in either, after the activation. [`Rescaler`] and [`to_units`] are for graphs, whose integers have units of their own. `docs/streams.md` defines all of it.
 
 mod float;
 mod integer;
@@ -10,7 +10,7 @@ mod pool;
 
 pub(crate) use float::divide;
 pub use float::{Activation, FloatStage, saturate};
-pub use integer::{Accumulator, IntegerActivation, Requantized, Requantizer};
+pub use integer::{Accumulator, IntegerActivation, Requantized, Requantizer, Rescaler, to_units};
 pub use pool::{Border, Pool, PoolKind, PoolShape};
 
 use crate::error::{Error, Quantity, Result};

@@ -161,8 +161,16 @@ impl Runner {
         for id in node.inputs.iter().skip(1) {
             inputs.push(id.map(|id| self.lookup(&none, id)).transpose()?);
         }
-        let made = compute(&node.op, &placed(&inputs, &self.device)?, 1)?;
+        let made = self.compute_with(node, &inputs)?;
         made.into_iter().next().ok_or_else(|| Error::model(&node.name, "it makes nothing"))
+    }
+
+    /// What a node without graphs inside makes of other inputs.
+    ///
+    /// # Errors
+    /// What the node says.
+    pub fn compute_with(&self, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
+        compute(&node.op, &placed(inputs, &self.device)?, node.outputs.len())
     }
 
     fn run_values(

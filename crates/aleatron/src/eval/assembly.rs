@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 ///
 /// let plan = Plan { lengths: vec![16], generators: vec!["sobol".parse()?], ..Plan::default() };
 /// let (network, data) = (Network::digits_noise_aware()?, Dataset::digits_test());
-/// let job = Job::new(network.clone().into(), Cow::Borrowed(&data), plan.clone())?;
+/// let job = Job::new(&network, Cow::Borrowed(&data), plan.clone())?;
 /// let mut assembly = Assembly::new(job.outline().clone(), None)?;
 /// for task in job.outline().split(&assembly.missing(), 5).iter().rev() {
 ///     assembly.add(job.run(task, Cancel::NEVER, &mut || ())?)?;
@@ -197,7 +197,7 @@ impl Assembly {
         let sorted = self.outline.margins();
         let early = self.outline.evaluation.plan.margins.iter().map(|&margin| {
             let rank = sorted.partition_point(|&other| other < margin);
-            early::early_stop(&looks, labels, n_layers, margin, rank)
+            early::early_stop(&looks, labels, self.outline.n_streamed, margin, rank)
         });
         let pieces: Vec<&Piece> =
             plan.looks.last().map_or_else(Vec::new, |look| self.passes[look.1].pieces.values().collect());
@@ -245,15 +245,6 @@ pub(super) fn merge(sum: &mut LayerStats, more: &LayerStats) {
     sum.worst_value = sum.worst_value.max(more.worst_value);
     sum.saturated += more.saturated;
     sum.counts = counts;
-}
-
-/// Adds the errors of some samples, layer by layer.
-#[cfg(feature = "graph")]
-pub(super) fn merge_all(sums: &mut Vec<LayerStats>, more: &[LayerStats]) {
-    sums.resize(sums.len().max(more.len()), LayerStats::default());
-    for (sum, stats) in sums.iter_mut().zip(more) {
-        merge(sum, stats);
-    }
 }
 
 /// Appends what is not there yet.

@@ -5,18 +5,14 @@
 //! budget of trials is spent. Every trial is kept, and none is run twice, so a search that was interrupted goes on from its trials.
 
 use super::assembly::share_of;
-use super::graph::{classes, float_scores};
-use super::job::check_fit;
-use super::outline::PIECE;
 use super::plan::Plan;
+use super::subject::{Subject, accuracy as accuracy_of};
 use crate::data::Dataset;
-use crate::graph::{GraphNetwork, Mode, Statistics};
 use crate::network::LayerOverride;
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_core::generator::GeneratorName;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// What a search may lose, and how long it may take.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +43,8 @@ pub struct Trial {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
+    /// A hash of the network, the data and the settings.
+    pub identity: String,
     /// The generator.
     pub generator: String,
     /// The layers that run as streams.
@@ -71,50 +69,67 @@ pub struct Found {
     pub is_finished: bool,
 }
 
-/// Searches for the shortest streams of a graph with one generator. `known` are the trials of an earlier search of the same network, data and
-/// plan; `progress` is called with the number of trials before each.
+/// Searches for the shortest streams of a network's layers with one generator. `known` is what an earlier search of the same found;
+/// `progress` is called with the number of trials before each.
+///
+/// ```
+/// use aleatron::Cancel;
+/// use aleatron::data::Dataset;
+/// use aleatron::eval::{Plan, Search, find};
+/// use aleatron::network::Network;
+///
+/// let network = Network::digits_noise_aware()?;
+/// let search = Search { generator: "sobol".parse()?, loss: 1.0, longest: 64, shortest: 16, budget: 10 };
+/// let data = Dataset::digits_test();
+/// let found = find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ())?;
+/// assert!(found.is_good() && found.bit_macs < found.bit_macs_before);
+/// # Ok::<(), aleatron::Error>(())
+/// ```
 ///
 /// # Errors
-/// As [`super::evaluate_graph`], and [`Error::Nothing`] for lengths of 0 or no budget.
+/// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget, and [`Error::Checkpoint`] where `known` is of something else.
 pub fn find(
-    network: &GraphNetwork,
+    network: impl Into<Subject>,
     data: &Dataset,
     plan: &Plan,
     search: &Search,
-    known: Vec<Trial>,
+    known: Option<Found>,
     cancel: Cancel<'_>,
     mut progress: impl FnMut(usize),
 ) -> Result<Found> {
-    let generator = &search.generator;
+    let (subject, generator) = (network.into(), &search.generator);
     if search.shortest == 0 || search.longest < search.shortest {
         return Err(Error::Nothing("lengths to search"));
     }
     if search.budget == 0 {
         return Err(Error::Nothing("trials"));
     }
-    check_fit(data, network.n_features(), network.n_classes(), plan)?;
-    let inspection = network.inspect(1)?;
-    let (layers, products): (Vec<String>, Vec<u64>) = network
-        .layers()
-        .iter()
-        .filter(|layer| layer.mode == Mode::Streams)
-        .map(|layer| {
-            let stream = inspection.nodes.get(layer.node).and_then(|node| node.stream.as_ref());
-            (layer.name.clone(), stream.map_or(0, |stream| stream.products))
-        })
-        .unzip();
-    if layers.is_empty() {
-        return Err(Error::Nothing("layers that run as streams"));
+    if !(0.0..=100.0).contains(&search.loss) {
+        return Err(Error::Loss(search.loss));
     }
-    let float_accuracy = share_of(&classes(&float_scores(network, data, cancel)?, network), data.labels());
+    let plan = &Plan {
+        lengths: vec![search.shortest, search.longest],
+        generators: vec![search.generator],
+        ..plan.clone()
+    };
+    subject.check(plan)?;
+    subject.check_labels(data)?;
+    subject.check_features(data, plan)?;
+    let identity = subject.identity(data, plan)?;
+    let (layers, products): (Vec<String>, Vec<u64>) =
+        subject.streamed()?.into_iter().map(|layer| (layer.name, layer.products)).unzip();
+    let mut trials = match known {
+        Some(known) => known.trials_of(&identity, &search.generator, &layers)?,
+        None => Vec::new(),
+    };
+    let float_accuracy = share_of(&subject.classes(&subject.forward_all(data, cancel)?), data.labels());
     // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
     let bar = float_accuracy - search.loss / 100.0 - 1e-9;
-    let network = Arc::new(network.clone());
     let cost = |lengths: &[usize]| -> u64 {
-        products.iter().zip(lengths).map(|(&products, &length)| products.saturating_mul(length as u64)).sum()
+        let each = products.iter().zip(lengths);
+        let each = each.map(|(&products, &length)| products.saturating_mul(length as u64));
+        each.fold(0, u64::saturating_add)
     };
-    let mut trials: Vec<Trial> =
-        known.into_iter().filter(|trial| trial.lengths.len() == layers.len()).collect();
     let mut try_lengths = |lengths: &[usize], trials: &mut Vec<Trial>| -> Result<Option<f64>> {
         if let Some(trial) = trials.iter().find(|trial| trial.lengths == lengths) {
             return Ok(Some(trial.accuracy));
@@ -131,14 +146,7 @@ pub fn find(
                 let own = config.layers.get(name).copied().unwrap_or_default();
                 config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
             }
-            let streams = Arc::clone(&network).into_streams(&config)?;
-            let mut found = Vec::with_capacity(data.len());
-            for (first, piece) in data.pieces(PIECE) {
-                // There are at most 2^32 samples.
-                let output = streams.run(&piece?, first as u32, Statistics::LeftOut, cancel)?;
-                found.extend(classes(&output.scores, &network));
-            }
-            sum += share_of(&found, data.labels());
+            sum += accuracy_of(&subject, data, &config, cancel)?;
         }
         let accuracy = sum / n as f64;
         trials.push(Trial { lengths: lengths.to_vec(), accuracy });
@@ -149,7 +157,11 @@ pub fn find(
     let mut is_open = vec![true; layers.len()];
     let (mut accuracy, mut is_finished) = (0.0, true);
     let mut run = || -> Result<()> {
-        accuracy = try_lengths(&best, &mut trials)?.unwrap_or(0.0);
+        let Some(first) = try_lengths(&best, &mut trials)? else {
+            is_finished = false;
+            return Ok(());
+        };
+        accuracy = first;
         if accuracy < bar {
             return Ok(());
         }
@@ -176,6 +188,7 @@ pub fn find(
         Err(error) => return Err(error),
     }
     Ok(Found {
+        identity,
         generator: generator.to_string(),
         bit_macs_before: before,
         bit_macs: cost(&best),
@@ -188,4 +201,52 @@ pub fn find(
         trials,
         is_finished,
     })
+}
+
+impl Found {
+    /// Whether the search came to its end with lengths that are good enough.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.is_finished && self.accuracy >= self.bar
+    }
+
+    /// Reads what was written as JSON.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with what is wrong.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let fault = |reason: String| Error::Format { file: "search".to_owned(), reason };
+        let read: Self = serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;
+        let n = read.layers.len();
+        if read.lengths.len() != n || read.products.len() != n {
+            return Err(fault("it has not one length for each layer".to_owned()));
+        }
+        let is_sound = |trial: &&Trial| trial.lengths.len() == n && (0.0..=1.0).contains(&trial.accuracy);
+        match read.trials.iter().position(|trial| !is_sound(&trial)) {
+            Some(k) => Err(fault(format!("trial {k} cannot be true"))),
+            None => Ok(read),
+        }
+    }
+
+    /// It as JSON.
+    ///
+    /// # Errors
+    /// What the writer of JSON says; not for what [`find`] found.
+    pub fn to_json(&self) -> Result<String> {
+        let text = serde_json::to_string_pretty(self);
+        text.map_err(|error| Error::Format { file: "search".to_owned(), reason: error.to_string() })
+    }
+
+    /// The trials, where they are those of the same search.
+    fn trials_of(self, identity: &str, generator: &GeneratorName, layers: &[String]) -> Result<Vec<Trial>> {
+        for (what, same) in [
+            ("the network, the data or the settings", self.identity == identity && self.layers == layers),
+            ("the generator", self.generator == generator.to_string()),
+        ] {
+            if !same {
+                return Err(Error::Checkpoint(what));
+            }
+        }
+        Ok(self.trials)
+    }
 }

@@ -4,8 +4,8 @@ use super::outline::{Outline, PIECE, PassKind, Task, cells_of, config, names};
 use super::part::{Part, Piece};
 use super::pass::Pass;
 use super::plan::Plan;
+use super::subject::{StreamedLayer, Subject};
 use crate::data::Dataset;
-use crate::network::Network;
 use crate::{Error, Result};
 use aleatron_core::{Cancel, Error as CoreError, Quantity, memory};
 use std::borrow::Cow;
@@ -17,7 +17,9 @@ const KEPT: usize = 2;
 
 /// An evaluation to be run as tasks, on any machine that has the network and the data; see [`super::Assembly`].
 pub struct Job<'a> {
-    pub(super) network: Arc<Network>,
+    pub(super) subject: Subject,
+    /// Those that run as streams.
+    layers: Vec<StreamedLayer>,
     pub(super) data: Cow<'a, Dataset>,
     pub(super) plan: Plan,
     outline: Outline,
@@ -30,11 +32,13 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// [`Error`] for a plan that cannot be run, or data that do not fit the network.
-    pub fn new(network: Arc<Network>, data: Cow<'a, Dataset>, plan: Plan) -> Result<Self> {
-        plan.check(&network)?;
-        check_data(&network, &data, &plan)?;
-        let outline = Outline::new(&network, &data, &plan)?;
-        Ok(Self { network, data, plan, outline, kept: Mutex::default() })
+    pub fn new(subject: impl Into<Subject>, data: Cow<'a, Dataset>, plan: Plan) -> Result<Self> {
+        let subject = subject.into();
+        subject.check(&plan)?;
+        check_fit(&subject, &data, &plan)?;
+        let outline = Outline::new(&subject, &data, &plan)?;
+        let layers = subject.streamed()?;
+        Ok(Self { subject, layers, data, plan, outline, kept: Mutex::default() })
     }
 
     /// What there is to do.
@@ -78,7 +82,10 @@ impl<'a> Job<'a> {
             let first = index * PIECE;
             let features = &*self.data.samples(first..(first + PIECE).min(self.data.len()))?;
             pieces.push(match &pass {
-                None => Piece { classes: self.network.predict(features)?, ..Piece::default() },
+                None => {
+                    let scores = self.subject.forward(features, cancel)?;
+                    Piece { classes: self.subject.classes(&scores), ..Piece::default() }
+                }
                 // Fits: a job has at most 2^32 samples.
                 Some(pass) => pass.run(features, first as u32, cancel)?,
             });
@@ -124,8 +131,8 @@ impl<'a> Job<'a> {
             return Err(Error::NoLayers);
         };
         let generator = generator.parse()?;
-        let config = config(&names(&self.network), &self.plan, &generator, *seed, *cycles, *length);
-        Pass::new(&self.network, &self.plan, &config, *purpose, cancel)
+        let config = config(&names(&self.layers), &self.plan, &generator, *seed, *cycles, *length);
+        Pass::new(&self.subject, &self.plan, &config, *purpose, cancel)
     }
 }
 
@@ -133,14 +140,6 @@ impl std::fmt::Debug for Job<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job").field("plan", &self.plan).finish_non_exhaustive()
     }
-}
-
-fn check_data(network: &Network, data: &Dataset, plan: &Plan) -> Result<()> {
-    check_fit(data, network.n_features(), network.n_classes(), plan)?;
-    for (first, features) in data.pieces(PIECE) {
-        network.check_samples(&features?, plan.range).map_err(|error| from_sample(error, first))?;
-    }
-    Ok(())
 }
 
 /// An error of a piece that begins with a sample, as one of the whole.
@@ -153,20 +152,15 @@ pub(super) fn from_sample(error: Error, first: usize) -> Error {
     }
 }
 
-/// Checks that samples are ones of a network with so many features and classes, and that there is room for what is found of them.
-pub(super) fn check_fit(data: &Dataset, n_features: usize, n_classes: usize, plan: &Plan) -> Result<()> {
-    check_samples(data, n_features)?;
-    if data.n_targets() > 0 {
-        let (actual, needed) = ("numbers to be found", "classes");
-        return Err(Error::LabelKind { name: data.name().to_owned(), actual, needed });
-    }
+/// Checks that samples are ones of a network, and that there is room for what is found of them.
+fn check_fit(subject: &Subject, data: &Dataset, plan: &Plan) -> Result<()> {
+    check_samples(data, subject.n_features())?;
+    subject.check_labels(data)?;
     let n_cells = cells_of(plan).iter().map(|(_, seeds)| seeds.len()).sum::<usize>() * plan.lengths.len();
-    let entries = (n_classes as u128).saturating_mul(n_classes as u128).saturating_mul(n_cells as u128);
+    let n_classes = subject.n_classes() as u128;
+    let entries = n_classes.saturating_mul(n_classes).saturating_mul(n_cells as u128);
     memory::check(entries.saturating_mul(size_of::<u64>() as u128), Quantity::Confusion)?;
-    match data.labels().iter().position(|&label| label >= n_classes) {
-        Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
-        None => Ok(()),
-    }
+    subject.check_features(data, plan)
 }
 
 /// Checks that samples have so many features, and that they can be numbered.

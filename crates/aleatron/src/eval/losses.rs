@@ -1,10 +1,8 @@
 //! Where a graph loses accuracy: the error of every node, and the accuracy with one layer alone as streams.
 
-use super::assembly::share_of;
-use super::graph::classes;
-use super::outline::PIECE;
 use super::plan::Plan;
 use super::result::{Evaluation, GraphNode, GraphSummary, Losses};
+use super::subject::accuracy;
 use crate::data::Dataset;
 use crate::graph::{GraphNetwork, Mode, NodeErrors, Statistics, Watch};
 use crate::network::StreamConfig;
@@ -18,7 +16,7 @@ const SAMPLES: usize = 256;
 /// one point, or at the shortest where none does, with seed 0. It takes about as long as one more cell for each generator.
 ///
 /// # Errors
-/// As [`super::evaluate_graph`].
+/// As [`super::evaluate`].
 pub fn find_losses(
     network: &GraphNetwork,
     data: &Dataset,
@@ -40,7 +38,7 @@ pub fn find_losses(
         losses.push(Losses {
             generator: name,
             length,
-            accuracy: accuracy(network, data, &config, cancel)?,
+            accuracy: accuracy(&network.into(), data, &config, cancel)?,
             node_errors: node_errors(network, data, &config, cancel)?,
             alone: alone(network, data, &config, cancel)?,
         });
@@ -66,22 +64,6 @@ fn nodes(network: &GraphNetwork) -> Result<Vec<GraphNode>> {
         }
     });
     Ok(nodes.collect())
-}
-
-fn accuracy(
-    network: &GraphNetwork,
-    data: &Dataset,
-    config: &StreamConfig,
-    cancel: Cancel<'_>,
-) -> Result<f64> {
-    let streams = network.to_streams(config)?;
-    let mut found = Vec::with_capacity(data.len());
-    for (first, piece) in data.pieces(PIECE) {
-        // There are at most 2^32 samples.
-        let output = streams.run(&piece?, first as u32, Statistics::LeftOut, cancel)?;
-        found.extend(classes(&output.scores, network));
-    }
-    Ok(share_of(&found, data.labels()))
 }
 
 /// The relative error of each node over the first samples.
@@ -122,7 +104,7 @@ fn alone(
             only = only.with_mode(&other.name, Mode::Binary)?;
         }
         match found.get_mut(layer.node) {
-            Some(place) => *place = Some(accuracy(&only, data, config, cancel)?),
+            Some(place) => *place = Some(accuracy(&(&only).into(), data, config, cancel)?),
             None => return Err(Error::NoLayers),
         }
     }

@@ -26,7 +26,6 @@
 mod assembly;
 mod checkpoint;
 mod early;
-#[cfg(feature = "graph")]
 mod find;
 #[cfg(feature = "graph")]
 mod graph;
@@ -46,14 +45,12 @@ pub mod report;
 mod result;
 mod run;
 mod statistics;
+mod subject;
 mod text;
 
 pub use assembly::Assembly;
 pub use early::{CertainStop, EarlyStop};
-#[cfg(feature = "graph")]
 pub use find::{Found, Search, Trial, find};
-#[cfg(feature = "graph")]
-pub use graph::evaluate_graph;
 pub use job::Job;
 #[cfg(feature = "graph")]
 pub use losses::find_losses;
@@ -61,13 +58,14 @@ pub use outline::{Outline, Task};
 pub use part::{Part, read_lines};
 pub use plan::Plan;
 pub use regression::{
-    ErrorEstimate, Errors, RegressionCell, RegressionEvaluation, RegressionRow, Subject, evaluate_regression,
+    ErrorEstimate, Errors, RegressionCell, RegressionEvaluation, RegressionRow, evaluate_regression,
 };
 pub use result::{
     Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, PlanSummary, Row,
 };
 pub use run::{Progress, evaluate};
 pub use statistics::Estimate;
+pub use subject::Subject;
 pub use text::plural;
 
 /// Writes a result to a file: whole, or not at all.

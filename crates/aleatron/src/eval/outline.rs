@@ -5,6 +5,7 @@
 use super::early;
 use super::plan::Plan;
 use super::result::{DataSummary, Evaluation, NetworkSummary, PlanSummary};
+use super::subject::{StreamedLayer, Subject, bits_of_sample, stream_cost};
 use crate::data::Dataset;
 use crate::network::{FeatureRange, LayerSettings, Network, StreamConfig};
 use crate::{Error, Result, VERSION};
@@ -20,9 +21,6 @@ pub(super) const PIECE: usize = 256;
 /// What finding the errors of a product takes, in bits counted in the same time.
 const EXACT_COST: u64 = 1000;
 
-/// What looking a product up in a table takes at most, in bits counted in the same time.
-const TABLE_COST: usize = 256;
-
 /// All there is to do for a plan, its network and its data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +29,8 @@ pub struct Outline {
     pub(super) evaluation: Evaluation,
     pub(super) labels: Vec<usize>,
     pub(super) n_classes: usize,
+    /// The layers that run as streams.
+    pub(super) n_streamed: usize,
     /// The first is that of floating point.
     pub(super) passes: Vec<PassPlan>,
     /// In the order of the plan: by generator, then by seed, then by length.
@@ -101,20 +101,23 @@ pub(super) type Key = (Vec<usize>, Vec<u32>);
 
 impl Outline {
     /// What `plan` needs, which was checked.
-    pub(super) fn new(network: &Network, data: &Dataset, plan: &Plan) -> Result<Self> {
+    pub(super) fn new(subject: &Subject, data: &Dataset, plan: &Plan) -> Result<Self> {
+        let margins = subject.margins(plan);
         let evaluation = Evaluation {
             version: VERSION.to_owned(),
-            network: summarize_network(network),
+            network: subject.summary()?,
             data: summarize_data(data)?,
-            plan: summarize_plan(plan),
+            plan: PlanSummary { margins: margins.clone(), ..summarize_plan(plan) },
             float_accuracy: 0.0,
             warnings: Vec::new(),
             cells: Vec::new(),
             unfinished: 0,
             graph: None,
         };
-        let names = names(network);
-        let exact = network.products() as u64 * EXACT_COST;
+        let layers = subject.streamed()?;
+        let names = names(&layers);
+        let products = layers.iter().map(|layer| layer.products).fold(0, u64::saturating_add);
+        let exact = products.saturating_mul(EXACT_COST);
         let mut passes = vec![PassPlan { kind: PassKind::Float, cost: exact }];
         let mut cells = Vec::new();
         for (generator, seeds) in cells_of(plan) {
@@ -122,11 +125,13 @@ impl Outline {
                 let mut known: BTreeMap<Key, usize> = BTreeMap::new();
                 for &length in &evaluation.plan.lengths {
                     let mut looks = Vec::new();
-                    for cycles in early::looks(length) {
+                    let cycles = early::looks(length);
+                    // Nobody looks on the way where nothing stops.
+                    for cycles in cycles.filter(|&cycles| cycles == length || !margins.is_empty()) {
                         let config = config(&names, plan, &generator, seed, cycles, length);
                         let pass = *known.entry(key(&names, &config)).or_insert(passes.len());
                         if pass == passes.len() {
-                            let cost = stream_cost(network, &config);
+                            let cost = stream_cost(&layers, &config);
                             let (generator, purpose) = (generator.to_string(), Purpose::Look);
                             let kind = PassKind::Streams { generator, seed, cycles, length, purpose };
                             passes.push(PassPlan { kind, cost });
@@ -141,24 +146,21 @@ impl Outline {
                         looks.push((cycles, pass));
                     }
                     let asked = plan.config(&generator, length, seed);
-                    let warnings = asked.warnings(network)?;
+                    let warnings = subject.warnings(&asked)?;
                     let full = config(&names, plan, &generator, seed, length, length);
-                    let bits = network.layers().iter().map(|layer| {
-                        layer.topology().n_products() as f64 * full.settings_of(layer.name()).length as f64
-                    });
                     cells.push(CellPlan {
                         generator: generator.to_string(),
                         seed,
                         length,
                         looks,
                         warnings: warnings.iter().map(|warning| format!("{generator}: {warning}")).collect(),
-                        bits: bits.sum(),
+                        bits: bits_of_sample(&layers, &full),
                     });
                 }
             }
         }
-        let (labels, n_classes) = (data.labels().to_vec(), network.n_classes());
-        Ok(Self { evaluation, labels, n_classes, passes, cells })
+        let (labels, n_classes, n_streamed) = (data.labels().to_vec(), subject.n_classes(), layers.len());
+        Ok(Self { evaluation, labels, n_classes, n_streamed, passes, cells })
     }
 
     /// A hash of the network, the data, the plan and the version: who has the same has the same tasks.
@@ -285,7 +287,7 @@ impl Outline {
             && read.labels.iter().all(|&label| label < read.n_classes);
         let classes = read.evaluation.network.sizes.last().map(|&n| n.max(2)) == Some(read.n_classes);
         for (what, is_right) in [
-            ("its passes", float && n_layers > 0),
+            ("its passes", float && (1..=n_layers).contains(&read.n_streamed)),
             ("a cell", cells_are_sound),
             ("its labels", labels && !read.labels.is_empty()),
             ("its classes", classes),
@@ -341,9 +343,9 @@ pub(super) fn config(
     config
 }
 
-/// The names of a network's layers.
-pub(super) fn names(network: &Network) -> Vec<&str> {
-    network.layers().iter().map(|layer| layer.name()).collect()
+/// The names of layers.
+pub(super) fn names(layers: &[StreamedLayer]) -> Vec<&str> {
+    layers.iter().map(|layer| layer.name.as_str()).collect()
 }
 
 pub(super) fn key(layers: &[&str], config: &StreamConfig) -> Key {
@@ -353,16 +355,6 @@ pub(super) fn key(layers: &[&str], config: &StreamConfig) -> Key {
         WidthChoice::Auto => 0,
     };
     settings.map(|settings| (settings.length, width(&settings))).unzip()
-}
-
-/// What a sample takes as streams, in bits counted in the same time.
-fn stream_cost(network: &Network, config: &StreamConfig) -> u64 {
-    let cost = network.layers().iter().map(|layer| {
-        let LayerSettings { generator, length, .. } = config.settings_of(layer.name());
-        let bits = if generator == GeneratorName::Bernoulli { length } else { length.min(TABLE_COST) };
-        (layer.topology().n_products() as u64).saturating_mul(bits as u64)
-    });
-    cost.fold(1, u64::saturating_add)
 }
 
 pub(super) fn summarize_network(network: &Network) -> NetworkSummary {

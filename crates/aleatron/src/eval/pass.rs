@@ -1,17 +1,63 @@
-//! Samples through the network with streams of one set of lengths, a piece at a time.
+//! Samples through a network with streams of one set of lengths, a piece at a time.
 
 use super::early;
+#[cfg(feature = "graph")]
+use super::graph_pass::GraphPass;
 use super::outline::{Purpose, sorted_margins};
 use super::part::Piece;
 use super::plan::Plan;
+use super::subject::Subject;
 use crate::network::{Detail, Network, StreamConfig, StreamNetwork, StreamOutput};
 use crate::{Result, StreamLayer};
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::{Cancel, LayerSpec};
 use std::sync::Arc;
 
-/// A pass with its weights encoded.
-pub(super) struct Pass {
+/// A pass that is ready to run.
+pub(super) enum Pass {
+    Layers(LayerPass),
+    #[cfg(feature = "graph")]
+    Graph(GraphPass),
+}
+
+impl Pass {
+    pub(super) fn new(
+        subject: &Subject,
+        plan: &Plan,
+        config: &StreamConfig,
+        purpose: Purpose,
+        cancel: Cancel<'_>,
+    ) -> Result<Self> {
+        Ok(match subject {
+            Subject::Layers(network) => Self::Layers(LayerPass::new(network, plan, config, purpose, cancel)?),
+            #[cfg(feature = "graph")]
+            Subject::Graph(network) => {
+                Self::Graph(GraphPass::new(network, &subject.margins(plan), config, purpose)?)
+            }
+        })
+    }
+
+    /// Runs the samples of a piece, the first of which is number `first` of all.
+    pub(super) fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
+        match self {
+            Self::Layers(pass) => pass.run(features, first, cancel),
+            #[cfg(feature = "graph")]
+            Self::Graph(pass) => pass.run(features, first, cancel),
+        }
+    }
+
+    /// What there is to say of how the layers ran.
+    pub(super) fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Layers(pass) => pass.streams.layers().flat_map(StreamLayer::notes).collect(),
+            #[cfg(feature = "graph")]
+            Self::Graph(pass) => pass.notes(),
+        }
+    }
+}
+
+/// A pass over a chain of layers, with their weights encoded.
+pub(super) struct LayerPass {
     streams: StreamNetwork,
     purpose: Purpose,
     certainty: Option<Certainty>,
@@ -20,8 +66,8 @@ pub(super) struct Pass {
     margins: Vec<f64>,
 }
 
-impl Pass {
-    pub(super) fn new(
+impl LayerPass {
+    fn new(
         network: &Arc<Network>,
         plan: &Plan,
         config: &StreamConfig,
@@ -40,8 +86,7 @@ impl Pass {
         Ok(Self { streams, purpose, certainty, noise, margins: sorted_margins(&plan.margins) })
     }
 
-    /// Runs the samples of a piece, the first of which is number `first` of all.
-    pub(super) fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
+    fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
         let (streams, network) = (&self.streams, self.streams.network());
         let n_samples = features.len() / network.n_features();
         if streams.layers().any(|layer| layer.backend_for(n_samples).is_none()) {
@@ -69,11 +114,6 @@ impl Pass {
             seconds: output.elapsed.as_secs_f64(),
             layers: output.statistics,
         })
-    }
-
-    /// How the layers ran, where not as asked.
-    pub(super) fn notes(&self) -> Vec<String> {
-        self.streams.layers().flat_map(StreamLayer::notes).collect()
     }
 }
 

@@ -1,11 +1,12 @@
 //! A job as bytes, for workers of other processes and machines.
 //!
-//! Eight bytes hold the size of a JSON object; it, the tensors of the network and the features follow. Numbers are little-endian.
+//! Eight bytes hold the size of a JSON object; it, the tensors of the network, or its ONNX file, and the features follow. Numbers are little-endian.
 
 use super::job::Job;
 use super::outline::summarize_plan;
 use super::plan::Plan;
 use super::result::PlanSummary;
+use super::subject::Subject;
 use crate::data::Dataset;
 use crate::network::{FeatureRange, Network};
 use crate::{Error, Result};
@@ -19,8 +20,9 @@ use std::sync::Arc;
 struct Head {
     /// The outline's hash: a worker of another version has another.
     id: String,
-    network: String,
-    tensor_bytes: usize,
+    /// What there is to know of a chain of layers beside its tensors; a graph is an ONNX file.
+    layers: Option<String>,
+    network_bytes: usize,
     data: String,
     n_features: usize,
     labels: Vec<usize>,
@@ -33,11 +35,18 @@ impl Job<'_> {
     /// # Errors
     /// [`aleatron_core::Error::Memory`] where they do not fit.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let (network, tensors) = self.network.to_parts()?;
+        let (layers, network) = match &self.subject {
+            Subject::Layers(network) => {
+                let (layers, tensors) = network.to_parts()?;
+                (Some(layers), tensors)
+            }
+            #[cfg(feature = "graph")]
+            Subject::Graph(network) => (None, network.to_onnx()?),
+        };
         let head = Head {
             id: self.outline().id()?,
-            network,
-            tensor_bytes: tensors.len(),
+            layers,
+            network_bytes: network.len(),
             data: self.data.name().to_owned(),
             n_features: self.data.n_features(),
             labels: self.data.labels().to_vec(),
@@ -45,11 +54,11 @@ impl Job<'_> {
         };
         let head = super::part::to_line(&head)?;
         let values = self.data.len() as u128 * self.data.n_features() as u128;
-        let size = 8 + head.len() as u128 + tensors.len() as u128 + 8 * values;
+        let size = 8 + head.len() as u128 + network.len() as u128 + 8 * values;
         let mut bytes: Vec<u8> = memory::with_capacity(size, Quantity::Value)?;
         bytes.extend((head.len() as u64).to_le_bytes());
         bytes.extend(head.as_bytes());
-        bytes.extend(tensors);
+        bytes.extend(network);
         for (_, features) in self.data.pieces(super::outline::PIECE) {
             features?.iter().for_each(|feature| bytes.extend(feature.to_le_bytes()));
         }
@@ -69,15 +78,21 @@ impl Job<'static> {
         let size = usize::try_from(u64::from_le_bytes(*size)).map_err(|_| short())?;
         let (head, rest) = rest.split_at_checked(size).ok_or_else(short)?;
         let head: Head = serde_json::from_slice(head).map_err(|error| fault(&error.to_string()))?;
-        let (tensors, features) = rest.split_at_checked(head.tensor_bytes).ok_or_else(short)?;
-        let network = Network::from_parts(&head.network, tensors)?;
+        let (network, features) = rest.split_at_checked(head.network_bytes).ok_or_else(short)?;
+        let subject = match &head.layers {
+            Some(layers) => Subject::Layers(Arc::new(Network::from_parts(layers, network)?)),
+            #[cfg(feature = "graph")]
+            None => Subject::Graph(Arc::new(crate::graph::GraphNetwork::from_onnx(network)?)),
+            #[cfg(not(feature = "graph"))]
+            None => return Err(fault("it is of a graph, which this program was built without")),
+        };
         let (features, odd) = features.as_chunks::<8>();
         if !odd.is_empty() {
             return Err(short());
         }
         let features = features.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         let data = Dataset::new(head.data, head.n_features, features, head.labels)?;
-        let job = Self::new(Arc::new(network), Cow::Owned(data), Plan::from_summary(&head.plan)?)?;
+        let job = Self::new(subject, Cow::Owned(data), Plan::from_summary(&head.plan)?)?;
         match job.outline().id()? == head.id {
             true => Ok(job),
             false => Err(fault("it was written by another version of Aleatron")),

@@ -2,31 +2,19 @@
 
 use super::assembly::{add_new, merge};
 use super::checkpoint::Identity;
-use super::job::{check_samples, from_sample};
-use super::outline::{PIECE, cells_of, summarize_data, summarize_network, summarize_plan};
+use super::job::check_samples;
+use super::outline::{PIECE, cells_of, summarize_data, summarize_plan};
 use super::plan::Plan;
 use super::result::{DataSummary, NetworkSummary, PlanSummary};
 use super::run::Progress;
 use super::statistics::{Estimate, mean};
+use super::subject::{StreamedLayer, Subject, bits_of_sample};
 use crate::data::Dataset;
-#[cfg(feature = "graph")]
-use crate::graph::{GraphNetwork, Statistics};
-use crate::network::{Detail, LayerStats, Network, StreamConfig};
+use crate::network::{Detail, LayerStats, StreamConfig};
 use crate::{Error, Result, VERSION};
 use aleatron_core::generator::GeneratorName;
-use aleatron_core::{Cancel, Length, Quantity, memory};
+use aleatron_core::{Cancel, Length};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-
-/// What is judged.
-#[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
-    /// A chain of layers.
-    Layers(&'a Network),
-    /// A graph.
-    #[cfg(feature = "graph")]
-    Graph(&'a GraphNetwork),
-}
 
 /// How far outputs are from what they should be, over all samples and outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -139,119 +127,16 @@ impl Sums {
     }
 }
 
-/// What streams made of some samples.
-struct Made {
-    scores: Vec<f64>,
-    layers: Vec<LayerStats>,
-    clipped: u64,
-    seconds: f64,
-}
-
-/// Runs samples, the first of which has a number, as streams.
-type Runner<'a> = Box<dyn Fn(&[f64], u32, Cancel<'_>) -> Result<(Made, Vec<String>)> + 'a>;
-
-impl Subject<'_> {
-    fn size(&self) -> [usize; 2] {
-        match self {
-            Self::Layers(network) => [network.n_features(), network.n_outputs()],
-            #[cfg(feature = "graph")]
-            Self::Graph(network) => [network.n_features(), network.n_outputs()],
+fn check(subject: &Subject, data: &Dataset, plan: &Plan) -> Result<()> {
+    subject.check(plan)?;
+    check_samples(data, subject.n_features())?;
+    match data.n_targets() {
+        0 => {
+            let (actual, needed) = ("classes", "numbers to be found");
+            Err(Error::LabelKind { name: data.name().to_owned(), actual, needed })
         }
-    }
-
-    fn check(&self, data: &Dataset, plan: &Plan) -> Result<()> {
-        match self {
-            Self::Layers(network) => plan.check(network)?,
-            #[cfg(feature = "graph")]
-            Self::Graph(network) => super::graph::check_plan(network, plan)?,
-        }
-        let [n_features, n_outputs] = self.size();
-        check_samples(data, n_features)?;
-        match data.n_targets() {
-            0 => {
-                let (actual, needed) = ("classes", "numbers to be found");
-                Err(Error::LabelKind { name: data.name().to_owned(), actual, needed })
-            }
-            n if n != n_outputs => Err(Error::TargetCount { expected: n_outputs, actual: n }),
-            _ => Ok(()),
-        }
-    }
-
-    /// The outputs in floating point.
-    fn float(&self, data: &Dataset, plan: &Plan, cancel: Cancel<'_>) -> Result<Vec<f64>> {
-        match self {
-            Self::Layers(network) => {
-                let len = data.len() as u128 * network.n_outputs() as u128;
-                let mut outputs = memory::with_capacity(len, Quantity::Samples)?;
-                for (first, features) in data.pieces(PIECE) {
-                    cancel.check()?;
-                    let features = features?;
-                    let checked = network.check_samples(&features, plan.range);
-                    checked.map_err(|error| from_sample(error, first))?;
-                    outputs.extend(network.forward(&features)?);
-                }
-                Ok(outputs)
-            }
-            #[cfg(feature = "graph")]
-            Self::Graph(network) => super::graph::float_scores(network, data, cancel),
-        }
-    }
-
-    /// The network, and the products of a sample in each layer that runs as streams.
-    fn summary(&self) -> Result<(NetworkSummary, Vec<(String, u64)>)> {
-        match self {
-            Self::Layers(network) => {
-                let layers = network.layers().iter();
-                let products =
-                    layers.map(|layer| (layer.name().to_owned(), layer.topology().n_products() as u64));
-                Ok((summarize_network(network), products.collect()))
-            }
-            #[cfg(feature = "graph")]
-            Self::Graph(network) => {
-                let inspection = network.inspect(1)?;
-                let nodes = inspection.nodes.iter();
-                let products =
-                    nodes.filter_map(|node| Some((node.name.clone(), node.stream.as_ref()?.products)));
-                Ok((super::graph::summarize(network, inspection.stream_products), products.collect()))
-            }
-        }
-    }
-
-    fn streams(
-        &self,
-        config: &StreamConfig,
-        generator: &GeneratorName,
-        cancel: Cancel<'_>,
-    ) -> Result<Runner<'_>> {
-        let name = move |warning: &dyn std::fmt::Display| format!("{generator}: {warning}");
-        match self {
-            Self::Layers(network) => {
-                let streams = Arc::new((*network).clone()).into_streams(config, cancel)?;
-                let warnings: Vec<String> = streams.warnings().iter().map(|warning| name(warning)).collect();
-                Ok(Box::new(move |features, first, cancel| {
-                    let detail = Detail { statistics: true, ..Detail::default() };
-                    let output = streams.run(features, first, detail, cancel)?;
-                    let seconds = output.elapsed.as_secs_f64();
-                    let (scores, layers, clipped) = (output.scores, output.statistics, output.clipped);
-                    Ok((Made { scores, layers, clipped, seconds }, warnings.clone()))
-                }))
-            }
-            #[cfg(feature = "graph")]
-            Self::Graph(network) => {
-                let (streams, generator) = (network.to_streams(config)?, generator.to_string());
-                Ok(Box::new(move |features, first, cancel| {
-                    let output = streams.run(features, first, Statistics::Found, cancel)?;
-                    let clipped = output.statistics.first().map_or(0, |first| first.saturated);
-                    let seconds = output.elapsed.as_secs_f64();
-                    let known = streams.warnings();
-                    let warnings = known.iter().map(|warning| format!("{generator}: {warning}")).collect();
-                    Ok((
-                        Made { scores: output.scores, layers: output.statistics, clipped, seconds },
-                        warnings,
-                    ))
-                }))
-            }
-        }
+        n if n != subject.n_outputs() => Err(Error::TargetCount { expected: subject.n_outputs(), actual: n }),
+        _ => subject.check_features(data, plan),
     }
 }
 
@@ -261,7 +146,7 @@ impl Subject<'_> {
 /// ```
 /// use aleatron::Cancel;
 /// use aleatron::data::Dataset;
-/// use aleatron::eval::{Plan, Subject, evaluate_regression};
+/// use aleatron::eval::{Plan, evaluate_regression};
 /// use aleatron::network::Network;
 ///
 /// // How near the scores of the embedded network come to those of floating point.
@@ -269,7 +154,7 @@ impl Subject<'_> {
 /// let scores = network.forward(digits.features())?;
 /// let data = Dataset::with_targets("scores", 64, digits.features().to_vec(), 10, scores)?;
 /// let plan = Plan { lengths: vec![16, 256], generators: vec!["sobol".parse()?], ..Plan::default() };
-/// let found = evaluate_regression(Subject::Layers(&network), &data, &plan, None, Cancel::NEVER, |_| ())?;
+/// let found = evaluate_regression(&network, &data, &plan, None, Cancel::NEVER, |_| ())?;
 /// assert_eq!(found.float.root_mean_square, 0.0);
 /// assert!(found.cells[1].to_targets.root_mean_square < found.cells[0].to_targets.root_mean_square);
 /// # Ok::<(), aleatron::Error>(())
@@ -279,21 +164,22 @@ impl Subject<'_> {
 /// As [`super::evaluate`], [`Error::LabelKind`] for samples with classes, and [`Error::TargetCount`] where the network has not as many outputs
 /// as there are numbers to be found; [`Error::UnfinishedRegression`], with the cells that are done, where something fails on the way.
 pub fn evaluate_regression(
-    subject: Subject<'_>,
+    network: impl Into<Subject>,
     data: &Dataset,
     plan: &Plan,
     checkpoint: Option<RegressionEvaluation>,
     cancel: Cancel<'_>,
     mut progress: impl FnMut(Progress<'_>),
 ) -> Result<RegressionEvaluation> {
-    subject.check(data, plan)?;
-    let float = subject.float(data, plan, cancel)?;
+    let subject = network.into();
+    check(&subject, data, plan)?;
+    let float = subject.forward_all(data, cancel)?;
     let mut sums = Sums::default();
     sums.add(&float, data.targets());
-    let (network, products) = subject.summary()?;
+    let layers = subject.streamed()?;
     let mut evaluation = RegressionEvaluation {
         version: VERSION.to_owned(),
-        network,
+        network: subject.summary()?,
         data: summarize_data(data)?,
         plan: PlanSummary { margins: Vec::new(), ..summarize_plan(plan) },
         float: sums.errors(),
@@ -323,7 +209,7 @@ pub fn evaluate_regression(
         if !evaluation.cells.iter().any(same) {
             let config = plan.config(&generator, length, seed);
             let mut tick = || progress(Progress { done, total, generator: &name, length, seed });
-            match run(&subject, data, &float, &config, &generator, &products, cancel, &mut tick) {
+            match run(&subject, data, &float, &config, &layers, cancel, &mut tick) {
                 Ok((cell, warnings)) => {
                     add_new(&mut evaluation.warnings, warnings.into_iter());
                     evaluation.cells.push(cell);
@@ -348,42 +234,36 @@ pub fn evaluate_regression(
 }
 
 /// One cell.
-#[expect(clippy::too_many_arguments, reason = "all of them belong to one cell")]
 fn run(
-    subject: &Subject<'_>,
+    subject: &Subject,
     data: &Dataset,
     float: &[f64],
     config: &StreamConfig,
-    generator: &GeneratorName,
-    products: &[(String, u64)],
+    streamed: &[StreamedLayer],
     cancel: Cancel<'_>,
     tick: &mut dyn FnMut(),
 ) -> Result<(RegressionCell, Vec<String>)> {
-    let streams = subject.streams(config, generator, cancel)?;
-    let n_outputs = subject.size()[1];
+    let streams = subject.to_streams(config, cancel)?;
+    let n_outputs = subject.n_outputs();
     let (mut to_targets, mut to_float) = (Sums::default(), Sums::default());
-    let (mut clipped, mut seconds, mut warnings) = (0, 0.0, Vec::new());
+    let (mut clipped, mut seconds) = (0, 0.0);
     let mut layers: Vec<LayerStats> = Vec::new();
     for (first, features) in data.pieces(PIECE) {
         tick();
         cancel.check()?;
         // There are at most 2^32 samples.
-        let (made, known) = streams(&features?, first as u32, cancel)?;
+        let detail = Detail { statistics: true, ..Detail::default() };
+        let made = streams.run(&features?, first as u32, detail, cancel)?;
         to_targets.add(&made.scores, &data.targets()[first * n_outputs..]);
         to_float.add(&made.scores, &float[first * n_outputs..]);
         layers.resize(made.layers.len(), LayerStats::default());
         layers.iter_mut().zip(&made.layers).for_each(|(sum, more)| merge(sum, more));
         clipped += made.clipped;
         seconds += made.seconds;
-        add_new(&mut warnings, known.into_iter());
     }
-    let bits: f64 = products
-        .iter()
-        .map(|(layer, products)| *products as f64 * config.settings_of(layer).length as f64)
-        .sum();
     let samples_per_second = data.len() as f64 / seconds.max(1e-9);
     let cell = RegressionCell {
-        generator: generator.to_string(),
+        generator: config.settings.generator.to_string(),
         length: config.settings.length,
         seed: config.seed,
         to_targets: to_targets.errors(),
@@ -392,9 +272,9 @@ fn run(
         clipped,
         seconds,
         samples_per_second,
-        bit_macs_per_second: samples_per_second * bits,
+        bit_macs_per_second: samples_per_second * bits_of_sample(streamed, config),
     };
-    Ok((cell, warnings))
+    Ok((cell, streams.warnings()))
 }
 
 impl RegressionEvaluation {

@@ -5,12 +5,11 @@ use super::job::Job;
 use super::outline::{FLOAT, Task};
 use super::plan::Plan;
 use super::result::Evaluation;
+use super::subject::Subject;
 use crate::data::Dataset;
-use crate::network::Network;
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// How far an evaluation has come.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +26,10 @@ pub struct Progress<'a> {
     pub seed: u64,
 }
 
-/// Runs `network` over `data` for each generator, length and seed of `plan`.
+/// Runs a network, a chain of layers or a graph, over `data` for each generator, length and seed of `plan`.
+///
+/// Samples of a graph are stopped early where the scores are the outputs of a dense product that runs as streams, also through a softmax;
+/// where they are those outputs themselves, the rule of certainty holds, too.
 ///
 /// Cells of `checkpoint`, an evaluation of the same network and data with the same settings, are kept, whatever the plan asks for, and
 /// not run again. `progress` is called at least every 256 samples. When cancelled, the evaluation returns with the cells
@@ -37,17 +39,19 @@ pub struct Progress<'a> {
 /// [`Error`] for a plan that cannot be run, data that do not fit the network, or a checkpoint of something else;
 /// [`Error::Unfinished`], with the cells that are done, where something fails on the way.
 pub fn evaluate(
-    network: &Network,
+    network: impl Into<Subject>,
     data: &Dataset,
     plan: &Plan,
     checkpoint: Option<Evaluation>,
     cancel: Cancel<'_>,
     mut progress: impl FnMut(Progress<'_>),
 ) -> Result<Evaluation> {
-    let job = Job::new(Arc::new(network.clone()), Cow::Borrowed(data), plan.clone())?;
+    let job = Job::new(network, Cow::Borrowed(data), plan.clone())?;
     let mut assembly = Assembly::new(job.outline().clone(), checkpoint)?;
     let float = Task { pass: FLOAT, first: 0, pieces: job.outline().n_pieces() };
-    assembly.add(job.run(&float, Cancel::NEVER, &mut || ())?)?;
+    // A chain of layers is done in no time, and then there is always a result.
+    let float_cancel = if matches!(job.subject, Subject::Layers(_)) { Cancel::NEVER } else { cancel };
+    assembly.add(job.run(&float, float_cancel, &mut || ())?)?;
     let float_classes = assembly.float_classes()?;
     let cells = &job.outline().cells;
     let (mut done, total) = (0, cells.len());

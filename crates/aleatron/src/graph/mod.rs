@@ -19,6 +19,7 @@
 mod calibrate;
 mod chain;
 mod file;
+mod integer;
 mod random;
 mod stream;
 mod values;
@@ -27,9 +28,10 @@ pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueS
 pub use aleatron_graph::product::{Product, ProductKind};
 pub use aleatron_graph::{Error as GraphError, Graph, Op, Simplified};
 pub use calibrate::{Calibration, InputScale, WeightScale};
+pub(crate) use integer::check as check_integer;
 pub use random::NetworkShape;
+pub use stream::{IntegerProduct, Statistics, StreamGraph, StreamGraphOutput};
 pub(crate) use stream::{NodeErrors, Watch};
-pub use stream::{Statistics, StreamGraph, StreamGraphOutput};
 
 use crate::network::top_class;
 use crate::{Error, Polarity, Result};
@@ -169,10 +171,7 @@ impl GraphNetwork {
         }
         let mut network = Self { graph: Arc::new(graph), layers, sample, batch, n_outputs: 0 };
         let n = network.batch.unwrap_or(1);
-        let zeros = vec![0.0; n * network.n_features()];
-        let zeros = Piece { features: zeros.into(), n_samples: n, n_wanted: n };
-        network.n_outputs =
-            network.scores(&network.runner()?.run(vec![network.tensor(&zeros)?])?, n)?.len() / n;
+        network.n_outputs = network.scores(&network.runner()?.run(vec![network.zeros(n)?])?, n)?.len() / n;
         Ok(network)
     }
 
@@ -335,6 +334,12 @@ impl GraphNetwork {
         Ok(Tensor::from_slice(&values, &shape, &Device::Cpu).map_err(GraphError::from)?)
     }
 
+    /// So many samples of zeros as the input of the graph.
+    pub(crate) fn zeros(&self, n_samples: usize) -> Result<Tensor> {
+        let features = vec![0.0; n_samples * self.n_features()].into();
+        self.tensor(&Piece { features, n_samples, n_wanted: n_samples })
+    }
+
     /// The scores of `n` samples: the first output, as rows.
     pub(crate) fn scores(&self, outputs: &[Tensor], n: usize) -> Result<Vec<f64>> {
         let fault = |reason: String| {
@@ -353,8 +358,8 @@ impl GraphNetwork {
         Ok(values.into_iter().map(f64::from).collect())
     }
 
-    /// The samples in pieces of `most`, or of as many as the graph fixes.
-    pub(crate) fn pieces<'f>(&self, features: &'f [f64], most: usize) -> Result<Vec<Piece<'f>>> {
+    /// Checks that features are whole samples of finite numbers.
+    pub(crate) fn check_samples(&self, features: &[f64]) -> Result<()> {
         let width = self.n_features();
         if !features.len().is_multiple_of(width) {
             return Err(Error::RaggedSamples { values: features.len(), features: width });
@@ -369,6 +374,13 @@ impl GraphNetwork {
                 high,
             });
         }
+        Ok(())
+    }
+
+    /// The samples in pieces of `most`, or of as many as the graph fixes.
+    pub(crate) fn pieces<'f>(&self, features: &'f [f64], most: usize) -> Result<Vec<Piece<'f>>> {
+        self.check_samples(features)?;
+        let width = self.n_features();
         let pieces = features.chunks(self.batch.unwrap_or(most).max(1) * width).map(|piece| {
             let n_wanted = piece.len() / width;
             match self.batch {

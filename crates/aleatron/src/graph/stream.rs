@@ -1,11 +1,13 @@
 //! A graph whose products are streams.
 
+use super::integer::{IntegerGraph, Plan, Step};
 use super::{GraphLayer, GraphNetwork, Mode, PIECE, Piece, ProductKind, values};
-use crate::backend::{Batch, CountMethod, Device as DeviceChoice};
+use crate::backend::{CountMethod, Device as DeviceChoice};
 use crate::concurrent::in_order;
-use crate::network::{LayerStats, StreamConfig, top_class};
+use crate::network::{Arithmetic, LayerInputs, LayerStats, StreamConfig, top_class};
 use crate::{Error, Result, SampleSeed, StreamLayer};
-use aleatron_core::generator::Warning;
+use aleatron_core::arithmetic::{Accumulator, Requantizer};
+use aleatron_core::generator::{Warning, Width};
 use aleatron_core::{Cancel, ConvShape, Convolution, Encoding, LayerIndex, Polarity, Topology};
 use aleatron_graph::product::ConvSizes;
 use aleatron_graph::{Error as GraphError, Node, Observer, Runner};
@@ -26,6 +28,8 @@ pub struct StreamGraph {
     network: Arc<GraphNetwork>,
     config: StreamConfig,
     runner: Runner,
+    /// Where numbers between layers are integers.
+    integer: Option<IntegerGraph>,
     layers: Mutex<HashMap<usize, Arc<StreamLayer>>>,
 }
 
@@ -47,6 +51,19 @@ impl StreamGraphOutput {
     }
 }
 
+/// The integer side of a product: what a circuit has around its counters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IntegerProduct {
+    /// The width of the comparators of its inputs.
+    pub comparator: Width,
+    /// From integers to the comparators, one for each unit of the inputs; none where the inputs come from outside.
+    pub requantizers: Vec<Requantizer>,
+    /// What adds the bias.
+    pub accumulator: Accumulator,
+    /// What 1 in the accumulator of each row stands for.
+    pub units: Vec<f64>,
+}
+
 /// Whether errors of counts are found, which takes as long as the network in floating point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Statistics {
@@ -63,11 +80,22 @@ pub(crate) struct Watch {
     /// The product, by its place, whose inputs and outputs are kept.
     pub(crate) place: Option<usize>,
     /// Its inputs as they were encoded, samples one after the other.
-    pub(crate) inputs: Vec<f64>,
+    pub(crate) inputs: Option<LayerInputs>,
     /// Its outputs.
     pub(crate) outputs: Vec<f64>,
     /// How far nodes are from floating point, where that is asked for.
     pub(crate) nodes: Option<NodeErrors>,
+}
+
+impl Watch {
+    /// Keeps the first `n` of some inputs.
+    fn add_inputs(&mut self, more: &LayerInputs, n: usize) {
+        let inputs = self.inputs.get_or_insert_with(|| match more {
+            LayerInputs::Values(_) => LayerInputs::Values(Vec::new()),
+            LayerInputs::Thresholds(_) => LayerInputs::Thresholds(Vec::new()),
+        });
+        inputs.extend(more, n);
+    }
 }
 
 /// How far what nodes make is from what they make in floating point.
@@ -89,14 +117,13 @@ impl Observer for NodeErrors {
 }
 
 impl NodeErrors {
-    fn compare(&mut self, index: usize, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
+    fn compare(&mut self, index: usize, values: &[f32]) {
         self.squares.resize(self.squares.len().max(index + 1), [0.0; 2]);
-        let (Some(float), sums) = (self.float.get(index), &mut self.squares[index]) else { return Ok(()) };
-        for (&value, &exact) in first_floats(outputs)?.iter().zip(float) {
+        let (Some(float), sums) = (self.float.get(index), &mut self.squares[index]) else { return };
+        for (&value, &exact) in values.iter().zip(float) {
             sums[0] += (f64::from(value) - f64::from(exact)).powi(2);
             sums[1] += f64::from(exact).powi(2);
         }
-        Ok(())
     }
 }
 
@@ -112,7 +139,8 @@ impl GraphNetwork {
     /// Prepares the network to run as streams.
     ///
     /// # Errors
-    /// [`Error::UnknownLayer`] for settings of a product that is not there.
+    /// [`Error::UnknownLayer`] for settings of a product that is not there, [`Error::NoIntegerForm`] with all nodes that have no form in integers
+    /// where that is asked for.
     pub fn to_streams(&self, config: &StreamConfig) -> Result<StreamGraph> {
         Arc::new(self.clone()).into_streams(config)
     }
@@ -128,7 +156,12 @@ impl GraphNetwork {
             }
         }
         let runner = self.runner()?;
-        Ok(StreamGraph { network: self, config: config.clone(), runner, layers: Mutex::default() })
+        let integer = match config.arithmetic {
+            Arithmetic::Float => None,
+            Arithmetic::Integer => Some(IntegerGraph::new(&self, config, &runner)?),
+        };
+        let config = config.clone();
+        Ok(StreamGraph { network: self, config, runner, integer, layers: Mutex::default() })
     }
 }
 
@@ -206,7 +239,9 @@ impl StreamGraph {
         })?;
         for (scores, piece) in made {
             output.scores.extend(scores);
-            watch.inputs.extend(piece.inputs);
+            if let Some(inputs) = piece.inputs {
+                watch.add_inputs(&inputs, inputs.len());
+            }
             watch.outputs.extend(piece.outputs);
         }
         // Streams and the rest overlap.
@@ -240,8 +275,10 @@ impl StreamGraph {
         if let Some(nodes) = &mut watch.nodes {
             self.runner.run_with(vec![self.network.tensor(piece)?], nodes).map_err(from_graph)?;
         }
+        let plan = self.plan(piece.n_samples)?;
         let mut products = Products {
             graph: self,
+            plan: plan.as_deref(),
             first_sample: first,
             n_samples: piece.n_samples,
             n_wanted: piece.n_wanted,
@@ -254,9 +291,53 @@ impl StreamGraph {
         let made = self.runner.run_with(vec![self.network.tensor(piece)?], &mut products);
         output.statistics = std::mem::take(&mut products.found);
         output.elapsed += products.elapsed;
-        let scores = self.network.scores(&made.map_err(from_graph)?, piece.n_samples)?;
+        let scores = self.scores(&made.map_err(from_graph)?, piece.n_samples, plan.as_deref())?;
         output.scores.extend_from_slice(&scores[..piece.n_wanted * self.network.n_outputs()]);
         Ok(())
+    }
+
+    /// The plan of the integer side for a number of samples.
+    fn plan(&self, n_samples: usize) -> Result<Option<Arc<Plan>>> {
+        let plan =
+            |integer: &IntegerGraph| integer.plan(&self.network, &self.config, &self.runner, n_samples);
+        self.integer.as_ref().map(plan).transpose()
+    }
+
+    fn scores(&self, outputs: &[Tensor], n: usize, plan: Option<&Plan>) -> Result<Vec<f64>> {
+        let output = self.network.graph().outputs().first().copied();
+        match (plan.and_then(|plan| Some((plan, plan.held(output?)?))), outputs.first()) {
+            (Some((plan, held)), Some(first)) => plan.decode(held, first),
+            _ => self.network.scores(outputs, n),
+        }
+    }
+
+    /// The integer side of each product that runs as streams, with its name; none in floating point.
+    ///
+    /// # Errors
+    /// As [`GraphNetwork::to_streams`].
+    pub fn integer_layers(&self) -> Result<Vec<(String, IntegerProduct)>> {
+        let Some(plan) = self.plan(self.network.batch().unwrap_or(1))? else { return Ok(Vec::new()) };
+        let name = |place: usize| self.network.layers().get(place).map_or("", |layer| &layer.name);
+        let layers = plan.streams().map(|step| {
+            let mut requantizers: Vec<Requantizer> =
+                step.requantizers.iter().flat_map(|all| all.values().copied()).collect();
+            requantizers.sort_by_key(|r| (r.shift(), r.multiplier()));
+            let product = IntegerProduct {
+                comparator: step.comparator,
+                requantizers,
+                accumulator: step.accumulator.clone(),
+                units: step.units.clone(),
+            };
+            (name(step.place).to_owned(), product)
+        });
+        Ok(layers.collect())
+    }
+
+    /// The integer biases of a product's rows, and what 1 stands for in each; `None` in floating point.
+    pub(crate) fn integers(&self, place: usize) -> Result<Option<(Vec<i64>, Vec<f64>)>> {
+        let plan = self.plan(self.network.batch().unwrap_or(1))?;
+        let step = plan.as_ref().and_then(|plan| plan.stream(place));
+        Ok(step.map(|step| (step.accumulator.bias().to_vec(), step.units.clone())))
     }
 
     /// What is wrong with the generators of the layers made so far, if anything is known to be, each once.
@@ -270,6 +351,12 @@ impl StreamGraph {
             }
         }
         warnings
+    }
+
+    /// How the layers made so far run, where not as asked.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        layers.values().flat_map(|layer| layer.notes()).collect()
     }
 
     /// The layer of a product that has run, and the same with streams of the first `length` bits.
@@ -334,6 +421,8 @@ impl StreamGraph {
 /// Runs products as streams.
 struct Products<'a> {
     graph: &'a StreamGraph,
+    /// Where numbers between layers are integers.
+    plan: Option<&'a Plan>,
     first_sample: u64,
     n_samples: usize,
     /// The samples that were asked for: the others fill up a run of a fixed size.
@@ -353,24 +442,44 @@ impl Observer for Products<'_> {
         inputs: &[Option<Tensor>],
     ) -> aleatron_graph::Result<Option<Vec<Tensor>>> {
         self.cancel.check()?;
+        let own = |error| GraphError::Other(Box::new(error));
         let network = Arc::clone(&self.graph.network);
-        let Some((place, layer)) = network.layer_of(index) else { return Ok(None) };
-        let (Mode::Streams, Some(Some(input))) = (layer.mode, inputs.first()) else { return Ok(None) };
-        let made =
-            self.product(place, layer, node, input).map_err(|error| GraphError::Other(Box::new(error)))?;
-        Ok(Some(vec![made]))
+        match (network.layer_of(index), inputs.first()) {
+            (Some((place, layer)), Some(Some(input))) if layer.mode == Mode::Streams => {
+                Ok(Some(vec![self.product(index, place, layer, node, input).map_err(own)?]))
+            }
+            _ => match self.plan {
+                Some(plan) => plan.compute(&self.graph.runner, index, node, inputs).map_err(own),
+                None => Ok(None),
+            },
+        }
     }
 
-    fn made(&mut self, index: usize, _: &Node, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
-        match &mut self.watch.nodes {
-            Some(nodes) => nodes.compare(index, outputs),
-            None => Ok(()),
-        }
+    fn made(&mut self, index: usize, node: &Node, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
+        let Some(nodes) = &mut self.watch.nodes else { return Ok(()) };
+        let integers = node.outputs.first().copied().flatten();
+        let integers = self.plan.and_then(|plan| Some((plan, plan.held(integers?)?)));
+        let values = match (integers, outputs.first()) {
+            (Some((plan, held)), Some(first)) => {
+                let decoded = plan.decode(held, first).map_err(|error| GraphError::Other(Box::new(error)))?;
+                decoded.into_iter().map(|value| value as f32).collect()
+            }
+            _ => first_floats(outputs)?,
+        };
+        nodes.compare(index, &values);
+        Ok(())
     }
 }
 
 impl Products<'_> {
-    fn product(&mut self, place: usize, layer: &GraphLayer, node: &Node, input: &Tensor) -> Result<Tensor> {
+    fn product(
+        &mut self,
+        index: usize,
+        place: usize,
+        layer: &GraphLayer,
+        node: &Node,
+        input: &Tensor,
+    ) -> Result<Tensor> {
         let in_layer = |source: Error| match source {
             error @ Error::Core(aleatron_core::Error::Cancelled) => error,
             error => Error::Layer { layer: place, name: layer.name.clone(), source: Box::new(error) },
@@ -380,10 +489,29 @@ impl Products<'_> {
             Topology::Conv(conv) => conv.n_positions(),
             _ => 1,
         };
-        let values = input.cast(DType::F32).and_then(|x| x.to_vec::<f32>()).map_err(GraphError::from)?;
-        let (values, saturated) = values::encoded(&values, layer).map_err(in_layer)?;
+        let integer = self.plan.and_then(|plan| match plan.steps.get(index) {
+            Some(Step::Stream(step)) => Some((plan, &**step)),
+            _ => None,
+        });
+        let floats = match integer {
+            Some(_) => None,
+            None => {
+                let values = input_floats(input).and_then(|values| values::encoded(&values, layer));
+                Some(values.map_err(in_layer)?)
+            }
+        };
         let start = Instant::now();
         let stream = self.graph.layer(place, layer, topology, self.cancel).map_err(in_layer)?;
+        let (encoded, saturated) = match (integer, floats) {
+            (Some((plan, step)), _) => {
+                let id = node.inputs.first().copied().flatten();
+                plan.thresholds(step, layer, stream.spec(), id, input).map_err(in_layer)?
+            }
+            (None, floats) => {
+                let (values, saturated) = floats.unwrap_or_default();
+                (LayerInputs::Values(values), saturated)
+            }
+        };
         // A sample that meets the weights several times has a row for each.
         let rows = rows_of_sample / self.n_samples.max(1);
         let first = self.first_sample * rows.max(1) as u64;
@@ -393,19 +521,41 @@ impl Products<'_> {
             in_layer(fault.into())
         })?;
         let seed = SampleSeed::new(self.graph.config.seed).starting_at(first);
-        let counts = stream.count(&Batch::values(&values, seed), self.cancel).map_err(in_layer)?;
-        let outputs = values::outputs(&counts, stream.spec(), layer, positions)?;
+        let counts = stream.count(&encoded.batch(seed), self.cancel).map_err(in_layer)?;
+        let wants_floats = integer.is_none() || self.statistics == Statistics::Found;
+        let outputs: Vec<f32> = match wants_floats {
+            true => values::outputs(&counts, stream.spec(), layer, positions)?,
+            false => Vec::new(),
+        };
+        let held = match integer {
+            Some((_, step)) => {
+                let held = step.accumulator.values(stream.spec(), &counts);
+                Some((held.map_err(|error| in_layer(error.into()))?, step))
+            }
+            None => None,
+        };
         self.elapsed += start.elapsed();
         if self.watch.place == Some(place) {
             let kept = |len: usize| len / self.n_samples.max(1) * self.n_wanted;
-            self.watch.inputs.extend_from_slice(&values[..kept(values.len())]);
-            self.watch.outputs.extend(outputs[..kept(outputs.len())].iter().map(|&output| f64::from(output)));
+            self.watch.add_inputs(&encoded, kept(encoded.len()));
+            let row = |k: usize| k / positions % layer.product.n_rows();
+            let watched = &mut self.watch.outputs;
+            match &held {
+                Some((held, step)) => watched.extend(
+                    held[..kept(held.len())].iter().enumerate().map(|(k, &v)| v as f64 * step.units[row(k)]),
+                ),
+                None => watched.extend(outputs[..kept(outputs.len())].iter().map(|&v| f64::from(v))),
+            }
         }
-        let made = Tensor::from_slice(&outputs, &shape, &Device::Cpu).map_err(GraphError::from)?;
         if self.statistics == Statistics::Found {
+            let values = encoded.values(stream.spec());
             self.judge(place, layer, node, input.shape(), &values, &outputs, positions, saturated)?;
         }
-        Ok(made)
+        let made = match held {
+            Some((held, _)) => Tensor::from_slice(&held, &shape, &Device::Cpu),
+            None => Tensor::from_slice(&outputs, &shape, &Device::Cpu),
+        };
+        Ok(made.map_err(GraphError::from)?)
     }
 
     /// Compares the outputs of a product with those of exact products of the same encoded inputs.
@@ -445,8 +595,13 @@ impl Products<'_> {
     }
 }
 
+/// The inputs of a product as numbers.
+pub(super) fn input_floats(input: &Tensor) -> Result<Vec<f32>> {
+    Ok(input.cast(DType::F32).and_then(|x| x.to_vec::<f32>()).map_err(GraphError::from)?)
+}
+
 /// The topology of a product over an input, the shape of its output, and the rows of inputs that meet its weights.
-fn topology(layer: &GraphLayer, input: &[usize]) -> Result<(Topology, Vec<usize>, usize)> {
+pub(super) fn topology(layer: &GraphLayer, input: &[usize]) -> Result<(Topology, Vec<usize>, usize)> {
     let fault =
         || GraphError::Input { input: 0, reason: format!("shape {input:?} does not go with the weights") };
     match &layer.product.kind {

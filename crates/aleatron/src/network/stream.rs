@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const COMPARATOR_BITS: u32 = 16;
 
 /// The multipliers of integer arithmetic, where the ratio of scales does not need more.
-const MULTIPLIER_BITS: u32 = 16;
+pub(crate) const MULTIPLIER_BITS: u32 = 16;
 
 /// A network prepared to run as streams: its layers hold their encoded weights, so that a call makes nothing but inputs.
 #[derive(Debug)]
@@ -185,7 +185,7 @@ impl StreamConfig {
 }
 
 /// The width of the comparators of a layer's inputs.
-fn comparator(spec: &LayerSpec) -> Result<Width> {
+pub(crate) fn comparator(spec: &LayerSpec) -> Result<Width> {
     Ok(match spec.encoding() {
         Encoding::Bernoulli { .. } => Width::new(COMPARATOR_BITS)?,
         encoding => encoding.input_width(),
@@ -232,6 +232,25 @@ impl LayerInputs {
         match self {
             Self::Values(values) => Cow::Borrowed(values),
             Self::Thresholds(thresholds) => Cow::Owned(thresholds.iter().map(value).collect()),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Values(values) => values.len(),
+            Self::Thresholds(thresholds) => thresholds.len(),
+        }
+    }
+
+    /// Appends the first `n` of others of the same kind.
+    pub(crate) fn extend(&mut self, more: &Self, n: usize) {
+        match (self, more) {
+            (Self::Values(all), Self::Values(more)) => all.extend_from_slice(&more[..n.min(more.len())]),
+            (Self::Thresholds(all), Self::Thresholds(more)) => {
+                all.extend_from_slice(&more[..n.min(more.len())]);
+            }
+            (all, more) => *all = more.clone(),
         }
     }
 

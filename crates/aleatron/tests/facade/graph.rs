@@ -2,15 +2,16 @@
 #![cfg(feature = "graph")]
 
 use aleatron::data::Dataset;
-use aleatron::eval::{Plan, Search, evaluate_graph, find};
+use aleatron::eval::{Assembly, Found, Job, Part, Plan, Search, evaluate, find};
 use aleatron::graph::{
     Calibration, Graph, GraphNetwork, InputScale, Mode, NetworkShape, Op, Statistics, WeightScale,
 };
-use aleatron::network::StreamConfig;
+use aleatron::network::{Arithmetic, StreamConfig};
 use aleatron::{Cancel, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
+use std::borrow::Cow;
 
 /// Numbers in [-1, 1) that look random and are the same every time.
 pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f32> {
@@ -23,19 +24,28 @@ pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn constant(graph: &mut Graph, name: &str, shape: &[usize], seed: u64) -> ValueId {
+pub(crate) fn constant(graph: &mut Graph, name: &str, shape: &[usize], seed: u64) -> ValueId {
     let values = numbers(shape.iter().product(), seed);
     graph.add_constant(name, Tensor::from_slice(&values, shape, &Device::Cpu).unwrap())
 }
 
-fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
+pub(crate) fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
     let mut shape = vec![Dim::Named("n".to_owned())];
     shape.extend(sample.iter().map(|&n| Dim::Fixed(n)));
     graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape: Some(shape) })
 }
 
-fn gemm() -> Op {
+pub(crate) fn gemm() -> Op {
     Op::Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: true }
+}
+
+pub(crate) fn window(strides: &[i64], pads: &[i64]) -> Window {
+    Window {
+        kernel: Vec::new(),
+        strides: strides.to_vec(),
+        dilations: Vec::new(),
+        padding: Padding::Explicit(pads.to_vec()),
+    }
 }
 
 /// A dense layer alone.
@@ -53,12 +63,7 @@ fn cnn() -> GraphNetwork {
     let mut graph = Graph::new("cnn");
     let x = input(&mut graph, &[2, 5, 4]);
     let (k, b) = (constant(&mut graph, "k", &[3, 2, 3, 3], 1), constant(&mut graph, "kb", &[3], 2));
-    let window = Window {
-        kernel: Vec::new(),
-        strides: vec![2, 1],
-        dilations: Vec::new(),
-        padding: Padding::Explicit(vec![1, 0, 1, 1]),
-    };
+    let window = window(&[2, 1], &[1, 0, 1, 1]);
     let conv = graph.add_node("conv", Op::Conv { window, groups: 1 }, &[x, k, b]);
     let relu = graph.add_node("relu", Op::Unary(Unary::Relu), &[conv]);
     let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[relu]);
@@ -68,7 +73,7 @@ fn cnn() -> GraphNetwork {
     GraphNetwork::new(graph).unwrap()
 }
 
-fn features(n: usize, seed: u64) -> Vec<f64> {
+pub(crate) fn features(n: usize, seed: u64) -> Vec<f64> {
     numbers(n, seed).into_iter().map(f64::from).collect()
 }
 
@@ -212,7 +217,7 @@ fn evaluations_have_all_cells_and_go_on() {
         seeds: 2,
         ..Plan::default()
     };
-    let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| {}).unwrap();
+    let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| {}).unwrap();
     assert_eq!(found.cells.len(), 2 * 2 + 2);
     assert_eq!(found.float_accuracy, 1.0);
     for cell in &found.cells {
@@ -228,7 +233,7 @@ fn evaluations_have_all_cells_and_go_on() {
     assert!(mean(2048) > mean(8) && mean(2048) > 0.9, "{} {}", mean(8), mean(2048));
     let read = aleatron::eval::Evaluation::from_json(&found.to_json().unwrap()).unwrap();
     let mut ran = 0;
-    let again = evaluate_graph(&network, &data, &plan, Some(read), Cancel::NEVER, |_| ran += 1).unwrap();
+    let again = evaluate(&network, &data, &plan, Some(read), Cancel::NEVER, |_| ran += 1).unwrap();
     assert_eq!((again.cells.clone(), ran), (found.cells.clone(), 0));
     assert!(!found.text(usize::MAX).is_empty());
 }
@@ -243,18 +248,66 @@ fn a_search_shortens_layers_within_the_loss() {
     let generator = "sobol".parse().unwrap();
     let search = Search { generator, loss: 20.0, longest: 1024, shortest: 16, budget: 40 };
     let plan = Plan { seeds: 1, ..Plan::default() };
-    let found = find(&network, &data, &plan, &search, Vec::new(), Cancel::NEVER, |_| {}).unwrap();
+    let found = find(&network, &data, &plan, &search, None, Cancel::NEVER, |_| {}).unwrap();
     assert!(found.is_finished && found.accuracy >= found.bar);
     assert!(found.bit_macs < found.bit_macs_before, "{found:?}");
     // An interrupted one goes on to the same end without running a trial twice.
     let part =
-        find(&network, &data, &plan, &Search { budget: 2, ..search }, Vec::new(), Cancel::NEVER, |_| {})
-            .unwrap();
+        find(&network, &data, &plan, &Search { budget: 2, ..search }, None, Cancel::NEVER, |_| {}).unwrap();
     assert!(!part.is_finished);
     assert_eq!(part.trials.len(), 2);
     let mut ran = 0;
-    let whole = find(&network, &data, &plan, &search, part.trials, Cancel::NEVER, |_| ran += 1).unwrap();
-    assert_eq!((whole.lengths, ran + 2), (found.lengths, found.trials.len()));
+    let part = Found::from_json(&part.to_json().unwrap()).unwrap();
+    let go_on = |network: &GraphNetwork, search: &Search, ran: &mut usize| {
+        find(network, &data, &plan, search, Some(part.clone()), Cancel::NEVER, |_| *ran += 1)
+    };
+    let whole = go_on(&network, &search, &mut ran).unwrap();
+    assert_eq!((&whole.lengths, ran + 2), (&found.lengths, found.trials.len()));
+    assert!(whole.is_good());
+    // Not from trials of something else.
+    let other = network.clone().with_polarity(Polarity::Bipolar).unwrap();
+    assert!(matches!(go_on(&other, &search, &mut ran), Err(Error::Checkpoint(_))));
+    let other = Search { generator: "lfsr".parse().unwrap(), ..search };
+    assert!(matches!(go_on(&network, &other, &mut ran), Err(Error::Checkpoint("the generator"))));
+    let lossy = Search { loss: f64::NAN, ..search };
+    assert!(matches!(go_on(&network, &lossy, &mut ran), Err(Error::Loss(_))));
+    let mut broken = part.clone();
+    broken.trials[0].accuracy = 1.5;
+    assert!(Found::from_json(&broken.to_json().unwrap()).is_err());
+}
+
+#[test]
+fn tasks_of_a_graph_make_what_one_run_makes() {
+    let network = cnn().calibrated(&features(30 * 40, 8), &Calibration::default()).unwrap();
+    let x = features(600 * 40, 9);
+    let labels = network.predict(&x).unwrap();
+    let data = Dataset::new("own", 40, x, labels).unwrap();
+    // One whose scores are watched, and one whose scores are made in binary.
+    let binary = network.clone().with_mode("fc", Mode::Binary).unwrap();
+    for (network, arithmetic) in [
+        (&network, Arithmetic::Float),
+        (&network, Arithmetic::Integer),
+        (&binary, Arithmetic::Float),
+        (&binary, Arithmetic::Integer),
+    ] {
+        let margins = vec![2.0, 1.0];
+        let plan = Plan { seeds: 2, margins, arithmetic, ..small_plan(&[16, 24], "bernoulli") };
+        let whole = evaluate(network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap().without_times();
+        assert!(whole.is_complete() && whole.cells.len() == 4);
+        let job = Job::new(network, Cow::Borrowed(&data), plan.clone()).unwrap();
+        // Somebody else has the bytes alone.
+        let worker = Job::from_bytes(&job.to_bytes().unwrap()).unwrap();
+        let mut assembly = Assembly::new(job.outline().clone(), None).unwrap();
+        let tasks = job.outline().split(&assembly.missing(), 20);
+        assert!(tasks.len() >= 10);
+        for (k, task) in tasks.iter().rev().enumerate() {
+            let runs = if k % 2 == 0 { &worker } else { &job };
+            let line = runs.run(task, Cancel::NEVER, &mut || ()).unwrap().to_line().unwrap();
+            assembly.add(Part::from_line(&line).unwrap()).unwrap();
+        }
+        assert_eq!(assembly.finish().unwrap().without_times(), whole);
+        assert!(Job::from_bytes(&job.to_bytes().unwrap()[..900]).is_err());
+    }
 }
 
 #[test]
@@ -293,7 +346,7 @@ fn graphs_stop_early() {
     let (network, data) = labelled(300);
     for generator in ["bernoulli", "lfsr"] {
         let plan = small_plan(&[64, 512], generator);
-        let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+        let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
         for cell in &found.cells {
             assert_eq!(cell.early.len(), plan.margins.len());
             // The wider the margin, the later samples stop.
@@ -305,8 +358,7 @@ fn graphs_stop_early() {
             assert!(certain.stopped > 0.0 && certain.mean_cycles < cell.length as f64, "{certain:?}");
         }
         // A run of one length finds the same as one of several, which has the looks of the shorter.
-        let alone =
-            evaluate_graph(&network, &data, &small_plan(&[512], generator), None, Cancel::NEVER, |_| ());
+        let alone = evaluate(&network, &data, &small_plan(&[512], generator), None, Cancel::NEVER, |_| ());
         assert_eq!(alone.unwrap().without_times().cells[0], found.without_times().cells[1]);
     }
 }
@@ -316,7 +368,7 @@ fn graphs_stop_early() {
 fn looks_of_graphs_count_restarts() {
     let (network, data) = labelled(20);
     let plan = Plan { margins: vec![1e12], ..small_plan(&[32], "sobol") };
-    let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
     let stop = found.cells[0].early[0];
     // 8, 16 and 32 cycles: 32 in the first layer, their sum in the second.
     assert_eq!((stop.mean_cycles, stop.stopped), ((32.0 + 56.0) / 2.0, 0.0));
@@ -330,7 +382,7 @@ fn certainty_never_loses() {
     let x = features(n * 6, 5);
     let data = Dataset::new("made", 6, x.clone(), network.predict(&x).unwrap()).unwrap();
     let plan = small_plan(&[64], "bernoulli");
-    let found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
     let certain = found.cells[0].certain.unwrap();
     assert!(certain.stopped > 0.0, "{certain:?}");
     // Where the class of the first bits is another than that of all, nothing was certain yet: the sample went on past that look.
@@ -369,7 +421,7 @@ fn scores_behind_other_nodes_are_not_stopped() {
         let x = features(30 * 6, 8);
         let data = Dataset::new("d", 6, x.clone(), network.predict(&x).unwrap()).unwrap();
         let plan = small_plan(&[16], "sobol");
-        evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap()
+        evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap()
     };
     let plain = with(None);
     assert!(!plain.cells[0].early.is_empty() && plain.cells[0].certain.is_some());
@@ -389,7 +441,7 @@ fn scores_behind_other_nodes_are_not_stopped() {
 fn losses_are_found_node_by_node() {
     let (network, data) = labelled(100);
     let plan = small_plan(&[8, 1024], "sobol");
-    let mut found = evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    let mut found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
     aleatron::eval::find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
     let graph = found.graph.clone().unwrap();
     let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -433,7 +485,7 @@ fn graphs_of_regression_have_errors() {
     let x = features(20 * 40, 21);
     let data = Dataset::with_targets("made", 40, x.clone(), 3, network.forward(&x).unwrap()).unwrap();
     let plan = small_plan(&[64, 1024], "sobol");
-    let subject = aleatron::eval::Subject::Graph(&network);
+    let subject = &network;
     let found =
         aleatron::eval::evaluate_regression(subject, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
     assert_eq!(found.float.root_mean_square, 0.0);

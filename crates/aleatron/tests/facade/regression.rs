@@ -1,7 +1,7 @@
 //! Networks that are to find numbers.
 
 use aleatron::data::Dataset;
-use aleatron::eval::{Plan, RegressionEvaluation, Subject, evaluate, evaluate_regression, report};
+use aleatron::eval::{Plan, RegressionEvaluation, evaluate, evaluate_regression, report};
 use aleatron::network::{Network, StreamConfig};
 use aleatron::{Cancel, Error};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ fn run(
     plan: &Plan,
     checkpoint: Option<RegressionEvaluation>,
 ) -> aleatron::Result<RegressionEvaluation> {
-    evaluate_regression(Subject::Layers(network), data, plan, checkpoint, Cancel::NEVER, |_| ())
+    evaluate_regression(network, data, plan, checkpoint, Cancel::NEVER, |_| ())
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn evaluations_are_saved_shown_and_gone_on_from() {
     assert!(RegressionEvaluation::from_json(&broken).is_err());
     // Cancelled before floating point was done, and on the way.
     let cancelled = |when: &(dyn Fn() -> bool + Sync)| {
-        evaluate_regression(Subject::Layers(&network), &data, &plan(), None, Cancel::when(when), |_| ())
+        evaluate_regression(&network, &data, &plan(), None, Cancel::when(when), |_| ())
     };
     let at_once = cancelled(&|| true).unwrap_err();
     assert!(matches!(at_once, Error::Core(aleatron::CoreError::Cancelled)), "{at_once}");

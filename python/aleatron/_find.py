@@ -1,0 +1,218 @@
+"""Looking for the shortest streams of a network's layers that are good enough."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy.typing as npt
+
+from aleatron import _core
+from aleatron._evaluation import Checkpoint, Progress, integer, load_digits, shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from aleatron._types import Arithmetic, DeviceNames, LayerSettings, Sharing, Width
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice of lengths, and how good it is.
+
+    Parameters
+    ----------
+    lengths
+        The length of each layer that runs as streams.
+    accuracy
+        The accuracy, over all seeds.
+    """
+
+    lengths: tuple[int, ...]
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search for short streams found; `find` makes it. Print it for a table.
+
+    Parameters
+    ----------
+    identity
+        A hash of the network, the data and the settings.
+    generator
+        The generator.
+    layers
+        The layers that run as streams.
+    products
+        The products of one sample in each of them.
+    lengths
+        The shortest lengths found that are good enough; those of the start where not even they are.
+    accuracy
+        The accuracy with them.
+    float_accuracy
+        The accuracy in floating point.
+    bar
+        The accuracy that is good enough.
+    bit_macs_before
+        Products of bits of one sample with all layers at their longest.
+    bit_macs
+        Products of bits of one sample with the lengths found.
+    trials
+        Every `Trial`.
+    is_finished
+        Whether the search came to its end.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> found = al.find(loss=1.0, generator="sobol", longest=64, shortest=16)
+    >>> found.is_good, found.layers
+    (True, ('hidden', 'output'))
+    >>> al.Found.from_json(found.to_json()) == found
+    True
+    """
+
+    identity: str
+    generator: str
+    layers: tuple[str, ...]
+    products: tuple[int, ...]
+    lengths: tuple[int, ...]
+    accuracy: float
+    float_accuracy: float
+    bar: float
+    bit_macs_before: int
+    bit_macs: int
+    trials: tuple[Trial, ...]
+    is_finished: bool
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what `to_json` or `aleatron eval --find` wrote; ValueError where it is no search."""
+        read: dict[str, Any] = json.loads(_core._read_found(text))
+        trials = tuple(Trial(tuple(trial["lengths"]), trial["accuracy"]) for trial in read.pop("trials"))
+        lists = {name: tuple(read.pop(name)) for name in ("layers", "products", "lengths")}
+        return cls(trials=trials, **lists, **read)
+
+    def to_json(self) -> str:
+        """Returns everything as JSON."""
+        values = {**vars(self), "trials": [vars(trial) for trial in self.trials]}
+        return json.dumps(values, indent=2)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the search came to its end with lengths that are good enough."""
+        return self.is_finished and self.accuracy >= self.bar
+
+    @property
+    def settings(self) -> dict[str, LayerSettings]:
+        """The lengths found as `layers` of `evaluate`, `Network.streams` and `GraphNetwork.streams`.
+
+        Examples
+        --------
+        >>> import aleatron as al
+        >>> found = al.find(loss=1.0, generator="sobol", longest=64, shortest=16)
+        >>> streams = al.Network.digits().streams(64, "sobol", layers=found.settings)
+        >>> streams.lengths == list(found.lengths)
+        True
+        """
+        return {layer: {"length": length} for layer, length in zip(self.layers, self.lengths)}
+
+    def __str__(self) -> str:
+        width = max([5, *(len(layer) for layer in self.layers)])
+        lines = [f"{self.generator}: floating point {100 * self.float_accuracy:.2f} %, at least {100 * max(self.bar, 0.0):.2f} % wanted", ""]
+        lines.append(f"{'layer':{width}}  {'products':>12}  {'bits':>6}")
+        for layer, products, length in zip(self.layers, self.products, self.lengths):
+            lines.append(f"{layer:{width}}  {products:>12}  {length:>6}")
+        saved = 100 * (1 - self.bit_macs / max(self.bit_macs_before, 1))
+        lines += ["", f"{100 * self.accuracy:.2f} % with these lengths; {saved:.2f} % of {self.bit_macs_before} bit-MACs saved"]
+        return "\n".join(lines)
+
+
+def find(
+    network: _core.Network | _core.GraphNetwork | None = None,
+    x: npt.ArrayLike | None = None,
+    y: npt.ArrayLike | None = None,
+    *,
+    loss: float = 1.0,
+    generator: str = "bernoulli",
+    longest: SupportsIndex = 1024,
+    shortest: SupportsIndex = 8,
+    budget: SupportsIndex = 100,
+    seeds: SupportsIndex = 3,
+    width: Width = "auto",
+    sharing: Sharing = "all",
+    layers: Mapping[str, LayerSettings] | None = None,
+    arithmetic: Arithmetic = "float",
+    clip: bool = False,
+    device: DeviceNames = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Progress = False,
+) -> Found:
+    """Looks for the shortest streams of each layer that lose at most so much accuracy, as `aleatron eval --find` does.
+
+    Every layer begins with the longest streams. The layer that costs most is tried with half its length; where the accuracy stays within the
+    loss, the half is kept, else the layer is left as it is. The search ends when no layer can be shortened, or the budget is spent.
+
+    Parameters
+    ----------
+    network
+        The network, a chain of layers or a graph; the embedded one for digits if not given.
+    x, y
+        Features (n, n_features), or with all axes of a graph's input, and classes (n,); the embedded test digits if not given.
+    loss
+        Percentage points of accuracy below floating point that are allowed.
+    generator
+        One name as for `Network.streams`.
+    longest, shortest
+        The length that all layers begin with, and the one that no layer goes below.
+    budget
+        The most trials.
+    seeds, width, sharing, layers, arithmetic, clip, device
+        As for `evaluate`. Lengths among the settings of layers do not matter.
+    checkpoint
+        A file to go on from where it exists, and to leave the trials in, also when the search is interrupted.
+    progress
+        True for a bar where tqdm is installed, or a function of (trials, budget, generator, longest, 0).
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx()).calibrated(al.load_digits("train")[0])
+    >>> found = al.find(network, *al.load_digits(), loss=2.0, generator="sobol", longest=128, shortest=64)
+    >>> found.layers, found.bit_macs < found.bit_macs_before
+    (('conv1', 'conv2', 'dense1'), True)
+    """
+    if (x is None) != (y is None):
+        raise ValueError("give both x and y, or neither")
+    name = "arrays"
+    if x is None or y is None:
+        (x, y), name = load_digits(), "digits (test)"
+    with Checkpoint(checkpoint, Found.from_json) as file, shown(progress) as callback:
+        text, raised = _core._find(
+            _core.Network.digits() if network is None else network,
+            x,
+            y,
+            name,
+            loss,
+            generator,
+            integer(longest, "longest"),
+            integer(shortest, "shortest"),
+            integer(budget, "budget"),
+            seeds,
+            width,
+            sharing,
+            dict(layers or {}),
+            arithmetic,
+            clip,
+            device,
+            None if file.found is None else file.found.to_json(),
+            callback,
+        )
+        file.write(text)
+    if raised is not None:
+        raise raised
+    return Found.from_json(text)
