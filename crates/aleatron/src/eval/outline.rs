@@ -359,7 +359,7 @@ pub(super) fn key(layers: &[&str], config: &StreamConfig) -> Key {
 fn stream_cost(network: &Network, config: &StreamConfig) -> u64 {
     let cost = network.layers().iter().map(|layer| {
         let LayerSettings { generator, length, .. } = config.settings_of(layer.name());
-        let bits = if generator == GeneratorName::Bernoulli { length } else { length.min(TABLE_COST) };
+        let bits = if generator.has_random_bits() { length } else { length.min(TABLE_COST) };
         (layer.topology().n_products() as u64).saturating_mul(bits as u64)
     });
     cost.fold(1, u64::saturating_add)

@@ -6,7 +6,7 @@ use crate::network::{LayerStats, StreamConfig, top_class};
 use crate::{Error, Result, SampleSeed, StreamLayer};
 use aleatron_core::arithmetic::saturate;
 use aleatron_core::generator::Warning;
-use aleatron_core::{Cancel, ConvShape, Convolution, Encoding, LayerIndex, Polarity, Topology};
+use aleatron_core::{Cancel, ConvShape, Convolution, LayerIndex, Polarity, Topology};
 use aleatron_graph::product::ConvSizes;
 use aleatron_graph::{Error as GraphError, Node, Observer, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -216,17 +216,14 @@ impl StreamGraph {
         let full = self.made_layer(place)?;
         let spec = full.spec();
         // A table takes longer to make than the few bits of a last layer.
-        let builder = StreamLayer::of(spec.topology().clone())
+        StreamLayer::of(spec.topology().clone())
             .polarity(spec.polarity())
             .length(length)
+            .encoding(*spec.encoding())
             .at(spec.index())
             .weights(full.weights())
-            .method(CountMethod::Bits);
-        match spec.encoding() {
-            Encoding::Sequences(pairing) => builder.sequences(*pairing),
-            _ => builder.seed(self.config.seed),
-        }
-        .build()
+            .method(CountMethod::Bits)
+            .build()
     }
 
     /// The layer of a product that has run.
