@@ -4,7 +4,7 @@
 use aleatron_core::backend::CountMethod;
 use aleatron_core::conformance::{Case, LayerCase, Reference, Subject};
 use aleatron_core::gates::Gate;
-use aleatron_core::generator::{Pairing, Sequence, SequenceKind, Sharing};
+use aleatron_core::generator::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::philox::{key, philox4x32};
 use aleatron_core::{
@@ -106,7 +106,7 @@ impl<'a> Source<'a> {
     }
 
     fn case(&mut self) -> Case {
-        let kind = self.within(0, 13);
+        let kind = self.within(0, 14);
         let length = self.length();
         match kind {
             0 => {
@@ -147,6 +147,7 @@ impl<'a> Source<'a> {
             }
             10 => Case::Layer(self.bernoulli_layer(length)),
             11 => Case::Layer(self.sequence_layer(length)),
+            12 => Case::Layer(self.mixed_layer(length)),
             _ => self.neurons(),
         }
     }
@@ -186,6 +187,25 @@ impl<'a> Source<'a> {
             inputs: self.comparators(pairing.inputs.width(), spec.n_inputs() * n_samples),
             seed: SampleSeed::new(0),
             method: self.choose(&[CountMethod::Best, CountMethod::Bits]),
+            spec,
+        }
+    }
+
+    /// Random bits for one operand, sequences for the other.
+    fn mixed_layer(&mut self, length: Length) -> LayerCase {
+        let (topology, polarity) = (self.topology(), self.polarity());
+        let sequences = OperandSequences { first: self.sequence(), sharing: self.choose(&Sharing::ALL) };
+        let encoding = match self.word() & 1 {
+            0 => Encoding::BernoulliInputs { weights: sequences },
+            _ => Encoding::BernoulliWeights { seed: self.long_word(), inputs: sequences },
+        };
+        let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap().at(self.layer());
+        let n_samples = self.within(0, 6);
+        LayerCase {
+            weights: self.comparators(encoding.weight_width(), spec.n_weights()),
+            inputs: self.comparators(encoding.input_width(), spec.n_inputs() * n_samples),
+            seed: SampleSeed::new(self.long_word()).starting_at(self.word().min(u32::MAX - 12)),
+            method: CountMethod::Best,
             spec,
         }
     }

@@ -1,8 +1,11 @@
-"""Makes layers.kat: signed layers, convolutions and pools, from the specification alone, a bit at a time.
+"""Makes layers.kat, signed layers, convolutions and pools, and mixed.kat, layers with random bits for one operand and sequences for
+the other, from the specification alone, a bit at a time.
 
-Run `python make_layers.py > layers.kat`; it needs SciPy for Sobol values. It shares no code with the crate.
+Run `python make_layers.py > layers.kat` and `python make_layers.py mixed > mixed.kat`; it needs SciPy for Sobol values. It shares no
+code with the crate.
 """
 
+import sys
 from fractions import Fraction
 from itertools import product
 from math import floor
@@ -125,21 +128,24 @@ def counts(polarity, topology, generator, sharing, width, length, weight_seed, i
     weights = sorted({(row, unit, place) for neuron in neurons for row, unit, place, _ in neuron})
     w_value = {place: number("weight", polarity, place) for _, _, place in weights}
     x_value = [number("input", polarity, i) for i in range(n_inputs)]
-    if generator == "bernoulli":
-        w = {place: bernoulli(threshold(polarity, w_value[place], 32), length, weight_seed, unit, row, 1, layer)
-             for row, unit, place in weights}
+    of_inputs, of_weights = ["bernoulli"] * 2 if generator == "bernoulli" else generator.split("+")
+
+    def stream(operand, q, value):
+        kind, _, parameter = operand.partition(":")
+        t = threshold(polarity, value, width)
+        return sum((u < t) << k for k, u in enumerate(sequence(kind, int(parameter or 0), width, q, length)))
+
+    if of_inputs == "bernoulli":
         x = [bernoulli(threshold(polarity, value, 32), length, input_seed, i, sample, 0, layer)
              for i, value in enumerate(x_value)]
     else:
-        first = [(kind, int(parameter or 0)) for kind, _, parameter in
-                 (text.partition(":") for text in generator.split("+"))]
-        def of_weight(row, unit):
-            return {"all": 0, "input": unit, "stream": row * row_units + unit}[sharing]
-        def stream(operand, q, value):
-            t = threshold(polarity, value, width)
-            return sum((u < t) << k for k, u in enumerate(sequence(*first[operand], width, q, length)))
-        x = [stream(0, 0 if sharing == "all" else i, value) for i, value in enumerate(x_value)]
-        w = {place: stream(1, of_weight(row, unit), w_value[place]) for row, unit, place in weights}
+        x = [stream(of_inputs, 0 if sharing == "all" else i, value) for i, value in enumerate(x_value)]
+    if of_weights == "bernoulli":
+        w = {place: bernoulli(threshold(polarity, w_value[place], 32), length, weight_seed, unit, row, 1, layer)
+             for row, unit, place in weights}
+    else:
+        w = {place: stream(of_weights, {"all": 0, "input": unit, "stream": row * row_units + unit}[sharing], w_value[place])
+             for row, unit, place in weights}
     result = []
     for neuron in neurons:
         count = 0
@@ -175,6 +181,22 @@ LAYERS = [
     ("bipolar", "conv:2,5,4:2:2,3:1,1:1,2,0,1:2,1:1", "lfsr:77+sobol:5", "input", 8, 65, 0, 0, 0, 0),
     ("signed", "conv:2,3,4:4:2,2:1,1:0,0,0,0:1,1:2", "lfsr:3+lfsr:9", "stream", 5, 31, 0, 0, 0, 0),
     ("signed", "conv:4,3,3:3:1,1:1,1:0,0,0,0:1,1:1", "halton:2+halton:3", "all", 10, 100, 0, 0, 0, 0),
+]
+
+
+MIXED = [
+    ("unipolar", "dense:5:3", "bernoulli+sobol:2", "all", 8, 64, 0, 0xACE1, 0, 0),
+    ("bipolar", "dense:17:2", "bernoulli+lfsr:77", "stream", 8, 100, 0, 43, 7, 1),
+    ("signed", "dense:9:4", "bernoulli+halton:3", "input", 10, 129, 0, 8, 2, 2),
+    ("unipolar", "dense:5:3", "sobol:1+bernoulli", "all", 8, 64, 0x5EED, 0, 0, 0),
+    ("bipolar", "dense:9:4", "lfsr:77+bernoulli", "input", 8, 65, 42, 0, 3, 1),
+    ("signed", "dense:6:3", "ramp+bernoulli", "all", 5, 33, 9, 0, 0, 3),
+    ("unipolar", "sparse:6:0,2,5//1,3/4", "bernoulli+sobol:5", "stream", 8, 70, 0, 8, 1, 3),
+    ("signed", "sparse:6:0,2,5//1,3/4", "halton:2+bernoulli", "stream", 10, 129, 6, 0, 0, 0),
+    ("unipolar", "conv:1,4,5:2:3,2:1,1:0,0,0,0:1,1:1", "bernoulli+sobol:2", "input", 8, 64, 0, 0xACE1, 0, 0),
+    ("bipolar", "conv:2,4,3:3:2,2:2,1:1,0,0,1:1,1:1", "sobol:3+bernoulli", "input", 8, 70, 5, 0, 3, 2),
+    ("signed", "conv:2,4,4:4:3,3:1,2:1,1,1,1:1,1:2", "bernoulli+lfsr:9", "stream", 5, 31, 0, 78, 1, 0),
+    ("signed", "conv:3,1,8:3:1,3:1,2:0,0,1,2:1,2:3", "halton:2+bernoulli", "all", 10, 100, 77, 0, 0, 1),
 ]
 
 
@@ -217,13 +239,21 @@ POOLS = [
 ]
 
 
-def main():
-    print("# Known answers of signed layers, convolutions and pools, from the specification alone (make_layers.py).")
+def print_layers(layers):
     print("# layer <polarity> <topology> <generator> <sharing> <width> <length> <weight seed> <input seed> <sample> <layer> = <counts>")
     print("#   topologies: dense:INPUTS:NEURONS, sparse:INPUTS:LISTS, conv:C,H,W:OUT:KH,KW:SH,SW:TOP,BOTTOM,LEFT,RIGHT:DH,DW:GROUPS")
     print("#   input i is ((7 i + 3) mod 23) / 22, weight k ((5 k + 2) mod 29) / 28, or twice that less 1 unless unipolar")
-    for layer in LAYERS:
+    for layer in layers:
         print("layer", *layer, "=", *counts(*layer))
+
+
+def main():
+    if sys.argv[1:] == ["mixed"]:
+        print("# Known answers of layers with random bits for one operand and sequences for the other (make_layers.py).")
+        print_layers(MIXED)
+        return
+    print("# Known answers of signed layers, convolutions and pools, from the specification alone (make_layers.py).")
+    print_layers(LAYERS)
     print("# accumulate <polarity> <fan-in> <length> <width> <bias> <count> = <value>")
     for fan_in, length, width, bias in [(3, 64, 12, 5), (1, 7, 2, -2), (1000, 1000, 24, -99), (64, 2**20, 20, 7)]:
         for count in (0, fan_in * length // 3, fan_in * length, 2 * fan_in * length):

@@ -6,8 +6,8 @@
 
 use crate::cancel::Cancel;
 use crate::error::{Error, Quantity, Result};
-use crate::generator::{CountTable, Pairing, Sharing};
-use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
+use crate::generator::{CountTable, Pairing, Sharing, Width};
+use crate::layer::{Encoding, InputSource, LayerSpec, SampleSeed, Topology, Weights};
 use crate::polarity::Polarity;
 use crate::stream::check_words;
 use std::fmt;
@@ -80,12 +80,12 @@ impl CountMethod {
             Self::Bits => Ok(Self::Bits),
             Self::Best if !possible => Ok(Self::Bits),
             Self::Tables if !possible => {
-                let actual = u128::from(spec.encoding().input_width().bits());
-                Err(Error::TooLarge {
-                    what: Quantity::CountTable,
-                    actual,
-                    limit: CountTable::MAX_WIDTH.into(),
-                })
+                let width = match spec.encoding() {
+                    Encoding::Sequences(pairing) => pairing.inputs.width(),
+                    _ => Width::BERNOULLI,
+                };
+                let (actual, limit) = (width.bits().into(), CountTable::MAX_WIDTH.into());
+                Err(Error::TooLarge { what: Quantity::CountTable, actual, limit })
             }
             Self::Best | Self::Tables => Ok(Self::Tables),
         }
@@ -299,7 +299,9 @@ impl<'a> Batch<'a> {
                 return Ok(n_samples);
             }
         }
-        if let (Encoding::Bernoulli { .. }, Some(last)) = (spec.encoding(), n_samples.checked_sub(1)) {
+        if let (InputSource::Bernoulli, Some(last)) =
+            (spec.encoding().input_source(), n_samples.checked_sub(1))
+        {
             self.seed.advanced(last)?;
         }
         Ok(n_samples)

@@ -1,4 +1,4 @@
-//! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat`, parsed: the same text files every backend and
+//! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat` and `golden/mixed.kat`, parsed: the same text files every backend and
 //! language reads.
 
 use crate::address::{Domain, LayerIndex, StreamAddress};
@@ -18,6 +18,9 @@ pub const TEXT: &str = include_str!("../golden/streams.kat");
 
 /// The text of `golden/layers.kat`.
 pub const LAYERS_TEXT: &str = include_str!("../golden/layers.kat");
+
+/// The text of `golden/mixed.kat`.
+pub const MIXED_TEXT: &str = include_str!("../golden/mixed.kat");
 
 /// One known answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,12 +141,12 @@ pub struct LayerAnswer {
     pub counts: Vec<u64>,
 }
 
-/// The layers of `golden/layers.kat`.
+/// The layers of `golden/layers.kat` and of `golden/mixed.kat`.
 ///
 /// # Errors
 /// The line, where the file is not as documented in its head.
 pub fn layers() -> Result<Vec<LayerAnswer>, &'static str> {
-    let lines = LAYERS_TEXT.lines().filter(|line| line.starts_with("layer "));
+    let lines = LAYERS_TEXT.lines().chain(MIXED_TEXT.lines()).filter(|line| line.starts_with("layer "));
     lines.map(|line| layer(line).ok_or(line)).collect()
 }
 

@@ -5,7 +5,7 @@ use crate::connections::Connections;
 use crate::convolution::{ConvShape, Convolution};
 use crate::dense::DenseShape;
 use crate::error::{Error, Quantity, Result};
-use crate::generator::{Pairing, Width};
+use crate::generator::{OperandSequences, Pairing, Width};
 use crate::polarity::Polarity;
 use crate::stream::Length;
 use crate::weights;
@@ -133,24 +133,89 @@ pub enum Encoding {
     },
     /// Streams share sequences.
     Sequences(Pairing),
+    /// Every input stream has random bits of its own, and weight streams share sequences.
+    BernoulliInputs {
+        /// The sequences of the weights.
+        weights: OperandSequences,
+    },
+    /// Every weight stream has random bits of its own, and input streams share sequences.
+    BernoulliWeights {
+        /// The seed of the weight streams.
+        seed: u64,
+        /// The sequences of the inputs.
+        inputs: OperandSequences,
+    },
+}
+
+/// Where the bits of a layer's input streams come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum InputSource {
+    /// Every stream has random bits of its own; the seed comes with each call.
+    Bernoulli,
+    /// Streams share sequences.
+    Sequences(OperandSequences),
+}
+
+/// Where the bits of a layer's weight streams come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WeightSource {
+    /// Every stream has random bits of its own.
+    Bernoulli {
+        /// The seed of the streams.
+        seed: u64,
+    },
+    /// Streams share sequences.
+    Sequences(OperandSequences),
 }
 
 impl Encoding {
+    /// Where the bits of the inputs come from.
+    #[must_use]
+    pub const fn input_source(&self) -> InputSource {
+        match self {
+            Self::Bernoulli { .. } | Self::BernoulliInputs { .. } => InputSource::Bernoulli,
+            Self::Sequences(pairing) => InputSource::Sequences(pairing.of_inputs()),
+            Self::BernoulliWeights { inputs, .. } => InputSource::Sequences(*inputs),
+        }
+    }
+
+    /// Where the bits of the weights come from.
+    ///
+    /// ```
+    /// use aleatron_core::generator::{GeneratorName, Sharing, Width};
+    /// use aleatron_core::{InputSource, WeightSource};
+    /// let name: GeneratorName = "bernoulli+sobol:2".parse()?;
+    /// let encoding = name.encoding(7, Width::EIGHT, Sharing::OneForAll)?;
+    /// assert_eq!(encoding.input_source(), InputSource::Bernoulli);
+    /// assert!(matches!(encoding.weight_source(), WeightSource::Sequences(_)));
+    /// # Ok::<(), aleatron_core::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn weight_source(&self) -> WeightSource {
+        match self {
+            Self::Bernoulli { seed } | Self::BernoulliWeights { seed, .. } => {
+                WeightSource::Bernoulli { seed: *seed }
+            }
+            Self::Sequences(pairing) => WeightSource::Sequences(pairing.of_weights()),
+            Self::BernoulliInputs { weights } => WeightSource::Sequences(*weights),
+        }
+    }
+
     /// The width of the integers that inputs are compared with.
     #[must_use]
     pub const fn input_width(&self) -> Width {
-        match self {
-            Self::Bernoulli { .. } => Width::BERNOULLI,
-            Self::Sequences(pairing) => pairing.inputs.width(),
+        match self.input_source() {
+            InputSource::Bernoulli => Width::BERNOULLI,
+            InputSource::Sequences(sequences) => sequences.width(),
         }
     }
 
     /// The width of the integers that weights are compared with.
     #[must_use]
     pub const fn weight_width(&self) -> Width {
-        match self {
-            Self::Bernoulli { .. } => Width::BERNOULLI,
-            Self::Sequences(pairing) => pairing.weights.width(),
+        match self.weight_source() {
+            WeightSource::Bernoulli { .. } => Width::BERNOULLI,
+            WeightSource::Sequences(sequences) => sequences.width(),
         }
     }
 }
@@ -204,26 +269,28 @@ impl LayerSpec {
 
     /// Checks that the generators have a sequence for the last input and the last weight, and so for all.
     fn check_sequences(&self) -> Result<()> {
-        let Encoding::Sequences(pairing) = &self.encoding else { return Ok(()) };
-        pairing.input(self.n_inputs() - 1)?;
+        if let InputSource::Sequences(inputs) = self.encoding.input_source() {
+            inputs.input(self.n_inputs() - 1)?;
+        }
+        let WeightSource::Sequences(weights) = self.encoding.weight_source() else { return Ok(()) };
         let (first, n) = (self.first_neuron as usize, self.n_inputs());
         match &self.topology {
             Topology::Dense { n_neurons, .. } => {
-                pairing.weight(first + n_neurons - 1, n - 1, n)?;
+                weights.weight(first + n_neurons - 1, n - 1, n)?;
             }
             Topology::Sparse(connections) => {
                 // The last neuron that is connected has the last sequence of those by weight, the last input of those by input.
                 let last = |j: &usize| Some((*j, *connections.inputs_of(*j).last()? as usize));
                 if let Some((neuron, input)) = (0..connections.n_neurons()).rev().find_map(|j| last(&j)) {
-                    pairing.weight(first + neuron, input, n)?;
+                    weights.weight(first + neuron, input, n)?;
                 }
                 if let Some(&input) = connections.inputs().iter().max() {
-                    pairing.weight(0, input as usize, n)?;
+                    weights.weight(0, input as usize, n)?;
                 }
             }
             Topology::Conv(shape) => {
                 let taps = shape.kernel_weights();
-                pairing.weight(first + shape.n_channels() - 1, taps - 1, taps)?;
+                weights.weight(first + shape.n_channels() - 1, taps - 1, taps)?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::arithmetic::{
 };
 use crate::convolution::Convolution;
 use crate::gates::Gate;
-use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology};
+use crate::layer::{InputSource, LayerSpec, SampleSeed, Topology, WeightSource};
 use crate::lif::{FixedPointLif, LifDrive, LifParams, LifTrace};
 use crate::philox::philox4x32;
 use crate::polarity::Polarity;
@@ -146,12 +146,12 @@ pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
     };
     let streams = weights(spec).into_iter().zip(thresholds).map(|((j, i), &threshold)| {
         let row = spec.first_neuron() as usize + j;
-        match spec.encoding() {
-            Encoding::Bernoulli { seed } => {
-                let address = StreamAddress::weight(*seed, i as u32, row as u32).in_layer(spec.index());
+        match spec.encoding().weight_source() {
+            WeightSource::Bernoulli { seed } => {
+                let address = StreamAddress::weight(seed, i as u32, row as u32).in_layer(spec.index());
                 encode(Threshold::saturating(threshold), spec.length(), address)
             }
-            Encoding::Sequences(pairing) => match pairing.weight(row, i, n) {
+            WeightSource::Sequences(sequences) => match sequences.weight(row, i, n) {
                 Ok(sequence) => sequence.encode(magnitude(threshold), spec.length()),
                 Err(_) => BitStream::zeros(spec.length()),
             },
@@ -165,13 +165,13 @@ pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
 #[must_use]
 pub fn input_streams(spec: &LayerSpec, thresholds: &[u64], seed: SampleSeed) -> StreamMatrix {
     let n = spec.n_inputs();
-    let streams = thresholds.iter().enumerate().map(|(k, &threshold)| match spec.encoding() {
-        Encoding::Bernoulli { .. } => {
+    let streams = thresholds.iter().enumerate().map(|(k, &threshold)| match spec.encoding().input_source() {
+        InputSource::Bernoulli => {
             let row = seed.first_sample.wrapping_add((k / n) as u32);
             let address = StreamAddress::input(seed.seed, (k % n) as u32, row).in_layer(spec.index());
             encode(Threshold::saturating(threshold), spec.length(), address)
         }
-        Encoding::Sequences(pairing) => match pairing.input(k % n) {
+        InputSource::Sequences(sequences) => match sequences.input(k % n) {
             Ok(sequence) => sequence.encode(magnitude(threshold), spec.length()),
             Err(_) => BitStream::zeros(spec.length()),
         },

@@ -9,8 +9,8 @@ use crate::{Cpu, TabledWeights, WordBuffer};
 use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
 use aleatron_core::threshold::{extend_thresholds, is_negative, thresholds};
 use aleatron_core::{
-    Backend, Cancel, Connections, DenseShape, Encoding, Error, LayerSpec, Pairing, Polarity, Quantity,
-    Result, StreamMatrix, Threshold, Topology, Weights, memory,
+    Backend, Cancel, Connections, DenseShape, Encoding, Error, InputSource, LayerSpec, OperandSequences,
+    Polarity, Quantity, Result, StreamMatrix, Threshold, Topology, WeightSource, Weights, memory,
 };
 use std::fmt;
 use std::ops::Range;
@@ -135,20 +135,21 @@ impl Cpu {
         cancel: Cancel<'_>,
         out: &mut [u64],
     ) -> Result<()> {
-        match (spec.topology(), spec.encoding()) {
-            (Topology::Sparse(connections), Encoding::Bernoulli { seed }) => {
+        match (spec.topology(), spec.encoding().weight_source()) {
+            (Topology::Sparse(connections), WeightSource::Bernoulli { seed }) => {
                 let thresholds = thresholds(weights.values(), spec.polarity(), Quantity::Weight)?;
                 if cancel.is_never() {
-                    let address = spec.weight_address(*seed);
+                    let address = spec.weight_address(seed);
                     return self.encode_connections(connections, &thresholds, spec.length(), address, out);
                 }
-                self.encode_some_connections(spec, connections, &thresholds, *seed, cancel, out)
+                self.encode_some_connections(spec, connections, &thresholds, seed, cancel, out)
             }
-            (_, Encoding::Bernoulli { seed }) => self.encode_weight_rows(spec, weights, *seed, cancel, out),
-            (_, Encoding::Sequences(pairing)) => {
-                self.encode_shared_weights(spec, pairing, &spec.weight_thresholds(weights)?, out)
+            (_, WeightSource::Bernoulli { seed }) => {
+                self.encode_weight_rows(spec, weights, seed, cancel, out)
             }
-            _ => Err(Error::unsupported("cpu", "layers of this kind")),
+            (_, WeightSource::Sequences(sequences)) => {
+                self.encode_shared_weights(spec, &sequences, &spec.weight_thresholds(weights)?, out)
+            }
         }
     }
 
@@ -282,7 +283,7 @@ impl CpuLayer {
     /// The counts of a batch that was checked.
     fn count(&self, cpu: &Cpu, batch: &Batch<'_>) -> Result<Vec<u64>> {
         let spec = &self.spec;
-        match (&self.weights, spec.encoding(), batch.inputs) {
+        match (&self.weights, spec.encoding().input_source(), batch.inputs) {
             (Prepared::Tables(weights), _, Inputs::Values(values)) => {
                 Ok(cpu.table_counts(weights, &spec.input_thresholds(values)?)?)
             }
@@ -302,23 +303,21 @@ impl CpuLayer {
             (_, _, Inputs::SignedStreams { words, negative }) => {
                 self.count_signed_streams(cpu, words, negative)
             }
-            (_, Encoding::Bernoulli { .. }, Inputs::Values(values))
-                if spec.polarity() != Polarity::Signed =>
-            {
+            (_, InputSource::Bernoulli, Inputs::Values(values)) if spec.polarity() != Polarity::Signed => {
                 let inputs = thresholds(values, spec.polarity(), Quantity::Value)?;
                 self.count_bernoulli(cpu, &inputs, &[], batch)
             }
-            (_, Encoding::Bernoulli { .. }, Inputs::Values(values)) => {
+            (_, InputSource::Bernoulli, Inputs::Values(values)) => {
                 self.count_thresholds(cpu, &spec.input_thresholds(values)?, batch)
             }
-            (_, Encoding::Bernoulli { .. }, Inputs::Thresholds(inputs)) => {
+            (_, InputSource::Bernoulli, Inputs::Thresholds(inputs)) => {
                 self.count_thresholds(cpu, inputs, batch)
             }
-            (_, Encoding::Sequences(pairing), Inputs::Values(values)) => {
-                self.count_sequences(cpu, pairing, &spec.input_thresholds(values)?)
+            (_, InputSource::Sequences(sequences), Inputs::Values(values)) => {
+                self.count_sequences(cpu, &sequences, &spec.input_thresholds(values)?)
             }
-            (_, Encoding::Sequences(pairing), Inputs::Thresholds(inputs)) => {
-                self.count_sequences(cpu, pairing, inputs)
+            (_, InputSource::Sequences(sequences), Inputs::Thresholds(inputs)) => {
+                self.count_sequences(cpu, &sequences, inputs)
             }
             _ => Err(Error::unsupported("cpu", "inputs of this kind")),
         }
@@ -428,12 +427,12 @@ impl CpuLayer {
     }
 
     /// Inputs with shared sequences, encoded a piece at a time.
-    fn count_sequences(&self, cpu: &Cpu, pairing: &Pairing, inputs: &[u64]) -> Result<Vec<u64>> {
+    fn count_sequences(&self, cpu: &Cpu, sequences: &OperandSequences, inputs: &[u64]) -> Result<Vec<u64>> {
         let n = self.spec.n_inputs();
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let mut counts = Vec::new();
         for piece in inputs.chunks(samples * n) {
-            let mut streams = cpu.encode_shared_inputs(pairing, piece, n, self.spec.length())?;
+            let mut streams = cpu.encode_shared_inputs(sequences, piece, n, self.spec.length())?;
             let negative = self.negative(piece);
             let terms = self.terms(cpu, streams.words_mut(), &negative);
             counts.append(&mut self.count_streams(cpu, streams.words(), &negative, terms.as_ref())?);

@@ -4,7 +4,7 @@
 
 use crate::encode::check_words;
 use crate::{Cpu, dispatch};
-use aleatron_core::generator::{Pairing, Sequence, Sharing, Siblings, Values};
+use aleatron_core::generator::{OperandSequences, Sequence, Sharing, Siblings, Values};
 use aleatron_core::threshold::magnitude;
 use aleatron_core::{Error, LayerSpec, Length, Quantity, Result, StreamMatrix, Topology, memory};
 use std::ops::Range;
@@ -132,14 +132,14 @@ impl Cpu {
     /// generator has too few sequences, [`Error::Memory`] where the streams do not fit.
     pub fn encode_shared_inputs(
         &self,
-        pairing: &Pairing,
+        sequences: &OperandSequences,
         thresholds: &[u64],
         n_inputs: usize,
         length: Length,
     ) -> Result<StreamMatrix> {
-        let period = pairing.input_period(thresholds.len(), n_inputs)?;
+        let period = sequences.input_period(thresholds.len(), n_inputs)?;
         let mut streams = StreamMatrix::zeros(thresholds.len(), length)?;
-        self.encode_sequences(&pairing.inputs, thresholds, period, length, streams.words_mut())?;
+        self.encode_sequences(&sequences.first, thresholds, period, length, streams.words_mut())?;
         Ok(streams)
     }
 
@@ -151,17 +151,17 @@ impl Cpu {
     pub fn encode_shared_weights(
         &self,
         spec: &LayerSpec,
-        pairing: &Pairing,
+        sequences: &OperandSequences,
         thresholds: &[u64],
         out: &mut [u64],
     ) -> Result<()> {
-        let (length, weights) = (spec.length(), &pairing.weights);
+        let (length, weights) = (spec.length(), &sequences.first);
         let n = match spec.topology() {
             Topology::Conv(shape) => shape.kernel_weights(),
             _ => spec.n_inputs(),
         };
         let first_neuron = spec.first_neuron() as usize;
-        match (pairing.sharing, spec.topology()) {
+        match (sequences.sharing, spec.topology()) {
             (Sharing::OneForAll, _) => self.encode_sequences(weights, thresholds, 1, length, out),
             (Sharing::OnePerInput, Topology::Dense { .. } | Topology::Conv(_)) => {
                 self.encode_sequences(weights, thresholds, n, length, out)

@@ -1,6 +1,6 @@
 //! Values to thresholds, and thresholds to streams, as steps of a queue.
 
-use aleatron_core::generator::{Pairing, Sequence, Sharing};
+use aleatron_core::generator::{OperandSequences, Sequence, Sharing};
 use aleatron_core::{Length, Quantity, StreamAddress, memory};
 use std::sync::Arc;
 
@@ -230,15 +230,15 @@ impl Sequences {
     pub(crate) fn of_inputs(
         context: &Arc<CudaContext>,
         stream: &Stream,
-        pairing: &Pairing,
+        shared: &OperandSequences,
         n_inputs: usize,
         length: Length,
     ) -> Result<Self> {
-        let (n, numbering) = match pairing.sharing {
+        let (n, numbering) = match shared.sharing {
             Sharing::OneForAll => (1, Numbering::One),
             Sharing::OnePerInput | Sharing::OnePerStream => (n_inputs, Numbering::PerUnit),
         };
-        let sequences = (0..n).map(|input| pairing.input(input));
+        let sequences = (0..n).map(|input| shared.input(input));
         Self::new(context, stream, sequences, length, numbering)
     }
 

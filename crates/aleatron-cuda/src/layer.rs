@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aleatron_core::backend::{
     Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, Inputs, PrepareOptions,
 };
-use aleatron_core::{Cancel, Encoding, LayerSpec, SampleSeed, Topology, Weights};
+use aleatron_core::{Cancel, Encoding, InputSource, LayerSpec, SampleSeed, Topology, Weights};
 
 use crate::buffers::CountOptions;
 use crate::conv::CudaConv;
@@ -57,15 +57,14 @@ impl CudaLayer {
         let product = Product::of(spec.polarity());
         let (max_batch, cancel) = (options.max_batch, options.cancel);
         let (n, length) = (spec.n_inputs(), spec.length());
-        let encoder = match spec.encoding() {
-            Encoding::Bernoulli { .. } => {
+        let encoder = match spec.encoding().input_source() {
+            InputSource::Bernoulli => {
                 Encoder::Bernoulli { tag: spec.input_address(SampleSeed::new(0)).tag() }
             }
-            Encoding::Sequences(pairing) => {
+            InputSource::Sequences(shared) => {
                 let stream = Stream::new(context)?;
-                Encoder::Sequences(Sequences::of_inputs(context, &stream, pairing, n, length)?)
+                Encoder::Sequences(Sequences::of_inputs(context, &stream, &shared, n, length)?)
             }
-            _ => return Err(unsupported("streams of this encoding")),
         };
         let kind = match (options.method.resolve(spec)?, spec.encoding(), spec.topology()) {
             (CountMethod::Tables, Encoding::Sequences(pairing), _) => {
@@ -164,7 +163,7 @@ impl CudaLayer {
     pub fn count_arrays(&self, batch: &DeviceBatch, cancel: Cancel<'_>) -> Result<()> {
         let DeviceBatch { inputs, outputs, seed, stream } = batch;
         let n_samples = self.spec.samples_in(inputs.len)?;
-        if matches!(self.spec.encoding(), Encoding::Bernoulli { .. })
+        if self.spec.encoding().input_source() == InputSource::Bernoulli
             && let Some(last) = n_samples.checked_sub(1)
         {
             seed.advanced(last)?;
@@ -212,7 +211,7 @@ impl CudaLayer {
         options: &CountOptions<'_>,
     ) -> Result<Vec<u64>> {
         let first = self.spec.input_address(seed);
-        if matches!(self.spec.encoding(), Encoding::Bernoulli { .. }) {
+        if self.spec.encoding().input_source() == InputSource::Bernoulli {
             check_address(first, n_samples, self.spec.n_inputs())?;
         }
         match &self.kind {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aleatron_core::generator::{Pairing, Sharing};
-use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Topology, Weights};
+use aleatron_core::generator::{OperandSequences, Sharing};
+use aleatron_core::{Cancel, LayerSpec, Length, Topology, WeightSource, Weights};
 
 use crate::driver::{CudaContext, DeviceBuffer, PinnedBuffer, Stream, View};
 use crate::encode::{
@@ -47,7 +47,7 @@ enum Source {
     /// One encoder for all.
     Common(Encoder),
     /// Every stream has a sequence of its own.
-    PerStream(Pairing),
+    PerStream(OperandSequences),
 }
 
 impl WeightMaker {
@@ -60,27 +60,26 @@ impl WeightMaker {
         };
         let mut seed = Default::default();
         let has_rows = !matches!(spec.topology(), Topology::Sparse(_));
-        let source = match spec.encoding() {
-            Encoding::Bernoulli { seed: number } => {
-                let first = spec.weight_address(*number);
+        let source = match spec.encoding().weight_source() {
+            WeightSource::Bernoulli { seed: number } => {
+                let first = spec.weight_address(number);
                 check_address(first, spec.n_rows(), n)?;
                 seed = call_seed(first);
                 Source::Common(Encoder::Bernoulli { tag: first.tag() })
             }
-            Encoding::Sequences(pairing) => match pairing.sharing {
+            WeightSource::Sequences(shared) => match shared.sharing {
                 Sharing::OneForAll => {
-                    let one = std::iter::once(Ok(pairing.weights));
+                    let one = std::iter::once(Ok(shared.first));
                     let sequences = Sequences::new(context, &stream, one, length, Numbering::One)?;
                     Source::Common(Encoder::Sequences(sequences))
                 }
                 Sharing::OnePerInput if has_rows => {
-                    let all = (0..n).map(|input| pairing.weight(0, input, n));
+                    let all = (0..n).map(|input| shared.weight(0, input, n));
                     let sequences = Sequences::new(context, &stream, all, length, Numbering::PerUnit)?;
                     Source::Common(Encoder::Sequences(sequences))
                 }
-                _ => Source::PerStream(*pairing),
+                _ => Source::PerStream(shared),
             },
-            _ => return Err(aleatron_core::Error::unsupported("cuda", "weights of this encoding").into()),
         };
         let product = Product::of(spec.polarity());
         let piece = if has_rows { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
@@ -156,9 +155,9 @@ impl WeightMaker {
                     };
                     encoder.encode(&Queue::new(&self.stream), &rows)?;
                 }
-                Source::PerStream(pairing) => {
+                Source::PerStream(shared) => {
                     let neuron = self.spec.first_neuron() as usize + start;
-                    let sequence = |unit: usize| pairing.weight(neuron, unit, n);
+                    let sequence = |unit: usize| shared.weight(neuron, unit, n);
                     self.make_per_stream(&row_part, streams_are, &sequence, to)?;
                 }
             }
@@ -217,11 +216,11 @@ impl WeightMaker {
                     encoder.encode(&Queue::new(&self.stream), &rows)?;
                     self.stream.synchronize()?;
                 }
-                Source::PerStream(pairing) => {
+                Source::PerStream(shared) => {
                     let first = self.spec.first_neuron() as usize;
                     let sequence = |k: usize| {
                         let [unit, neuron] = addresses[k].map(|number| number as usize);
-                        pairing.weight(first + neuron, unit, n_inputs)
+                        shared.weight(first + neuron, unit, n_inputs)
                     };
                     self.make_per_stream(&part, RowStreams::Magnitudes, &sequence, to)?;
                 }
@@ -287,7 +286,7 @@ impl WeightMaker {
     fn one(&self) -> u64 {
         match &self.source {
             Source::Common(encoder) => encoder.one(),
-            Source::PerStream(pairing) => pairing.weights.width().one(),
+            Source::PerStream(shared) => shared.width().one(),
         }
     }
 }

@@ -9,8 +9,9 @@ use aleatron_core::conformance::{Case, Subject, run_layers};
 use aleatron_core::generator::Sequence;
 use aleatron_core::threshold::{extend_thresholds, is_negative, magnitude, thresholds};
 use aleatron_core::{
-    Backend, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError, LayerSpec,
-    Length, Pairing, Polarity, Quantity, Sharing, StreamMatrix, Threshold, Topology, Weights,
+    Backend, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError,
+    InputSource, LayerSpec, Length, OperandSequences, Polarity, Quantity, Sharing, StreamMatrix, Threshold,
+    Topology, WeightSource, Weights,
 };
 use aleatron_device::{AdapterChoice, GpuContext, adapter};
 
@@ -114,27 +115,24 @@ impl GpuBackend {
         let context = &self.context()?;
         let shape = spec.dense_shape().ok_or_else(|| self.unsupported("layers of this kind"))?;
         let max_batch = options.max_batch;
-        Ok(match spec.encoding() {
-            Encoding::Bernoulli { seed } => {
+        if let (Encoding::Sequences(pairing), CountMethod::Tables) =
+            (spec.encoding(), options.method.resolve(spec)?)
+        {
+            let thresholds = spec.weight_thresholds(weights)?;
+            return Ok(Prepared::Tabled(GpuTabled::new(context, shape, max_batch, pairing, &thresholds)?));
+        }
+        Ok(Prepared::Dense(match spec.encoding().weight_source() {
+            WeightSource::Bernoulli { seed } => {
                 let thresholds = thresholds(weights.values(), spec.polarity(), Quantity::Weight)?;
-                let first = spec.weight_address(*seed);
-                let cancel = options.cancel;
-                Prepared::Dense(GpuDense::drawn(context, shape, max_batch, &thresholds, first, cancel)?)
+                let first = spec.weight_address(seed);
+                GpuDense::drawn(context, shape, max_batch, &thresholds, first, options.cancel)?
             }
-            Encoding::Sequences(pairing) => {
+            WeightSource::Sequences(sequences) => {
                 let thresholds = spec.weight_thresholds(weights)?;
-                match options.method.resolve(spec)? {
-                    CountMethod::Tables => {
-                        Prepared::Tabled(GpuTabled::new(context, shape, max_batch, pairing, &thresholds)?)
-                    }
-                    _ => {
-                        let words = sequence_weights(context, spec, pairing, &thresholds, options.cancel)?;
-                        Prepared::Dense(GpuDense::from_words(context, shape, max_batch, &words)?)
-                    }
-                }
+                let words = sequence_weights(context, spec, &sequences, &thresholds, options.cancel)?;
+                GpuDense::from_words(context, shape, max_batch, &words)?
             }
-            _ => return Err(self.unsupported("weights of this encoding")),
-        })
+        }))
     }
 
     fn sparse(
@@ -149,10 +147,10 @@ impl GpuBackend {
         };
         let (length, polarity, max_batch) = (spec.length(), spec.polarity(), options.max_batch);
         let connections = connections.as_ref().clone();
-        Ok(Prepared::Sparse(match spec.encoding() {
-            Encoding::Bernoulli { seed } => {
+        Ok(Prepared::Sparse(match spec.encoding().weight_source() {
+            WeightSource::Bernoulli { seed } => {
                 let weights = thresholds(weights.values(), polarity, Quantity::Weight)?;
-                let first = spec.weight_address(*seed);
+                let first = spec.weight_address(seed);
                 GpuSparse::from_thresholds(
                     context,
                     connections,
@@ -163,12 +161,11 @@ impl GpuBackend {
                     first,
                 )?
             }
-            Encoding::Sequences(pairing) => {
+            WeightSource::Sequences(sequences) => {
                 let thresholds = spec.weight_thresholds(weights)?;
-                let words = sequence_weights(context, spec, pairing, &thresholds, options.cancel)?;
+                let words = sequence_weights(context, spec, &sequences, &thresholds, options.cancel)?;
                 GpuSparse::from_words(context, connections, length, polarity, max_batch, &words)?
             }
-            _ => return Err(self.unsupported("weights of this encoding")),
         }))
     }
 }
@@ -225,17 +222,16 @@ impl GpuBackend {
     ) -> aleatron_core::Result<Prepared> {
         let context = &self.context()?;
         let (length, polarity) = (spec.length(), spec.polarity());
-        let words = match spec.encoding() {
-            Encoding::Bernoulli { seed } => {
+        let words = match spec.encoding().weight_source() {
+            WeightSource::Bernoulli { seed } => {
                 let thresholds = thresholds(weights.values(), polarity, Quantity::Weight)?;
                 let n_units = spec.n_weights() / spec.n_rows();
-                encode(context, &thresholds, n_units, length, spec.weight_address(*seed))?.into_words()
+                encode(context, &thresholds, n_units, length, spec.weight_address(seed))?.into_words()
             }
-            Encoding::Sequences(pairing) => {
+            WeightSource::Sequences(sequences) => {
                 let thresholds = magnitudes(spec.weight_thresholds(weights)?);
-                sequence_weights(context, spec, pairing, &thresholds, options.cancel)?
+                sequence_weights(context, spec, &sequences, &thresholds, options.cancel)?
             }
-            _ => return Err(self.unsupported("weights of this encoding")),
         };
         let negative = match polarity {
             Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
@@ -300,11 +296,11 @@ fn integers(
     Ok(values)
 }
 
-/// The packed weight streams of a layer with shared sequences.
+/// The packed weight streams of a layer whose weights share sequences.
 fn sequence_weights(
     context: &Arc<GpuContext>,
     spec: &LayerSpec,
-    pairing: &Pairing,
+    shared: &OperandSequences,
     thresholds: &[u64],
     cancel: Cancel<'_>,
 ) -> aleatron_core::Result<Vec<u64>> {
@@ -313,8 +309,8 @@ fn sequence_weights(
         Topology::Conv(shape) => shape.kernel_weights(),
         _ => spec.n_inputs(),
     };
-    if pairing.sharing == Sharing::OneForAll {
-        let values = integers(std::iter::once(Ok(pairing.weights)), length)?;
+    if shared.sharing == Sharing::OneForAll {
+        let values = integers(std::iter::once(Ok(shared.first)), length)?;
         return Ok(encode_sequences(context, &values, thresholds, 1, length)?);
     }
     let mut places = (0..spec.n_rows()).flat_map(|neuron| {
@@ -332,7 +328,7 @@ fn sequence_weights(
     for piece in thresholds.chunks(at_once) {
         cancel.check()?;
         let sequences = places.by_ref().take(piece.len());
-        let values = integers(sequences.map(|(neuron, input)| pairing.weight(neuron, input, n)), length)?;
+        let values = integers(sequences.map(|(neuron, input)| shared.weight(neuron, input, n)), length)?;
         words.append(&mut encode_sequences(context, &values, piece, piece.len(), length)?);
     }
     Ok(words)
@@ -387,17 +383,17 @@ impl PreparedLayer for GpuLayer {
         if let Prepared::SignedSparse { .. } = &self.weights {
             return self.count_signed_sparse(batch, cancel);
         }
-        match (self.spec.encoding(), batch.inputs) {
+        match (self.spec.encoding().input_source(), batch.inputs) {
             (_, BatchInputs::Streams(words)) => self.count(Inputs::Streams(words), &[], options),
             (_, BatchInputs::SignedStreams { words, negative }) => {
                 self.count(Inputs::Streams(words), negative, options)
             }
-            (Encoding::Bernoulli { .. }, _) => self.count_bernoulli(batch, n_samples, options),
-            (Encoding::Sequences(pairing), BatchInputs::Thresholds(thresholds)) => {
-                self.count_sequences(pairing, thresholds, options)
+            (InputSource::Bernoulli, _) => self.count_bernoulli(batch, n_samples, options),
+            (InputSource::Sequences(sequences), BatchInputs::Thresholds(thresholds)) => {
+                self.count_sequences(&sequences, thresholds, options)
             }
-            (Encoding::Sequences(pairing), BatchInputs::Values(values)) => {
-                self.count_sequences(pairing, &self.spec.input_thresholds(values)?, options)
+            (InputSource::Sequences(sequences), BatchInputs::Values(values)) => {
+                self.count_sequences(&sequences, &self.spec.input_thresholds(values)?, options)
             }
             _ => Err(self.backend.unsupported("inputs of this kind")),
         }
@@ -450,21 +446,21 @@ impl GpuLayer {
             return Err(self.backend.unsupported("layers of this kind"));
         };
         let (n, length, signs) = (self.spec.n_inputs(), self.spec.length(), self.negative(batch));
-        let words = match (self.spec.encoding(), batch.inputs) {
+        let words = match (self.spec.encoding().input_source(), batch.inputs) {
             (_, BatchInputs::SignedStreams { words, .. }) => words.to_vec(),
-            (Encoding::Bernoulli { .. }, BatchInputs::Values(values)) => {
+            (InputSource::Bernoulli, BatchInputs::Values(values)) => {
                 let thresholds = thresholds(values, self.spec.polarity(), Quantity::Value)?;
                 encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?.into_words()
             }
-            (Encoding::Bernoulli { .. }, BatchInputs::Thresholds(all)) => {
+            (InputSource::Bernoulli, BatchInputs::Thresholds(all)) => {
                 let thresholds: Vec<_> = all.iter().map(|&t| Threshold::saturating(t)).collect();
                 encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?.into_words()
             }
-            (Encoding::Sequences(pairing), BatchInputs::Values(values)) => {
-                self.sequence_streams(pairing, &self.spec.input_thresholds(values)?)?
+            (InputSource::Sequences(sequences), BatchInputs::Values(values)) => {
+                self.sequence_streams(&sequences, &self.spec.input_thresholds(values)?)?
             }
-            (Encoding::Sequences(pairing), BatchInputs::Thresholds(all)) => {
-                self.sequence_streams(pairing, all)?
+            (InputSource::Sequences(sequences), BatchInputs::Thresholds(all)) => {
+                self.sequence_streams(&sequences, all)?
             }
             _ => return Err(self.backend.unsupported("inputs of this kind")),
         };
@@ -495,10 +491,10 @@ impl GpuLayer {
     }
 
     /// The streams of inputs with shared sequences.
-    fn sequence_streams(&self, pairing: &Pairing, thresholds: &[u64]) -> Result<Vec<u64>> {
+    fn sequence_streams(&self, sequences: &OperandSequences, thresholds: &[u64]) -> Result<Vec<u64>> {
         let (n, length) = (self.spec.n_inputs(), self.spec.length());
-        let period = if pairing.sharing == Sharing::OneForAll { 1 } else { n };
-        let values = integers((0..period).map(|input| pairing.input(input)), length)?;
+        let period = if sequences.sharing == Sharing::OneForAll { 1 } else { n };
+        let values = integers((0..period).map(|input| sequences.input(input)), length)?;
         let thresholds = magnitudes(thresholds.to_vec());
         encode_sequences(self.weights.context(), &values, &thresholds, period, length)
     }
@@ -533,7 +529,7 @@ impl GpuLayer {
     /// Inputs with shared sequences: from tables, or encoded a piece at a time.
     fn count_sequences(
         &self,
-        pairing: &Pairing,
+        sequences: &OperandSequences,
         thresholds: &[u64],
         options: CountOptions<'_>,
     ) -> aleatron_core::Result<Vec<u64>> {
@@ -548,7 +544,7 @@ impl GpuLayer {
         let mut counts = Vec::new();
         for piece in thresholds.chunks(samples * n) {
             cancel.check()?;
-            let streams = self.sequence_streams(pairing, piece)?;
+            let streams = self.sequence_streams(sequences, piece)?;
             let options = CountOptions { cancel, ..CountOptions::default() };
             let negative: Vec<bool> = match self.spec.polarity() {
                 Polarity::Unipolar | Polarity::Bipolar => Vec::new(),

@@ -302,8 +302,8 @@ impl Network {
     /// length
     ///     Bits per stream.
     /// generator
-    ///     "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", two sequences as in "sobol:1+lfsr:77", or a list of one for
-    ///     each layer.
+    ///     "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", one for inputs and one for weights as in "sobol:1+lfsr:77" or
+    ///     "bernoulli+sobol:2", or a list of one for each layer.
     /// seed
     ///     The seed of generators that have one.
     /// width, sharing

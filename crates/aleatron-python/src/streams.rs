@@ -7,7 +7,7 @@ use crate::error::{core_exception, exception};
 use aleatron::correlation::Overlap;
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::threshold::thresholds;
-use aleatron::{BitStream, CoreError, Cpu, Encoding, Length, Polarity, Quantity, StreamAddress, memory};
+use aleatron::{BitStream, CoreError, Cpu, InputSource, Length, Polarity, Quantity, StreamAddress, memory};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -99,17 +99,16 @@ pub(crate) fn encode<'py>(
             let out = &mut words[start * length.words()..end * length.words()];
             let piece = &values[start..end];
             let columns = piece.len().min(per_row);
-            compute(py, shape, || match &encoding {
-                Encoding::Sequences(pairing) => {
-                    let width = pairing.inputs.width();
-                    let thresholds = width.thresholds(piece, polarity, Quantity::Probability)?;
-                    let (first, period) = match pairing.sharing {
-                        Sharing::OneForAll => (pairing.inputs, 1),
-                        Sharing::OnePerInput | Sharing::OnePerStream => (pairing.input(unit)?, columns),
+            compute(py, shape, || match encoding.input_source() {
+                InputSource::Sequences(shared) => {
+                    let thresholds = shared.width().thresholds(piece, polarity, Quantity::Probability)?;
+                    let (first, period) = match shared.sharing {
+                        Sharing::OneForAll => (shared.first, 1),
+                        Sharing::OnePerInput | Sharing::OnePerStream => (shared.input(unit)?, columns),
                     };
                     Ok(Cpu::current()?.encode_sequences(&first, &thresholds, period, length, out)?)
                 }
-                _ => {
+                InputSource::Bernoulli => {
                     let address = StreamAddress::input(seed, counter(unit)?, counter(row)?);
                     let thresholds = thresholds(piece, polarity, Quantity::Probability)?;
                     Ok(Cpu::current()?.encode_rows_into(&thresholds, columns, length, address, out)?)

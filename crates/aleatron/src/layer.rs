@@ -353,7 +353,7 @@ enum TopologyChoice {
 #[derive(Debug, Clone, Copy)]
 enum Generator {
     Named(GeneratorName),
-    Given(Pairing),
+    Given(Encoding),
 }
 
 impl LayerBuilder {
@@ -407,7 +407,8 @@ impl LayerBuilder {
         Self { seed, ..self }
     }
 
-    /// Bits from this generator; Bernoulli streams if not given.
+    /// Bits from this generator; Bernoulli streams if not given. One operand may have random bits and the other a sequence:
+    /// `bernoulli+sobol:2` draws the inputs, `sobol:1+bernoulli` the weights.
     ///
     /// ```
     /// use aleatron::StreamLayer;
@@ -423,7 +424,13 @@ impl LayerBuilder {
     /// Bits from these shared sequences, with the sharing they name.
     #[must_use]
     pub fn sequences(self, pairing: Pairing) -> Self {
-        Self { generator: Generator::Given(pairing), ..self }
+        self.encoding(Encoding::Sequences(pairing))
+    }
+
+    /// Bits from where another layer has them: its seed, sequences and sharing.
+    #[must_use]
+    pub fn encoding(self, encoding: Encoding) -> Self {
+        Self { generator: Generator::Given(encoding), ..self }
     }
 
     /// The width of a named generator's sequences; fitted to the length if not given.
@@ -504,7 +511,7 @@ impl LayerBuilder {
             Generator::Named(name) => {
                 name.encoding(self.seed, self.width.resolve(&name, length), self.sharing)?
             }
-            Generator::Given(pairing) => Encoding::Sequences(pairing),
+            Generator::Given(encoding) => encoding,
         };
         let topology = match self.topology {
             TopologyChoice::Checked(topology) => topology,
@@ -546,7 +553,14 @@ impl LayerBuilder {
 
 /// What is known to be wrong with the generators of a layer.
 pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
-    let Encoding::Sequences(pairing) = spec.encoding() else { return Ok(Vec::new()) };
+    let pairing = match spec.encoding() {
+        Encoding::Sequences(pairing) => pairing,
+        // Random bits are independent of any sequence.
+        Encoding::BernoulliInputs { weights: one } | Encoding::BernoulliWeights { inputs: one, .. } => {
+            return Ok(one.cut_off(spec.length()).into_iter().collect());
+        }
+        _ => return Ok(Vec::new()),
+    };
     let mut warnings = match spec.topology() {
         Topology::Conv(shape) => {
             pairing.conv_warnings(shape.n_inputs(), shape.n_channels(), shape.kernel_weights())?

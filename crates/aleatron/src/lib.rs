@@ -42,8 +42,9 @@ pub mod network;
 
 pub use aleatron_core::lif::{FixedPointLif, LifDrive, LifLayer, LifLayerParams, LifParams, LifTrace};
 pub use aleatron_core::{
-    BackendFault, BitStream, Cancel, Connections, ConvShape, Convolution, DenseShape, Encoding, LayerIndex,
-    LayerSpec, Length, Polarity, SampleSeed, StreamAddress, StreamMatrix, Threshold, Topology, Weights,
+    BackendFault, BitStream, Cancel, Connections, ConvShape, Convolution, DenseShape, Encoding, InputSource,
+    LayerIndex, LayerSpec, Length, Polarity, SampleSeed, StreamAddress, StreamMatrix, Threshold, Topology,
+    WeightSource, Weights,
 };
 pub use aleatron_core::{
     Error as CoreError, Quantity, arithmetic, conformance, correlation, gates, generator, golden, lif,

@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, allow_hyphen_values = true,
         default_values_t = Plan::default().lengths)]
     lengths: Vec<usize>,
-    /// bernoulli, sobol, lfsr, halton, vdc, ramp, or two sequences as in sobol:1+lfsr:77.
+    /// bernoulli, sobol, lfsr, halton, vdc, ramp, or one for inputs and one for weights, as in sobol:1+lfsr:77 or bernoulli+sobol:2.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_values_t = Plan::default().generators)]
     generators: Vec<GeneratorName>,
     /// Seeds for generators that have one.

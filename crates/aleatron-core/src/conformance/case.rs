@@ -42,11 +42,13 @@ pub enum Operation {
     Signed,
     /// Convolutions, and networks with pools between them.
     Conv,
+    /// Layers of every kind with random bits for one operand and sequences for the other, and networks of them.
+    Mixed,
 }
 
 impl Operation {
     /// Every kind, in order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Encode,
         Self::Pack,
         Self::Unpack,
@@ -60,6 +62,7 @@ impl Operation {
         Self::Network,
         Self::Signed,
         Self::Conv,
+        Self::Mixed,
     ];
 
     /// Its name in reports.
@@ -79,6 +82,7 @@ impl Operation {
             Self::Network => "network",
             Self::Signed => "signed",
             Self::Conv => "conv",
+            Self::Mixed => "mixed",
         }
     }
 }
@@ -220,6 +224,7 @@ impl LayerCase {
     #[must_use]
     pub fn operation(&self) -> Operation {
         match (self.spec.encoding(), self.spec.topology(), self.method) {
+            (Encoding::BernoulliInputs { .. } | Encoding::BernoulliWeights { .. }, ..) => Operation::Mixed,
             (_, Topology::Conv(_), _) => Operation::Conv,
             _ if self.spec.polarity() == Polarity::Signed => Operation::Signed,
             (Encoding::Sequences(_), _, CountMethod::Bits) => Operation::Sequence,

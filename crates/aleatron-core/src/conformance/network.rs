@@ -7,7 +7,7 @@ use crate::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::generator::Width;
-use crate::layer::{LayerSpec, SampleSeed, Topology, Weights};
+use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
 use crate::polarity::Polarity;
 use crate::reference;
 use crate::threshold::{NEGATIVE, magnitude};
@@ -99,7 +99,11 @@ impl NetworkCase {
     #[must_use]
     pub fn operation(&self) -> Operation {
         let has = |f: fn(&LayerSpec) -> bool| self.layers.iter().any(|layer| f(&layer.spec));
-        if has(|spec| matches!(spec.topology(), Topology::Conv(_))) {
+        if has(|spec| {
+            matches!(spec.encoding(), Encoding::BernoulliInputs { .. } | Encoding::BernoulliWeights { .. })
+        }) {
+            Operation::Mixed
+        } else if has(|spec| matches!(spec.topology(), Topology::Conv(_))) {
             Operation::Conv
         } else if has(|spec| spec.polarity() == Polarity::Signed) {
             Operation::Signed

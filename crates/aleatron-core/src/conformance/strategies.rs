@@ -76,12 +76,21 @@ pub fn pairing() -> impl Strategy<Value = Pairing> {
     (one(), one(), sharing).prop_map(|(inputs, weights, sharing)| Pairing { inputs, weights, sharing })
 }
 
-/// Bernoulli streams, and sequences by tables and by bits.
+/// Random bits for one operand and sequences for the other.
+pub fn mixed() -> impl Strategy<Value = Encoding> {
+    (pairing(), any::<Option<u64>>()).prop_map(|(pairing, weight_seed)| match weight_seed {
+        Some(seed) => Encoding::BernoulliWeights { seed, inputs: pairing.of_inputs() },
+        None => Encoding::BernoulliInputs { weights: pairing.of_weights() },
+    })
+}
+
+/// Bernoulli streams, sequences by tables and by bits, and one of each for the two operands.
 fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
     let bernoulli = any::<u64>().prop_map(|seed| (Encoding::Bernoulli { seed }, CountMethod::Best));
     let method = prop::sample::select(vec![CountMethod::Best, CountMethod::Bits]);
     let shared = (pairing(), method).prop_map(|(pairing, method)| (Encoding::Sequences(pairing), method));
-    prop_oneof![1 => bernoulli, 1 => shared]
+    let mixed = mixed().prop_map(|encoding| (encoding, CountMethod::Best));
+    prop_oneof![2 => bernoulli, 2 => shared, 1 => mixed]
 }
 
 /// Layers of any kind with a batch; those whose generator has too few sequences are drawn again.
@@ -95,11 +104,7 @@ pub fn layer(sizes: Sizes) -> impl Strategy<Value = LayerCase> {
     (spec, 1..sizes.samples, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
         let polarity = spec.polarity();
         let thresholds = |width: Width, n: usize| vec(with_signs(polarity, 0..=width.one()), n);
-        let weights = match spec.encoding() {
-            Encoding::Sequences(pairing) => pairing.weights.width(),
-            _ => Width::BERNOULLI,
-        };
-        let weights = thresholds(weights, spec.n_weights());
+        let weights = thresholds(spec.encoding().weight_width(), spec.n_weights());
         let inputs = thresholds(spec.encoding().input_width(), spec.n_inputs() * n);
         let seed = SampleSeed::new(seed).starting_at(first);
         (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {

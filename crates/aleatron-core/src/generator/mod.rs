@@ -2,7 +2,7 @@
 //!
 //! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with
 //! `T = floor(p * 2^W + 0.5)`. Nothing here is drawn: a sequence is a fixed function of its parameters. [`Pairing`]
-//! says which sequences the inputs and the weights of a layer use, and [`CountTable`] counts their products without
+//! says which sequences the inputs and the weights of a layer use, [`OperandSequences`] which one of the two uses, and [`CountTable`] counts their products without
 //! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli streams, which share
 //! nothing, are addressed by [`crate::address`].
 //!
@@ -20,7 +20,7 @@ mod table;
 pub use halton::{Halton, HaltonValues};
 pub use lfsr::{Lfsr, LfsrValues};
 pub use name::{GeneratorName, SequenceName, WidthChoice};
-pub use pairing::{Pairing, Sharing, Warning};
+pub use pairing::{OperandSequences, Pairing, Sharing, Warning};
 pub use ramp::{Ramp, RampValues};
 pub use sobol::{Sobol, SobolValues};
 pub use table::{CountTable, PrefixCounts};

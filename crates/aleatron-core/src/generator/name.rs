@@ -1,14 +1,15 @@
 //! How generators are written: one grammar for Rust, Python, the command line and files.
 //!
 //! ```text
-//! generator = "bernoulli" | "lfsr" | "sobol" | "halton" | "vdc" | "ramp" | sequence "+" sequence
+//! generator = "bernoulli" | "lfsr" | "sobol" | "halton" | "vdc" | "ramp" | operand "+" operand
+//! operand   = "bernoulli" | sequence
 //! sequence  = KIND [ ":" PARAMETER ] | "vdc"
 //! ```
 //!
-//! A generator is for inputs and weights both; `sobol` alone is `sobol:1+sobol:2`. The kinds and their parameters are those of
+//! A generator is for inputs and weights both, inputs first; `sobol` alone is `sobol:1+sobol:2`. The kinds and their parameters are those of
 //! the table in the module above.
 
-use super::{Pairing, Sequence, SequenceKind, Sharing, Warning, Width};
+use super::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing, Warning, Width};
 use crate::error::{Error, Quantity, Result};
 use crate::layer::Encoding;
 use crate::stream::Length;
@@ -110,8 +111,8 @@ const PHASES: usize = 64;
 
 /// A generator for inputs and weights.
 ///
-/// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a run; or `INPUTS+WEIGHTS`, two
-/// sequences. Some pairs have names of their own: `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`, `vdc` `vdc+ramp`
+/// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a run; or `INPUTS+WEIGHTS`, each a
+/// sequence or `bernoulli`. Some pairs have names of their own: `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`, `vdc` `vdc+ramp`
 /// and `ramp` `ramp+vdc`.
 ///
 /// ```
@@ -119,6 +120,8 @@ const PHASES: usize = 64;
 /// let name: GeneratorName = "sobol".parse()?;
 /// assert_eq!(name, "sobol:1+sobol:2".parse()?);
 /// assert_eq!(name.to_string(), "sobol");
+/// let mixed: GeneratorName = "bernoulli+sobol:2".parse()?; // random inputs, weights from a sequence
+/// assert!(mixed.is_seeded());
 /// # Ok::<(), aleatron_core::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -135,6 +138,31 @@ pub enum GeneratorName {
         /// Of the weights.
         weights: SequenceName,
     },
+    /// Random bits of its own for every input stream, a given sequence for weights.
+    BernoulliInputs {
+        /// Of the weights.
+        weights: SequenceName,
+    },
+    /// Random bits of its own for every weight stream, a given sequence for inputs.
+    BernoulliWeights {
+        /// Of the inputs.
+        inputs: SequenceName,
+    },
+}
+
+/// The name of random bits, as a generator and as one operand of a generator.
+const BERNOULLI: &str = "bernoulli";
+
+/// One operand: a sequence, or `None` for random bits.
+fn operand(text: &str) -> Result<Option<SequenceName>> {
+    match text.trim().strip_prefix(BERNOULLI) {
+        Some("") => Ok(None),
+        Some(rest) if rest.starts_with(':') => {
+            let reason = format!("{BERNOULLI} takes no parameter: it has the seed of the run");
+            Err(Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason })
+        }
+        _ => text.parse().map(Some),
+    }
 }
 
 const fn pair(inputs: SequenceName, weights: SequenceName) -> GeneratorName {
@@ -148,7 +176,7 @@ impl GeneratorName {
 
     /// Generators that have a name of their own.
     pub const NAMED: [(&'static str, Self); 6] = [
-        ("bernoulli", Self::Bernoulli),
+        (BERNOULLI, Self::Bernoulli),
         ("sobol", Self::SOBOL),
         ("lfsr", Self::Lfsr),
         (
@@ -162,7 +190,13 @@ impl GeneratorName {
     /// Whether its bits depend on a seed.
     #[must_use]
     pub const fn is_seeded(&self) -> bool {
-        matches!(self, Self::Bernoulli | Self::Lfsr)
+        !matches!(self, Self::Pair { .. })
+    }
+
+    /// Whether the streams of an operand have random bits of their own, so that products have no tables.
+    #[must_use]
+    pub const fn has_random_bits(&self) -> bool {
+        !matches!(self, Self::Lfsr | Self::Pair { .. })
     }
 
     /// Where the bits come from in run number `seed`, with shared sequences of `width`.
@@ -190,6 +224,14 @@ impl GeneratorName {
                 (inputs, weights)
             }
             Self::Pair { inputs, weights } => (inputs.sequence(width)?, weights.sequence(width)?),
+            Self::BernoulliInputs { weights } => {
+                let weights = OperandSequences { first: weights.sequence(width)?, sharing };
+                return Ok(Encoding::BernoulliInputs { weights });
+            }
+            Self::BernoulliWeights { inputs } => {
+                let inputs = OperandSequences { first: inputs.sequence(width)?, sharing };
+                return Ok(Encoding::BernoulliWeights { seed, inputs });
+            }
         };
         Ok(Encoding::Sequences(Pairing { inputs, weights, sharing }))
     }
@@ -205,10 +247,17 @@ impl FromStr for GeneratorName {
         }
         let Some((inputs, weights)) = name.split_once('+') else {
             let names = Self::NAMED.map(|(name, _)| name).join(", ");
-            let reason = format!("use one of {names}, or two sequences as in sobol:1+lfsr:77");
+            let reason = format!(
+                "use one of {names}, or two sequences as in sobol:1+lfsr:77, one of which may be {BERNOULLI}"
+            );
             return Err(Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason });
         };
-        Ok(Self::Pair { inputs: inputs.parse()?, weights: weights.parse()? })
+        Ok(match (operand(inputs)?, operand(weights)?) {
+            (Some(inputs), Some(weights)) => Self::Pair { inputs, weights },
+            (None, Some(weights)) => Self::BernoulliInputs { weights },
+            (Some(inputs), None) => Self::BernoulliWeights { inputs },
+            (None, None) => Self::Bernoulli,
+        })
     }
 }
 
@@ -219,7 +268,9 @@ impl fmt::Display for GeneratorName {
         }
         match self {
             Self::Pair { inputs, weights } => write!(f, "{inputs}+{weights}"),
-            Self::Bernoulli => f.write_str("bernoulli"),
+            Self::BernoulliInputs { weights } => write!(f, "{BERNOULLI}+{weights}"),
+            Self::BernoulliWeights { inputs } => write!(f, "{inputs}+{BERNOULLI}"),
+            Self::Bernoulli => f.write_str(BERNOULLI),
             Self::Lfsr => f.write_str("lfsr"),
         }
     }
@@ -259,21 +310,26 @@ impl GeneratorName {
             SequenceKind::Lfsr => Width((u32::BITS - name.parameter.leading_zeros()).max(3)),
             _ => Width(1),
         };
-        match self {
-            Self::Bernoulli | Self::Lfsr => Width(1),
-            Self::Pair { inputs, weights } => of(inputs).max(of(weights)),
-        }
+        self.sequences().map(of).max().unwrap_or(Width(1))
+    }
+
+    /// The sequences it names.
+    fn sequences(&self) -> impl Iterator<Item = &SequenceName> {
+        let named = match self {
+            Self::Bernoulli | Self::Lfsr => [None, None],
+            Self::Pair { inputs, weights } => [Some(inputs), Some(weights)],
+            Self::BernoulliInputs { weights: one } | Self::BernoulliWeights { inputs: one } => {
+                [Some(one), None]
+            }
+        };
+        named.into_iter().flatten()
     }
 
     /// Whether one of its sequences is even over its whole period alone.
     #[must_use]
     pub fn needs_whole_period(&self) -> bool {
         let of = |name: &SequenceName| matches!(name.kind, SequenceKind::Lfsr | SequenceKind::Ramp);
-        match self {
-            Self::Bernoulli => false,
-            Self::Lfsr => true,
-            Self::Pair { inputs, weights } => of(inputs) || of(weights),
-        }
+        *self == Self::Lfsr || self.sequences().any(of)
     }
 }
 

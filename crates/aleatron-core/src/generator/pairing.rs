@@ -50,41 +50,45 @@ impl FromStr for Sharing {
     }
 }
 
-/// The generators of a layer: stream number q of the inputs has the sequence `inputs.nth(q)`, and likewise for the
-/// weights. q is 0 for all, the input, or the index of the stream (of weights, row-major by neuron), as `sharing` says. In a
-/// convolution, the weights have taps for inputs and output channels for neurons.
+/// The sequences of one operand of a layer, its inputs or its weights: stream number q has the sequence `first.nth(q)`. q is 0 for all, the
+/// input, or the index of the stream (of weights, row-major by neuron), as `sharing` says. In a convolution, the weights have taps for inputs and
+/// output channels for neurons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Pairing {
-    /// The first sequence of the inputs.
-    pub inputs: Sequence,
-    /// The first sequence of the weights.
-    pub weights: Sequence,
+pub struct OperandSequences {
+    /// The first sequence.
+    pub first: Sequence,
     /// How many there are.
     pub sharing: Sharing,
 }
 
-impl Pairing {
-    /// The sequence of an input.
+impl OperandSequences {
+    /// The width of the sequences.
+    #[must_use]
+    pub const fn width(&self) -> Width {
+        self.first.width()
+    }
+
+    /// The sequence of an input, of those of the inputs.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the generator has no sequence left.
     pub fn input(&self, input: usize) -> Result<Sequence> {
         match self.sharing {
-            Sharing::OneForAll => Ok(self.inputs),
-            Sharing::OnePerInput | Sharing::OnePerStream => self.inputs.nth(input),
+            Sharing::OneForAll => Ok(self.first),
+            Sharing::OnePerInput | Sharing::OnePerStream => self.first.nth(input),
         }
     }
 
-    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of a tap at an output channel, with kernels of
-    /// `n_inputs` taps.
+    /// The sequence of the weight of an input at a neuron, of those of the weights, in a layer of `n_inputs`; or of a tap at an output
+    /// channel, with kernels of `n_inputs` taps.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the generator has no sequence left.
     pub fn weight(&self, neuron: usize, input: usize, n_inputs: usize) -> Result<Sequence> {
         match self.sharing {
-            Sharing::OneForAll => Ok(self.weights),
-            Sharing::OnePerInput => self.weights.nth(input),
-            Sharing::OnePerStream => self.weights.nth(neuron.saturating_mul(n_inputs).saturating_add(input)),
+            Sharing::OneForAll => Ok(self.first),
+            Sharing::OnePerInput => self.first.nth(input),
+            Sharing::OnePerStream => self.first.nth(neuron.saturating_mul(n_inputs).saturating_add(input)),
         }
     }
 
@@ -104,6 +108,60 @@ impl Pairing {
             Sharing::OneForAll => 1,
             Sharing::OnePerInput | Sharing::OnePerStream => n_inputs,
         })
+    }
+
+    /// The warning for streams of `length` bits that cut the sequences off; `None` where they do not, or where no width would be better.
+    #[must_use]
+    pub fn cut_off(&self, length: Length) -> Option<Warning> {
+        let sequence = self.first;
+        let is_cut_off =
+            sequence.period() > length.bits() as u64 && sequence.width() > Width::covered_by(length);
+        (matches!(sequence, Sequence::Lfsr(_) | Sequence::Ramp(_)) && is_cut_off)
+            .then_some(Warning::CutOff { sequence, length: length.bits() })
+    }
+}
+
+/// The generators of a layer: stream number q of the inputs has the sequence `inputs.nth(q)`, and likewise for the
+/// weights. q is 0 for all, the input, or the index of the stream (of weights, row-major by neuron), as `sharing` says. In a
+/// convolution, the weights have taps for inputs and output channels for neurons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pairing {
+    /// The first sequence of the inputs.
+    pub inputs: Sequence,
+    /// The first sequence of the weights.
+    pub weights: Sequence,
+    /// How many there are.
+    pub sharing: Sharing,
+}
+
+impl Pairing {
+    /// The sequences of the inputs.
+    #[must_use]
+    pub const fn of_inputs(&self) -> OperandSequences {
+        OperandSequences { first: self.inputs, sharing: self.sharing }
+    }
+
+    /// The sequences of the weights.
+    #[must_use]
+    pub const fn of_weights(&self) -> OperandSequences {
+        OperandSequences { first: self.weights, sharing: self.sharing }
+    }
+
+    /// The sequence of an input.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where the generator has no sequence left.
+    pub fn input(&self, input: usize) -> Result<Sequence> {
+        self.of_inputs().input(input)
+    }
+
+    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of a tap at an output channel, with kernels of
+    /// `n_inputs` taps.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] where the generator has no sequence left.
+    pub fn weight(&self, neuron: usize, input: usize, n_inputs: usize) -> Result<Sequence> {
+        self.of_weights().weight(neuron, input, n_inputs)
     }
 
     /// What is wrong with this pairing in a layer of `n_inputs` inputs and `n_neurons` neurons. A product is right on
@@ -161,7 +219,7 @@ impl Pairing {
     }
 }
 
-/// Something that makes the products of a [`Pairing`] wrong on average.
+/// Something that makes the products of a layer wrong on average.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
@@ -210,13 +268,7 @@ impl Pairing {
     /// The warning for streams of `length` bits that cut a sequence off; `None` where none does, or where no width would be better.
     #[must_use]
     pub fn cut_off(&self, length: Length) -> Option<Warning> {
-        let best = Width::covered_by(length);
-        let needs_period = |sequence: &&Sequence| {
-            let is_cut_off = sequence.period() > length.bits() as u64 && sequence.width() > best;
-            matches!(sequence, Sequence::Lfsr(_) | Sequence::Ramp(_)) && is_cut_off
-        };
-        let sequence = [&self.inputs, &self.weights].into_iter().find(needs_period)?;
-        Some(Warning::CutOff { sequence: *sequence, length: length.bits() })
+        self.of_inputs().cut_off(length).or_else(|| self.of_weights().cut_off(length))
     }
 }
 

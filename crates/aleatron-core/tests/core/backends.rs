@@ -128,6 +128,8 @@ fn a_plain_backend_passes_and_a_wrong_one_does_not() {
     let cases = cases();
     for operation in
         [Operation::Dense, Operation::Sparse, Operation::Sequence, Operation::Table, Operation::Network]
+            .into_iter()
+            .chain([Operation::Mixed])
     {
         assert!(cases.iter().any(|(case, _)| case.operation() == operation), "no {operation:?} is small");
     }

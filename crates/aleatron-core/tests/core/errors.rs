@@ -264,10 +264,10 @@ fn float_neurons() {
 fn shared_sequences() {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerInput };
-    assert_eq!(pairing.input_period(1, 0), Err(Error::Zero(Quantity::Inputs)));
+    assert_eq!(pairing.of_inputs().input_period(1, 0), Err(Error::Zero(Quantity::Inputs)));
     let ragged = Error::Ragged { what: Quantity::Inputs, actual: 3, divisor: 2 };
-    assert_eq!(pairing.input_period(3, 2), Err(ragged));
-    assert_eq!(pairing.input_period(0, 2), Ok(2));
+    assert_eq!(pairing.of_inputs().input_period(3, 2), Err(ragged));
+    assert_eq!(pairing.of_inputs().input_period(0, 2), Ok(2));
     for index in [556, 1 << 40, usize::MAX] {
         let error = sobol(1).nth(index).unwrap_err();
         assert!(matches!(error, Error::TooLarge { what: Quantity::SobolDimension, limit: 1111, .. }));

@@ -5,8 +5,8 @@ use aleatron_core::generator::{
     Width, WidthChoice,
 };
 use aleatron_core::{
-    BitStream, Encoding, Error, LayerSpec, Length, Overlap, Polarity, Quantity, SampleSeed, StreamMatrix,
-    gates, reference,
+    BitStream, Encoding, Error, InputSource, LayerSpec, Length, Overlap, Polarity, Quantity, SampleSeed,
+    StreamMatrix, WeightSource, gates, reference,
 };
 use proptest::prelude::*;
 
@@ -461,6 +461,8 @@ fn a_layer_counts_what_its_table_says() {
 fn names_are_read_and_written() {
     for text in
         ["bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", "sobol:3+lfsr:77", "vdc+vdc", "ramp+halton:5"]
+            .into_iter()
+            .chain(["bernoulli+sobol:2", "bernoulli+ramp", "sobol:1+bernoulli", "vdc+bernoulli"])
     {
         let name: GeneratorName = text.parse().unwrap();
         assert_eq!(name.to_string(), text);
@@ -470,6 +472,8 @@ fn names_are_read_and_written() {
     assert!(same("sobol", "sobol:1+sobol:2") && same("halton", "halton:2+halton:3"));
     assert!(same("vdc", "halton:2+ramp") && same("ramp", "ramp+vdc") && same(" SOBOL ", "sobol"));
     assert!(same("sobol+lfsr", "sobol:1+lfsr:1"));
+    assert!(same("bernoulli+bernoulli", "bernoulli") && same(" Bernoulli + SOBOL ", "bernoulli+sobol:1"));
+    assert!(!same("bernoulli+sobol", "sobol+bernoulli"));
     for (text, part) in [
         ("foo", "use one of bernoulli, sobol, lfsr, halton, vdc, ramp"),
         ("foo+sobol", "sequences are lfsr:SEED, sobol:DIMENSION, halton:BASE, ramp, vdc"),
@@ -480,6 +484,11 @@ fn names_are_read_and_written() {
         ("vdc:3+sobol", "vdc takes no parameter"),
         ("", "use one of"),
         ("+", "sequences are"),
+        ("bernoulli+", "sequences are"),
+        ("bernoulli+foo", "sequences are"),
+        ("bernoulli:5+sobol", "bernoulli takes no parameter"),
+        ("sobol+bernoulli:", "bernoulli takes no parameter"),
+        ("bernoullis+sobol", "sequences are"),
     ] {
         let error = text.parse::<GeneratorName>().unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
@@ -502,11 +511,14 @@ fn widths_fit_the_length_where_a_whole_period_is_needed() {
         assert_eq!(width("sobol:1+ramp", bits), expected, "{bits}");
         assert_eq!(width("sobol", bits), 8);
         assert_eq!(width("bernoulli", bits), 8);
+        // The sequence alone decides.
+        assert_eq!([width("bernoulli+sobol", bits), width("halton+bernoulli", bits)], [8, 8]);
+        assert_eq!([width("bernoulli+lfsr", bits), width("ramp+bernoulli", bits)], [expected; 2], "{bits}");
     }
     // A register must hold its seed.
     assert_eq!(
-        [width("lfsr:77+ramp", 16), width("sobol:1+lfsr:300", 64), width("sobol:1+lfsr:1", 64)],
-        [7, 9, 6]
+        [width("lfsr:77+ramp", 16), width("sobol:1+lfsr:300", 64), width("bernoulli+lfsr:300", 64)],
+        [7, 9, 9]
     );
     assert_eq!("auto".parse::<WidthChoice>().unwrap(), WidthChoice::Auto);
     assert_eq!("11".parse::<WidthChoice>().unwrap(), WidthChoice::Fixed(Width::new(11).unwrap()));
@@ -567,6 +579,15 @@ fn encodings_follow_from_names_and_seeds() {
         text.parse::<GeneratorName>().unwrap().encoding(seed, Width::EIGHT, Sharing::OneForAll).unwrap()
     };
     assert_eq!(encoding("bernoulli", 5), Encoding::Bernoulli { seed: 5 });
+    // An operand of a mixed pair has what it has in a pair of its own kind.
+    let Encoding::Sequences(pairing) = encoding("sobol:3+halton:5", 5) else { panic!("no sequences") };
+    let weights = pairing.of_weights();
+    assert_eq!(encoding("bernoulli+halton:5", 5), Encoding::BernoulliInputs { weights });
+    let inputs = pairing.of_inputs();
+    assert_eq!(encoding("sobol:3+bernoulli", 5), Encoding::BernoulliWeights { seed: 5, inputs });
+    assert_eq!(encoding("sobol:3+bernoulli", 5).input_source(), encoding("sobol:3+vdc", 5).input_source());
+    assert_eq!(encoding("sobol:3+bernoulli", 5).weight_source(), WeightSource::Bernoulli { seed: 5 });
+    assert_eq!(encoding("bernoulli+vdc", 5).input_source(), InputSource::Bernoulli);
     assert_eq!(encoding("sobol", 1), encoding("sobol", 2));
     assert_ne!(encoding("lfsr", 1), encoding("lfsr", 2));
     // Whatever the seed and the width, the two phases are apart.
@@ -577,6 +598,8 @@ fn encodings_follow_from_names_and_seeds() {
             assert_eq!(pairing.warnings(10, 10).unwrap(), [], "{bits} bits, seed {seed}");
         }
     }
-    let narrow = "sobol:9999+sobol".parse::<GeneratorName>().unwrap();
-    assert!(narrow.encoding(0, Width::EIGHT, Sharing::OneForAll).is_err());
+    for text in ["sobol:9999+sobol", "bernoulli+sobol:9999", "sobol:9999+bernoulli"] {
+        let name = text.parse::<GeneratorName>().unwrap();
+        assert!(name.encoding(0, Width::EIGHT, Sharing::OneForAll).is_err(), "{text}");
+    }
 }

@@ -1,7 +1,7 @@
 //! What a layer is, without counting: sizes, parts, seeds, thresholds and values, and batches cut into pieces.
 
 use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions};
-use aleatron_core::generator::{Lfsr, Pairing, Sequence, Sharing, Sobol, Width};
+use aleatron_core::generator::{Lfsr, OperandSequences, Pairing, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
     BackendFault, Cancel, Connections, DenseShape, Domain, Encoding, Error, LayerIndex, LayerSpec, Length,
     Polarity, Quantity, SampleSeed, StreamAddress, Weights, weights,
@@ -184,6 +184,12 @@ fn layers_that_cannot_be_are_refused() {
         LayerSpec::sparse(connections, length(8), Polarity::Unipolar, Encoding::Sequences(few))
     };
     assert!(wide(555).is_ok() && wide(556).is_err());
+    // Of a mixed pair, the operand with sequences alone needs them.
+    let Encoding::Sequences(pairing) = shared(Sharing::OnePerStream) else { unreachable!() };
+    let random_inputs = Encoding::BernoulliInputs { weights: pairing.of_weights() };
+    let random_weights = Encoding::BernoulliWeights { seed: 5, inputs: pairing.of_inputs() };
+    assert!(new(4, 139, random_inputs).is_ok() && new(4, 140, random_inputs).is_err());
+    assert!(new(556, 140, random_weights).is_ok() && new(557, 140, random_weights).is_err());
     // More bytes than there are addresses.
     let huge = Connections::from_rows([[0]], 1 << 32).unwrap();
     let huge = LayerSpec::sparse(huge, length(1 << 34), Polarity::Unipolar, BERNOULLI);
@@ -198,6 +204,13 @@ fn thresholds_are_as_wide_as_their_generator() {
     assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 192]);
     let weights = Weights::new(&spec, vec![1.0, -0.5]).unwrap();
     assert_eq!(spec.weight_thresholds(&weights).unwrap(), [16, 4]);
+    let mixed = |encoding| LayerSpec::dense(2, 1, length(8), Polarity::Bipolar, encoding).unwrap();
+    let drawn = mixed(Encoding::BernoulliInputs { weights: pairing.of_weights() });
+    assert_eq!(drawn.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 3 << 30]);
+    assert_eq!(drawn.weight_thresholds(&weights).unwrap(), [16, 4]);
+    let kept = mixed(Encoding::BernoulliWeights { seed: 5, inputs: pairing.of_inputs() });
+    assert_eq!(kept.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 192]);
+    assert_eq!(kept.weight_thresholds(&weights).unwrap(), [1 << 32, 1 << 30]);
     let spec = dense(2, 1);
     assert_eq!(spec.encoding().input_width(), Width::BERNOULLI);
     assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 3 << 30]);
@@ -278,6 +291,11 @@ fn batches_are_counted_checked_and_cut() {
     let shared =
         LayerSpec::dense(3, 5, length(100), Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
     assert_eq!(Batch::values(&values, later).check(&shared), Ok(4));
+    let mixed = |encoding| LayerSpec::dense(3, 5, length(100), Polarity::Bipolar, encoding).unwrap();
+    let random_weights = mixed(Encoding::BernoulliWeights { seed: 5, inputs: pairing.of_inputs() });
+    assert_eq!(Batch::values(&values, later).check(&random_weights), Ok(4));
+    let random_inputs = mixed(Encoding::BernoulliInputs { weights: pairing.of_weights() });
+    assert!(Batch::values(&values, later).check(&random_inputs).is_err());
     assert_eq!(Batch::values(&[], later).check(&spec), Ok(0));
 }
 
@@ -293,12 +311,16 @@ fn tables_are_for_what_has_them() {
         assert_eq!(CountMethod::Tables.resolve(spec), Ok(CountMethod::Tables));
         assert_eq!(CountMethod::Bits.resolve(spec), Ok(CountMethod::Bits));
     }
+    let narrow = OperandSequences { first: sobol(1, 8), sharing: Sharing::OneForAll };
+    let mixed = |encoding| LayerSpec::dense(3, 2, length(8), Polarity::Unipolar, encoding).unwrap();
     let without = [
         (shared([13, 8], Sharing::OneForAll), 13),
         (shared([8, 13], Sharing::OneForAll), 8),
         (shared([8, 8], Sharing::OnePerStream), 8),
         (dense(3, 2), 32),
         (sparse(Polarity::Unipolar), 32),
+        (mixed(Encoding::BernoulliInputs { weights: narrow }), 32),
+        (mixed(Encoding::BernoulliWeights { seed: 1, inputs: narrow }), 32),
     ];
     for (spec, actual) in without {
         assert_eq!(CountMethod::Best.resolve(&spec), Ok(CountMethod::Bits));

@@ -9,17 +9,20 @@ use aleatron_core::generator::{GeneratorName, Sharing};
 use aleatron_core::golden::{self, LAYERS_TEXT};
 use aleatron_core::threshold::{NEGATIVE, magnitude};
 use aleatron_core::{
-    ConvShape, Convolution, Encoding, Error, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed,
-    Topology, Weights, Width, reference,
+    Connections, ConvShape, Convolution, Encoding, Error, LayerIndex, LayerSpec, Length, Polarity, Quantity,
+    SampleSeed, Topology, Weights, Width, reference,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 #[test]
 fn layers_have_the_known_counts() {
     let answers = golden::layers().unwrap();
     let has = |f: &dyn Fn(&LayerSpec) -> bool| answers.iter().filter(|answer| f(&answer.case.spec)).count();
     assert!(has(&|spec| spec.polarity() == Polarity::Signed) >= 10);
+    assert!(has(&|spec| matches!(spec.encoding(), Encoding::BernoulliInputs { .. })) >= 6);
+    assert!(has(&|spec| matches!(spec.encoding(), Encoding::BernoulliWeights { .. })) >= 6);
     for polarity in Polarity::ALL {
         let is_conv = |spec: &LayerSpec| matches!(spec.topology(), Topology::Conv(_));
         assert!(has(&|spec| is_conv(spec) && spec.polarity() == polarity) >= 2, "{polarity}");
@@ -304,6 +307,44 @@ fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
     assert!(CountMethod::Tables.resolve(&tables).is_err());
     let tables = conv([1, 20, 20], Sharing::OneForAll).unwrap();
     assert_eq!(CountMethod::Best.resolve(&tables), Ok(CountMethod::Tables));
+}
+
+/// An operand of a mixed layer has the streams that it has in a layer where both operands are of its kind.
+#[test]
+fn mixed_operands_have_the_streams_of_their_own_kind() {
+    let topologies = [
+        Topology::Dense { n_inputs: 5, n_neurons: 3 },
+        Topology::Sparse(Arc::new(Connections::from_rows([vec![0, 2], vec![], vec![1, 2, 4]], 5).unwrap())),
+        Topology::Conv(ConvShape::new(Convolution::conv2d([1, 3, 4], 2, [2, 2])).unwrap()),
+    ];
+    let seed = SampleSeed::new(9).starting_at(4);
+    for (topology, polarity, sharing) in topologies.iter().flat_map(|topology| {
+        let of_sharing = move |p| Sharing::ALL.map(|sharing| (topology, p, sharing));
+        Polarity::ALL.into_iter().flat_map(of_sharing)
+    }) {
+        let layer = |generator: &str| {
+            let name: GeneratorName = generator.parse().unwrap();
+            let encoding = name.encoding(7, Width::EIGHT, sharing).unwrap();
+            let spec =
+                LayerSpec::new(topology.clone(), Length::new(70).unwrap(), polarity, encoding).unwrap();
+            spec.at(LayerIndex::new(3).unwrap()).starting_at(2)
+        };
+        let inputs = |generator: &str| {
+            let spec = layer(generator);
+            let values: Vec<f64> = (0..2 * spec.n_inputs()).map(|k| (k % 7) as f64 / 7.0).collect();
+            reference::input_streams(&spec, &spec.input_thresholds(&values).unwrap(), seed)
+        };
+        let weights = |generator: &str| {
+            let spec = layer(generator);
+            let values = (0..spec.n_weights()).map(|k| (k % 5) as f64 / 5.0).collect();
+            let weights = Weights::new(&spec, values).unwrap();
+            reference::weight_streams(&spec, &spec.weight_thresholds(&weights).unwrap())
+        };
+        assert_eq!(inputs("bernoulli+lfsr:5"), inputs("bernoulli"));
+        assert_eq!(weights("bernoulli+lfsr:5"), weights("sobol:3+lfsr:5"));
+        assert_eq!(inputs("sobol:3+bernoulli"), inputs("sobol:3+lfsr:5"));
+        assert_eq!(weights("sobol:3+bernoulli"), weights("bernoulli"));
+    }
 }
 
 #[test]

@@ -108,9 +108,10 @@ fn sequences_say_what_they_are() {
     );
     assert!(matches!(ramp.nth(1), Err(Error::TooLarge { .. })));
     assert_eq!(ramp.nth(0), Ok(ramp));
-    let seeded = ["bernoulli", "lfsr", "sobol", "halton", "vdc", "ramp", "lfsr:1+lfsr:2"];
-    let is_seeded = seeded.map(|name| name.parse::<GeneratorName>().unwrap().is_seeded());
-    assert_eq!(is_seeded, [true, true, false, false, false, false, false]);
+    let names = ["bernoulli", "lfsr", "sobol", "vdc", "lfsr:1+lfsr:2", "bernoulli+sobol", "ramp+bernoulli"];
+    let names = names.map(|name| name.parse::<GeneratorName>().unwrap());
+    assert_eq!(names.map(|name| name.is_seeded()), [true, true, false, false, false, true, true]);
+    assert_eq!(names.map(|name| name.has_random_bits()), [true, false, false, false, false, true, true]);
 }
 
 #[test]

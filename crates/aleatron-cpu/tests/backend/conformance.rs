@@ -1,7 +1,7 @@
 //! Every tier of this machine, on one, two and three threads, against the plain reference: equality only.
 
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
-use aleatron_core::conformance::strategies::{Sizes, pairing, polarity, topology, with_signs};
+use aleatron_core::conformance::strategies::{Sizes, mixed, pairing, polarity, topology, with_signs};
 use aleatron_core::conformance::{Case, LayerCase, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
 use aleatron_core::lif::{LifDrive, LifParams};
@@ -142,6 +142,34 @@ fn sequence_layer() -> impl Strategy<Value = LayerCase> {
     )
 }
 
+fn mixed_layer() -> impl Strategy<Value = LayerCase> {
+    let layer = (
+        topology(SIZES),
+        length(),
+        polarity(),
+        mixed(),
+        any::<u64>(),
+        0..1000usize,
+        0..u32::MAX - 20,
+        0..6usize,
+    );
+    layer.prop_flat_map(|(topology, length, polarity, encoding, seed, index, first_sample, n_samples)| {
+        let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap();
+        let spec = spec.at(LayerIndex::new(index).unwrap());
+        let thresholds = |width: Width, n| vec(with_signs(polarity, 0..=width.one()), n);
+        let weights = thresholds(encoding.weight_width(), spec.n_weights());
+        let inputs = thresholds(encoding.input_width(), spec.n_inputs() * n_samples);
+        let seed = SampleSeed::new(seed).starting_at(first_sample);
+        (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+            spec: spec.clone(),
+            weights,
+            inputs,
+            seed,
+            method: CountMethod::Best,
+        })
+    })
+}
+
 fn lif_params() -> impl Strategy<Value = LifParams> {
     (1..=16u32, 0..=31u32, any::<[i16; 3]>(), 0..5u32).prop_map(
         |(width, fraction, [rest, reset, threshold], period)| {
@@ -225,7 +253,12 @@ proptest! {
     }
 
     #[test]
-    fn some_neurons_are_those_of_the_whole_layer(case in bernoulli_layer(), cut in any::<prop::sample::Index>()) {
+    fn mixed_layers(case in mixed_layer()) {
+        check(&Case::Layer(case));
+    }
+
+    #[test]
+    fn some_neurons_are_those_of_the_whole_layer(case in prop_oneof![bernoulli_layer(), mixed_layer()], cut in any::<prop::sample::Index>()) {
         let (spec, n) = (&case.spec, case.spec.n_neurons());
         // Convolutions are cut between output channels.
         let cut = cut.index(spec.n_rows()) * spec.neurons_per_row();

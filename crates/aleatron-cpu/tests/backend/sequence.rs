@@ -70,9 +70,9 @@ proptest! {
                 let w = &w[..spec.n_weights()];
                 let w_streams = reference::weight_streams(&spec, w);
                 for cpu in cpus() {
-                    prop_assert_eq!(&cpu.encode_shared_inputs(&pairing, &x, n, length), &Ok(x_streams.clone()));
+                    prop_assert_eq!(&cpu.encode_shared_inputs(&pairing.of_inputs(), &x, n, length), &Ok(x_streams.clone()));
                     let mut out = vec![7; spec.weight_words()];
-                    cpu.encode_shared_weights(&spec, &pairing, w, &mut out).unwrap();
+                    cpu.encode_shared_weights(&spec, &pairing.of_weights(), w, &mut out).unwrap();
                     prop_assert_eq!(&out, w_streams.words());
                 }
             }
@@ -136,9 +136,9 @@ fn bad_input_is_an_error() {
 
         let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerInput };
         let zero = Err(Error::Zero(Quantity::Inputs));
-        assert_eq!(cpu.encode_shared_inputs(&pairing, &[1], 0, length), zero);
+        assert_eq!(cpu.encode_shared_inputs(&pairing.of_inputs(), &[1], 0, length), zero);
         let ragged = Error::Ragged { what: Quantity::Inputs, actual: 3, divisor: 2 };
-        assert_eq!(cpu.encode_shared_inputs(&pairing, &[1; 3], 2, length), Err(ragged));
+        assert_eq!(cpu.encode_shared_inputs(&pairing.of_inputs(), &[1; 3], 2, length), Err(ragged));
         let mismatch = |what, expected, actual| Err(Error::Mismatch { what, expected, actual });
         let numbered = |numbers: &[usize], words: usize| {
             cpu.encode_numbered_sequences(&sobol(1101), &[7; 3], numbers, length, &mut vec![0; words])
@@ -150,7 +150,7 @@ fn bad_input_is_an_error() {
         for sharing in Sharing::ALL {
             let encoding = Encoding::Sequences(Pairing { sharing, ..pairing });
             let spec = LayerSpec::dense(2, 2, length, Polarity::Bipolar, encoding).unwrap();
-            let words = cpu.encode_shared_weights(&spec, &pairing, &[1; 4], &mut [0; 7]);
+            let words = cpu.encode_shared_weights(&spec, &pairing.of_weights(), &[1; 4], &mut [0; 7]);
             assert_eq!(words, mismatch(Quantity::Words, 8, 7));
         }
     }

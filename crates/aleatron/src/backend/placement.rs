@@ -6,7 +6,7 @@
 //! folder; without a place to write it, measurements last as long as the process.
 
 use crate::VERSION;
-use aleatron_core::{Encoding, LayerSpec};
+use aleatron_core::{Encoding, InputSource, LayerSpec, WeightSource};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -55,7 +55,11 @@ pub fn kind(spec: &LayerSpec, n_samples: usize, backends: &[String], tier: &str,
     let (n_weights, polarity, batch) = (spec.n_weights(), spec.polarity(), n_samples.next_power_of_two());
     let encoding = match spec.encoding() {
         Encoding::Sequences(pairing) => format!("{} {}", pairing.sharing, pairing.inputs.width().bits()),
-        _ => "bernoulli".to_owned(),
+        mixed => match (mixed.input_source(), mixed.weight_source()) {
+            (InputSource::Sequences(inputs), _) => format!("{}+bernoulli", inputs.sharing),
+            (_, WeightSource::Sequences(weights)) => format!("bernoulli+{}", weights.sharing),
+            _ => "bernoulli".to_owned(),
+        },
     };
     format!(
         "{VERSION} | {n_inputs}x{n_neurons} ({n_weights}) L{bits} {polarity} {encoding} batch {batch} | {tier}, {threads} threads | {}",

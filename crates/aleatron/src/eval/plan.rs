@@ -112,7 +112,8 @@ impl Plan {
                 // The sequences it needs are there, or it is an error.
                 let spec = LayerSpec::new(layer.topology(), length, layer.polarity(), encoding)?;
                 let on_host = matches!(self.device, Device::Auto | Device::Cpu);
-                if on_host && matches!(encoding, Encoding::Bernoulli { .. }) {
+                // Where both operands have sequences, tables may take the place of streams.
+                if on_host && !matches!(encoding, Encoding::Sequences(_)) {
                     memory::check(8 * spec.weight_words() as u128, Quantity::Streams)?;
                 }
                 Ok(())

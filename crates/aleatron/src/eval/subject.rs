@@ -331,7 +331,7 @@ pub(super) fn accuracy(
 pub(super) fn stream_cost(layers: &[StreamedLayer], config: &StreamConfig) -> u64 {
     let cost = layers.iter().map(|layer| {
         let LayerSettings { generator, length, .. } = config.settings_of(&layer.name);
-        let bits = if generator == GeneratorName::Bernoulli { length } else { length.min(TABLE_COST) };
+        let bits = if generator.has_random_bits() { length } else { length.min(TABLE_COST) };
         layer.products.saturating_mul(bits as u64)
     });
     cost.fold(1, u64::saturating_add)

@@ -8,7 +8,7 @@ use crate::network::{Arithmetic, LayerInputs, LayerStats, StreamConfig, top_clas
 use crate::{Error, Result, SampleSeed, StreamLayer};
 use aleatron_core::arithmetic::{Accumulator, Requantizer};
 use aleatron_core::generator::{Warning, Width};
-use aleatron_core::{Cancel, ConvShape, Convolution, Encoding, LayerIndex, Polarity, Topology};
+use aleatron_core::{Cancel, ConvShape, Convolution, LayerIndex, Polarity, Topology};
 use aleatron_graph::product::ConvSizes;
 use aleatron_graph::{Error as GraphError, Node, Observer, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -364,17 +364,14 @@ impl StreamGraph {
         let full = self.made_layer(place)?;
         let spec = full.spec();
         // A table takes longer to make than the few bits of a last layer.
-        let builder = StreamLayer::of(spec.topology().clone())
+        StreamLayer::of(spec.topology().clone())
             .polarity(spec.polarity())
             .length(length)
+            .encoding(*spec.encoding())
             .at(spec.index())
             .weights(full.weights())
-            .method(CountMethod::Bits);
-        match spec.encoding() {
-            Encoding::Sequences(pairing) => builder.sequences(*pairing),
-            _ => builder.seed(self.config.seed),
-        }
-        .build()
+            .method(CountMethod::Bits)
+            .build()
     }
 
     /// The layer of a product that has run.

@@ -8,7 +8,7 @@ use crate::{Error, Result, SampleSeed, StreamLayer};
 use aleatron_core::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantized, Requantizer, saturate};
 use aleatron_core::generator::{Warning, Width};
 use aleatron_core::threshold::{NEGATIVE, is_negative, magnitude};
-use aleatron_core::{Cancel, Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity};
+use aleatron_core::{Cancel, Encoding, InputSource, LayerIndex, LayerSpec, Length, Polarity, Quantity};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -186,9 +186,13 @@ impl StreamConfig {
 
 /// The width of the comparators of a layer's inputs.
 pub(crate) fn comparator(spec: &LayerSpec) -> Result<Width> {
-    Ok(match spec.encoding() {
-        Encoding::Bernoulli { .. } => Width::new(COMPARATOR_BITS)?,
-        encoding => encoding.input_width(),
+    comparator_of(spec.encoding())
+}
+
+fn comparator_of(encoding: &Encoding) -> Result<Width> {
+    Ok(match encoding.input_source() {
+        InputSource::Bernoulli => Width::new(COMPARATOR_BITS)?,
+        InputSource::Sequences(inputs) => inputs.width(),
     })
 }
 
@@ -196,10 +200,7 @@ fn next_comparator(next: &Layer, config: &StreamConfig) -> Result<Width> {
     let settings = config.settings_of(next.name());
     let width = settings.width.resolve(&settings.generator, Length::new(settings.length)?);
     let encoding = settings.generator.encoding(config.seed, width, settings.sharing)?;
-    Ok(match encoding {
-        Encoding::Bernoulli { .. } => Width::new(COMPARATOR_BITS)?,
-        encoding => encoding.input_width(),
-    })
+    comparator_of(&encoding)
 }
 
 fn in_layer(k: usize, layer: &Layer, source: Error) -> Error {
@@ -308,14 +309,9 @@ impl StreamNetwork {
         let Some(Prepared { layer, .. }) = self.layers.last() else { return Err(Error::NoLayers) };
         let spec = layer.spec();
         let builder = StreamLayer::of(spec.topology().clone()).polarity(spec.polarity());
+        let builder = builder.encoding(*spec.encoding()).at(spec.index());
         // A table takes longer to make than the few bits of a last layer.
-        let builder =
-            builder.length(length).at(spec.index()).weights(layer.weights()).method(CountMethod::Bits);
-        match spec.encoding() {
-            Encoding::Sequences(pairing) => builder.sequences(*pairing),
-            _ => builder.seed(self.seed),
-        }
-        .build()
+        builder.length(length).weights(layer.weights()).method(CountMethod::Bits).build()
     }
 
     /// The seed of samples from number `first_sample` on.

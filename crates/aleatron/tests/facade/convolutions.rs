@@ -83,6 +83,9 @@ fn networks_are_what_the_reference_says() {
         (Polarity::Signed, "lfsr", Sharing::OnePerInput),
         (Polarity::Bipolar, "sobol:1+halton:3", Sharing::OneForAll),
         (Polarity::Bipolar, "bernoulli", Sharing::OneForAll),
+        (Polarity::Signed, "bernoulli+sobol:2", Sharing::OnePerInput),
+        (Polarity::Signed, "lfsr:5+bernoulli", Sharing::OneForAll),
+        (Polarity::Bipolar, "bernoulli+lfsr:5", Sharing::OnePerStream),
     ] {
         let network = network(polarity);
         let features: Vec<f64> = numbers(3 * 84, 13).iter().map(|x| 2.0 * x + 0.5).collect();

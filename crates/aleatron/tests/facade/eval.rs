@@ -255,6 +255,10 @@ fn layers_with_settings_of_their_own() {
     assert!((products - (4096.0 * 32.0 + 640.0 * 128.0)).abs() < 1e-3, "{products}");
     // A seeded generator in one layer is run for all seeds.
     assert_eq!(with("generator=bernoulli").cells.len(), 3);
+    let mixed = with("generator=bernoulli+sobol:2");
+    assert_eq!(mixed.plan.layers["output"], "generator=bernoulli+sobol:2");
+    assert_eq!(mixed.cells.len(), 3);
+    assert_ne!(mixed.cells[0].layers, same.cells[0].layers);
 }
 
 #[test]
@@ -271,7 +275,9 @@ fn both_arithmetics_can_be_judged() {
 /// Where the outcome is certain, stopping loses nothing: the class at the end is the one that was certain.
 #[test]
 fn certainty_never_loses() {
-    let evaluation = run(&plan(&["sobol", "bernoulli"], &[16, 128]));
+    let evaluation = run(&plan(&["sobol", "bernoulli", "bernoulli+sobol:2", "vdc+bernoulli"], &[16, 128]));
+    let names: Vec<_> = evaluation.rows().iter().map(|row| row.generator.clone()).collect();
+    assert!(names.contains(&"bernoulli+sobol:2".to_owned()) && names.contains(&"vdc+bernoulli".to_owned()));
     for cell in &evaluation.cells {
         let certain = cell.certain.unwrap();
         assert!(

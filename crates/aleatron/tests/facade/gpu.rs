@@ -70,6 +70,8 @@ fn layers_of_every_kind_agree_exactly() {
         for polarity in Polarity::ALL {
             for (generator, sharing) in
                 [("bernoulli", "all"), ("sobol", "all"), ("sobol:2+lfsr:5", "input"), ("lfsr", "stream")]
+                    .into_iter()
+                    .chain([("bernoulli+sobol:2", "input"), ("sobol:3+bernoulli", "all")])
             {
                 for method in [aleatron::backend::CountMethod::Best, aleatron::backend::CountMethod::Bits] {
                     let builder = topology

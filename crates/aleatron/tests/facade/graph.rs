@@ -79,10 +79,15 @@ pub(crate) fn features(n: usize, seed: u64) -> Vec<f64> {
 
 #[test]
 fn a_dense_node_counts_what_a_layer_counts() {
-    for polarity in [Polarity::Signed, Polarity::Bipolar] {
+    for (polarity, generator) in [
+        (Polarity::Signed, "bernoulli"),
+        (Polarity::Bipolar, "bernoulli"),
+        (Polarity::Signed, "bernoulli+sobol:2"),
+        (Polarity::Bipolar, "sobol:1+bernoulli"),
+    ] {
         let network = dense().with_polarity(polarity).unwrap();
         let x = features(3 * 6, 7);
-        let config = StreamConfig::new(100).seed(5);
+        let config = StreamConfig::new(100).generator(generator.parse().unwrap()).seed(5);
         let scores = network.to_streams(&config).unwrap().forward(&x, 11).unwrap();
         let layer = &network.layers()[0];
         let weights: Vec<f64> = layer
@@ -96,6 +101,7 @@ fn a_dense_node_counts_what_a_layer_counts() {
             .polarity(polarity)
             .length(100)
             .seed(5)
+            .generator(generator.parse().unwrap())
             .weights(&weights)
             .build()
             .unwrap();
@@ -381,25 +387,29 @@ fn certainty_never_loses() {
     let (network, n) = (dense(), 400);
     let x = features(n * 6, 5);
     let data = Dataset::new("made", 6, x.clone(), network.predict(&x).unwrap()).unwrap();
-    let plan = small_plan(&[64], "bernoulli");
-    let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
-    let certain = found.cells[0].certain.unwrap();
-    assert!(certain.stopped > 0.0, "{certain:?}");
-    // Where the class of the first bits is another than that of all, nothing was certain yet: the sample went on past that look.
-    let classes =
-        |length| network.to_streams(&StreamConfig::new(length).seed(0)).unwrap().predict(&x, 0).unwrap();
-    let ends = classes(64);
-    let mut least = vec![4; ends.len()];
-    for length in (4..64).step_by(4) {
-        for (sample, class) in classes(length).into_iter().enumerate() {
-            if class != ends[sample] {
-                least[sample] = length + 4;
+    for generator in ["bernoulli", "bernoulli+sobol:2", "sobol:1+bernoulli"] {
+        let plan = small_plan(&[64], generator);
+        let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+        let certain = found.cells[0].certain.unwrap();
+        assert!(certain.stopped > 0.0, "{certain:?}");
+        // Where the class of the first bits is another than that of all, nothing was certain yet: the sample went on past that look.
+        let classes = |length| {
+            let config = StreamConfig::new(length).generator(generator.parse().unwrap()).seed(0);
+            network.to_streams(&config).unwrap().predict(&x, 0).unwrap()
+        };
+        let ends = classes(64);
+        let mut least = vec![4; ends.len()];
+        for length in (4..64).step_by(4) {
+            for (sample, class) in classes(length).into_iter().enumerate() {
+                if class != ends[sample] {
+                    least[sample] = length + 4;
+                }
             }
         }
+        let least: usize = least.iter().sum();
+        assert!(least > n * 4, "{generator}: no class changes, so the samples show nothing");
+        assert!(certain.mean_cycles * n as f64 >= least as f64, "{generator}: {certain:?} {least}");
     }
-    let least: usize = least.iter().sum();
-    assert!(least > n * 4, "no class changes: the samples show nothing");
-    assert!(certain.mean_cycles * n as f64 >= least as f64, "{certain:?} {least}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What layers promise: the known answers, and that neither batches, nor how inputs come, nor threads change a bit.
 
-use aleatron::backend::{Backend, Batch, PoolBackend, PrepareOptions, Split};
+use aleatron::backend::{Backend, Batch, CountMethod, PoolBackend, PrepareOptions, Split};
+use aleatron::generator::Sharing;
 use aleatron::golden::{Answer, answers, dense_input};
 use aleatron::{
-    Cancel, Connections, CoreError, Cpu, Error, LayerBuilder, LayerIndex, Length, Polarity, SampleSeed,
-    StreamLayer, encode_inputs, reference, set_num_threads,
+    Cancel, Connections, CoreError, Cpu, Error, InputSource, LayerBuilder, LayerIndex, Length, Polarity,
+    SampleSeed, StreamLayer, encode_inputs, reference, set_num_threads,
 };
 use aleatron_core::{Weights, weights};
 use aleatron_cpu::CpuBackend;
@@ -362,7 +363,8 @@ fn tables_and_streams_go_together() {
         StreamLayer::dense(10, 7).length(100).generator("sobol".parse().unwrap()).build().unwrap();
     let aleatron::Encoding::Sequences(pairing) = *layer.spec().encoding() else { unreachable!() };
     let thresholds = layer.spec().input_thresholds(&x).unwrap();
-    let streams = Cpu::current().unwrap().encode_shared_inputs(&pairing, &thresholds, 10, length).unwrap();
+    let inputs = pairing.of_inputs();
+    let streams = Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
     assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
     // New weights are those of both.
     let weights: Vec<f64> = layer.weights().iter().map(|w| 1.0 - w).collect();
@@ -370,4 +372,47 @@ fn tables_and_streams_go_together() {
     layer.set_weights(&weights).unwrap();
     assert_ne!(layer.counts_encoded(&streams).unwrap(), before);
     assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
+}
+
+/// An operand of a mixed layer has the streams of a layer of its own kind, so that layers of either kind count them, too.
+#[test]
+fn mixed_operands_are_those_of_other_layers() {
+    let length = Length::new(100).unwrap();
+    for (polarity, sharing) in POLARITIES.into_iter().flat_map(|p| Sharing::ALL.map(|s| (p, s))) {
+        let x = values(30, polarity);
+        let weights = values(70, polarity);
+        let layer = |generator: &str| {
+            let builder = dense(10, 7, 100, polarity).generator(generator.parse().unwrap());
+            builder.sharing(sharing).seed(5).weights(&weights)
+        };
+        let [drawn, kept] =
+            ["bernoulli+lfsr:3", "sobol:1+bernoulli"].map(|name| layer(name).build().unwrap());
+        let [random, shared] = ["bernoulli", "sobol:1+lfsr:3"].map(|name| layer(name).build().unwrap());
+        let seed = SampleSeed::new(9).starting_at(4);
+        let streams = encode_inputs(&x, 10, length, polarity, seed).unwrap();
+        let counts = drawn.counts_batch(&x, seed).unwrap();
+        assert_eq!(counts, shared.counts_encoded(&streams).unwrap());
+        assert_ne!(counts, drawn.counts_batch(&x, 10).unwrap());
+        let inputs = match kept.spec().encoding().input_source() {
+            InputSource::Sequences(inputs) => inputs,
+            other => panic!("{other:?}"),
+        };
+        let thresholds = kept.spec().input_thresholds(&x).unwrap();
+        let streams = Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
+        let counts = kept.counts_batch(&x, seed).unwrap();
+        assert_eq!(counts, random.counts_encoded(&streams).unwrap());
+        // The seed of a call draws inputs alone, that of a layer weights alone.
+        assert_eq!(counts, kept.counts_batch(&x, 10).unwrap());
+        assert_ne!(counts, layer("sobol:1+bernoulli").seed(6).build().unwrap().counts_batch(&x, 0).unwrap());
+        assert_ne!(counts, shared.counts_batch(&x, 0).unwrap());
+        // A part has the weights of the whole.
+        for name in ["bernoulli+lfsr:3", "sobol:1+bernoulli"] {
+            let whole = dense(10, 7, 100, polarity).generator(name.parse().unwrap()).sharing(sharing);
+            let part = whole.clone().neurons(3..7).build().unwrap().counts(&x[..10], seed).unwrap();
+            assert_eq!(part, whole.build().unwrap().counts(&x[..10], seed).unwrap()[3..]);
+        }
+        // Products of random bits have no tables.
+        let error = layer("bernoulli+lfsr:3").method(CountMethod::Tables).build().unwrap_err();
+        assert!(error.to_string().contains("32"), "{error}");
+    }
 }

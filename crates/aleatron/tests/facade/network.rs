@@ -99,13 +99,13 @@ fn a_bernoulli_network_is_its_layers() {
 fn an_integer_network_is_its_layers() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let samples = &data.features()[..64 * 5];
-    for generator in ["bernoulli", "sobol"] {
+    for generator in ["bernoulli", "sobol", "bernoulli+sobol:2", "sobol:1+bernoulli"] {
         let config = config(64, generator).seed(3).arithmetic(Arithmetic::Integer);
         let streams = network.to_streams(&config).unwrap();
         let layers: Vec<_> = streams.layers().collect();
         let integer: Vec<_> = streams.integer_layers().collect();
         let bits = integer[0].comparator.bits();
-        assert_eq!(bits, if generator == "sobol" { 8 } else { 16 });
+        assert_eq!(bits, if generator.starts_with("sobol") { 8 } else { 16 });
         let unused = layers[0].spec().encoding().input_width().bits() - bits;
         let one = f64::from(1u32 << bits);
         let threshold =
@@ -229,6 +229,12 @@ fn bad_pairs_warn_through_the_network() {
     );
     assert!(warnings(config(16, "lfsr")).is_empty());
     assert!(warnings(config(255, "lfsr").width(Width::EIGHT)).is_empty());
+    // Random bits are correlated with nothing, but the other operand may be cut off.
+    for generator in ["bernoulli+lfsr:1", "lfsr:1+bernoulli"] {
+        assert!(warnings(config(255, generator).width(Width::EIGHT)).is_empty());
+        let cut = warnings(config(16, generator).width(Width::EIGHT));
+        assert!(matches!(cut[..], [Warning::CutOff { length: 16, .. }]), "{generator}: {cut:?}");
+    }
 }
 
 /// The width that fits the length is what makes registers good at short lengths.

@@ -34,6 +34,13 @@ fn kinds_have_everything_that_decides_speed() {
         "input".parse().unwrap(),
     );
     assert!(name(&spec(shared.unwrap()), 1).contains(" bipolar input 7 batch 1 | "));
+    for (generator, part) in
+        [("bernoulli+sobol", "bernoulli+stream"), ("sobol+bernoulli", "stream+bernoulli")]
+    {
+        let generator: aleatron::generator::GeneratorName = generator.parse().unwrap();
+        let mixed = generator.encoding(0, aleatron::generator::Width::EIGHT, "stream".parse().unwrap());
+        assert!(name(&spec(mixed.unwrap()), 1).contains(&format!(" bipolar {part} batch 1 | ")));
+    }
 }
 
 #[test]

@@ -56,6 +56,7 @@ pub fn fixed() -> Result<Vec<Case>> {
     cases.extend(signed(&mut random)?);
     cases.extend(convolutions(&mut random)?);
     cases.extend(convolutional_networks(&mut random)?);
+    cases.extend(mixed(&mut random)?);
     Ok(cases)
 }
 
@@ -262,6 +263,46 @@ fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
         two.pool = Some(PoolShape::new(Pool::global(kinds[(n + 1) % 2], [rows, columns]), shape.output())?);
         let three = draw.network_layer(n, 3, Topology::Dense { n_inputs: 4, n_neurons: 3 }, [last; 2])?;
         cases.extend(in_both_arithmetics(draw, vec![one, two, three], 2)?);
+    }
+    Ok(cases)
+}
+
+/// Random bits for one operand and sequences for the other: dense and sparse layers, convolutions, and networks.
+fn mixed(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
+        for (p, polarity) in Polarity::ALL.into_iter().enumerate() {
+            let length = Length::new(LENGTHS[(5 * n + 7 * p + 2) % LENGTHS.len()])?;
+            let sharing = Sharing::ALL[(n + p) % 3];
+            for operand in 0..2 {
+                let encoding = draw.mixed(sharing, 2 * n + operand)?;
+                let topology = match (n + p) % 2 {
+                    0 => Topology::Dense { n_inputs, n_neurons },
+                    _ => Topology::Sparse(Arc::new(draw.connections(n_inputs, n_neurons)?)),
+                };
+                cases.push(Case::Layer(draw.mixed_layer(topology, n_samples, length, polarity, encoding)?));
+            }
+        }
+    }
+    for (n, (convolution, n_samples)) in geometries().into_iter().enumerate() {
+        let topology = Topology::Conv(ConvShape::new(convolution)?);
+        for (p, polarity) in Polarity::ALL.into_iter().enumerate() {
+            let length = Length::new(CONV_LENGTHS[(n + 5 * p + 2) % CONV_LENGTHS.len()])?;
+            let encoding = draw.mixed(Sharing::ALL[(n / 2 + p) % 3], n + p)?;
+            let case = draw.mixed_layer(topology.clone(), n_samples, length, polarity, encoding)?;
+            cases.push(Case::Layer(case));
+        }
+    }
+    for (n, polarity) in Polarity::ALL.into_iter().enumerate() {
+        // A convolution, and a dense layer that reads what it hands over.
+        let shape = ConvShape::new(Convolution::conv2d([1, 4, 3], 2, [2, 2]).with_padding([1, 0]))?;
+        let dense = Topology::Dense { n_inputs: shape.n_outputs(), n_neurons: 4 };
+        let mut layers = Vec::new();
+        for (k, topology) in [(1, Topology::Conv(shape)), (2, dense)] {
+            let encoding = draw.mixed(Sharing::OneForAll, n + k)?;
+            layers.push(draw.network_layer_of(n, k, topology, [polarity; 2], encoding)?);
+        }
+        cases.extend(in_both_arithmetics(draw, layers, 2)?);
     }
     Ok(cases)
 }

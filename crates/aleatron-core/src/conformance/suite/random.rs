@@ -7,7 +7,7 @@ use crate::arithmetic::{Accumulator, Activation, FloatStage, Requantizer};
 use crate::backend::CountMethod;
 use crate::connections::Connections;
 use crate::error::Result;
-use crate::generator::{Pairing, Sequence, SequenceKind, Sharing, Width};
+use crate::generator::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing, Width};
 use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
 use crate::lif::{LifDrive, LifParams};
 use crate::philox::philox4x32;
@@ -173,6 +173,41 @@ impl Random {
         Ok(LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best })
     }
 
+    /// Number `n` of the encodings that have random bits for one operand and sequences for the other.
+    pub(super) fn mixed(&mut self, sharing: Sharing, n: usize) -> Result<Encoding> {
+        let Pairing { inputs, weights, .. } = self.pairing(sharing, n / 2)?;
+        Ok(match n % 2 {
+            0 => Encoding::BernoulliInputs { weights: OperandSequences { first: weights, sharing } },
+            _ => Encoding::BernoulliWeights {
+                seed: self.word().into(),
+                inputs: OperandSequences { first: inputs, sharing },
+            },
+        })
+    }
+
+    pub(super) fn mixed_layer(
+        &mut self,
+        topology: Topology,
+        n_samples: usize,
+        length: Length,
+        polarity: Polarity,
+        encoding: Encoding,
+    ) -> Result<LayerCase> {
+        let index = LayerIndex::new(self.word() as usize % 3)?;
+        let spec = LayerSpec::new(topology, length, polarity, encoding)?.at(index);
+        let mut thresholds = |n: usize, width: Width| -> Vec<u64> {
+            match width {
+                Width::BERNOULLI => self.thresholds(n).into_iter().map(Threshold::get).collect(),
+                width => (0..n).map(|_| self.below(width.one() + 1)).collect(),
+            }
+        };
+        let weights = thresholds(spec.n_weights(), encoding.weight_width());
+        let inputs = thresholds(spec.n_inputs() * n_samples, encoding.input_width());
+        let (weights, inputs) = (self.signed(weights, polarity), self.signed(inputs, polarity));
+        let seed = SampleSeed::new(self.word().into()).starting_at(self.word() % 100);
+        Ok(LayerCase { spec, weights, inputs, seed, method: CountMethod::Best })
+    }
+
     /// A layer of network `n` with index `k - 1`, its streams of the first polarity and those of the next layer of the second.
     pub(super) fn network_layer(
         &mut self,
@@ -181,11 +216,23 @@ impl Random {
         topology: Topology,
         [polarity, next_polarity]: [Polarity; 2],
     ) -> Result<NetworkLayer> {
-        let length = Length::new([64, 100, 33][(n + k) % 3])?;
         let encoding = match (n + k) % 2 {
             0 => Encoding::Bernoulli { seed: self.word().into() },
             _ => Encoding::Sequences(self.pairing(Sharing::OneForAll, n)?),
         };
+        self.network_layer_of(n, k, topology, [polarity, next_polarity], encoding)
+    }
+
+    /// As [`Self::network_layer`], of a given encoding.
+    pub(super) fn network_layer_of(
+        &mut self,
+        n: usize,
+        k: usize,
+        topology: Topology,
+        [polarity, next_polarity]: [Polarity; 2],
+        encoding: Encoding,
+    ) -> Result<NetworkLayer> {
+        let length = Length::new([64, 100, 33][(n + k) % 3])?;
         let spec = LayerSpec::new(topology, length, polarity, encoding)?.at(LayerIndex::new(k - 1)?);
         let weights = (0..spec.n_weights()).map(|_| self.value(polarity)).collect();
         let quarters = |word: u32| f64::from(word % 64) / 16.0 - 2.0;
