@@ -1,19 +1,23 @@
 // Counts of a tile of output channels by positions per workgroup: a matrix product of bits whose columns are gathered, a tile at a
 // time, from the streams of an image. Streams are of pairs of words, so that a pair has one tap. After counts.
 //
+// A thread loads the same pairs of the same channels and columns in every turn: where they are is found once, before the loop.
+//
 // Signed products are complemented where they are negative: ones of p ^ m are 64 of a pair less the ones of p. The host takes
 // these 64 away again; here, pairs that are not negative get them as well, so that no count is below 0.
 
 override SIGNED: bool = false;
 
-const SIDE = 16u;
-const THREADS = 256u;
+const THREADS_X = 16u;
+const THREADS_Y = 8u;
+const THREADS = 128u;
 // Channels and columns of a tile; one more in memory, so that threads which store neighbours along k hit different banks.
 const TILE = 64u;
 const PITCH = 65u;
-// Words, and pairs of words, that are in shared memory at a time.
-const DEPTH = 16u;
+// Pairs of words that are in shared memory at a time, and of them those of a thread.
 const PAIRS = 8u;
+const LOADS = 4u;
+const STEP = 16u;
 
 struct Params {
     // Channels of this group, the first of them among all, tiles of them, and columns: the positions of all samples.
@@ -43,8 +47,8 @@ struct Params {
 }
 var<immediate> params: Params;
 
-@group(0) @binding(0) var<storage, read> weights: array<u32>;
-@group(0) @binding(1) var<storage, read> inputs: array<u32>;
+@group(0) @binding(0) var<storage, read> weights: array<vec2<u32>>;
+@group(0) @binding(1) var<storage, read> inputs: array<vec2<u32>>;
 // Of each tap: where the plane of its channel begins in the group, and its row and column from that of the position.
 @group(0) @binding(2) var<storage, read> taps: array<vec4<i32>>;
 // 1 for each negative weight, and for each negative input.
@@ -52,36 +56,62 @@ var<immediate> params: Params;
 @group(0) @binding(4) var<storage, read> input_signs: array<u32>;
 @group(0) @binding(5) var<storage, read_write> counts: array<atomic<u32>>;
 
-var<workgroup> row_tile: array<u32, 1040>;
-var<workgroup> column_tile: array<u32, 1040>;
+var<workgroup> row_tile: array<vec2<u32>, 520>;
+var<workgroup> column_tile: array<vec2<u32>, 520>;
 // For each pair: of rows, all ones where the weight is negative; of columns, all ones where the input is negative, or inside the image.
 var<workgroup> row_mask: array<u32, 520>;
 var<workgroup> column_mask: array<u32, 520>;
 
+// The sums of one channel and four columns: bits worth one, the count of those worth two, and of pairs that are negative.
 struct Sum {
     ones: vec4<u32>,
     twos: vec4<u32>,
     negative: vec4<u32>,
 }
 
-fn add(sum: Sum, w0: u32, w1: u32, row: u32, x0: vec4<u32>, x1: vec4<u32>, mask: vec4<u32>) -> Sum {
-    var p = vec4<u32>(w0);
-    var q = vec4<u32>(w1);
+// A pair of four columns, word by word.
+struct Columns {
+    x: vec4<u32>,
+    y: vec4<u32>,
+    mask: vec4<u32>,
+}
+
+fn add(sum: Sum, at: u32, columns: Columns) -> Sum {
+    let w = row_tile[at];
+    var p = vec4<u32>(w.x);
+    var q = vec4<u32>(w.y);
     var negative = sum.negative;
     if (SIGNED) {
-        let m = vec4<u32>(row) ^ mask;
-        p = (p & x0) ^ m;
-        q = (q & x1) ^ m;
-        negative += m & vec4<u32>(1u);
+        let m = vec4<u32>(row_mask[at]) ^ columns.mask;
+        p = (p & columns.x) ^ m;
+        q = (q & columns.y) ^ m;
+        negative -= m;
     } else if (XOR) {
-        p = (p ^ x0) & mask;
-        q = (q ^ x1) & mask;
+        p = (p ^ columns.x) & columns.mask;
+        q = (q ^ columns.y) & columns.mask;
     } else {
-        p = p & x0;
-        q = q & x1;
+        p = p & columns.x;
+        q = q & columns.y;
     }
     let half = sum.ones ^ p;
     return Sum(half ^ q, sum.twos + countOneBits((sum.ones & p) | (half & q)), negative);
+}
+
+fn columns_at(at: u32) -> Columns {
+    let a = column_tile[at];
+    let b = column_tile[at + THREADS_X];
+    let c = column_tile[at + 2u * THREADS_X];
+    let d = column_tile[at + 3u * THREADS_X];
+    var mask = vec4<u32>();
+    if (SIGNED || XOR) {
+        mask = vec4<u32>(
+            column_mask[at],
+            column_mask[at + THREADS_X],
+            column_mask[at + 2u * THREADS_X],
+            column_mask[at + 3u * THREADS_X],
+        );
+    }
+    return Columns(vec4<u32>(a.x, b.x, c.x, d.x), vec4<u32>(a.y, b.y, c.y, d.y), mask);
 }
 
 fn store_count(row: u32, column: u32, total: u32) {
@@ -102,77 +132,9 @@ fn store_row(row: u32, column: u32, sum: Sum) {
         total += 64u * (vec4<u32>((params.end - params.begin) / 2u) - sum.negative);
     }
     store_count(row, column, total.x);
-    store_count(row, column + SIDE, total.y);
-    store_count(row, column + 2u * SIDE, total.z);
-    store_count(row, column + 3u * SIDE, total.w);
-}
-
-fn load_row(i: u32, k: u32, first_row: u32) {
-    let r = i / DEPTH;
-    let d = i - r * DEPTH;
-    let word = k + d;
-    var v = 0u;
-    var mask = 0u;
-    if (word < params.end) {
-        let row = params.first_row + min(first_row + r, params.n_rows - 1u);
-        v = weights[row * params.row_words + word];
-        if (SIGNED) {
-            let n_taps = params.row_words / params.stream_words;
-            mask = 0u - weight_signs[row * n_taps + word / params.stream_words];
-        }
-    }
-    row_tile[d * PITCH + r] = v;
-    if (d % 2u == 0u) {
-        row_mask[d / 2u * PITCH + r] = mask;
-    }
-}
-
-fn load_column(i: u32, k: u32, first_column: u32) {
-    let c = i / DEPTH;
-    let d = i - c * DEPTH;
-    let word = k + d;
-    var v = 0u;
-    var mask = 0u;
-    if (word < params.end) {
-        let column = min(first_column + c, params.n_columns - 1u);
-        let sample = column / params.n_positions;
-        let position = column - sample * params.n_positions;
-        let row = position / params.row_positions;
-        let tap = word / params.stream_words;
-        let offset = taps[tap];
-        let y = i32(row * params.row_step) + offset.y;
-        let x = i32((position - row * params.row_positions) * params.column_step) + offset.z;
-        if (y >= 0 && x >= 0 && y < i32(params.height) && x < i32(params.width)) {
-            let input = params.first_input + u32(offset.x) + u32(y) * params.width + u32(x);
-            v = inputs[sample * params.sample_words + input * params.stream_words + word - tap * params.stream_words];
-            mask = 0xffffffffu;
-            if (SIGNED) {
-                mask = 0u - input_signs[sample * params.n_inputs + input];
-            }
-        }
-    }
-    column_tile[d * PITCH + c] = v;
-    if (d % 2u == 0u) {
-        column_mask[d / 2u * PITCH + c] = mask;
-    }
-}
-
-fn columns_at(at: u32) -> vec4<u32> {
-    return vec4<u32>(
-        column_tile[at],
-        column_tile[at + SIDE],
-        column_tile[at + 2u * SIDE],
-        column_tile[at + 3u * SIDE],
-    );
-}
-
-fn masks_at(at: u32) -> vec4<u32> {
-    return vec4<u32>(
-        column_mask[at],
-        column_mask[at + SIDE],
-        column_mask[at + 2u * SIDE],
-        column_mask[at + 3u * SIDE],
-    );
+    store_count(row, column + THREADS_X, total.y);
+    store_count(row, column + 2u * THREADS_X, total.z);
+    store_count(row, column + 3u * THREADS_X, total.w);
 }
 
 @compute @workgroup_size(THREADS)
@@ -188,36 +150,98 @@ fn main(
         return;
     }
     let first_column = tile * TILE;
-    let ty = local / SIDE;
-    let tx = local - ty * SIDE;
+    let stream_pairs = params.stream_words / 2u;
+    let n_taps = params.row_words / params.stream_words;
+
+    // Thread t loads pair t % PAIRS of the channels and columns t / PAIRS, t / PAIRS + STEP, and so on.
+    let d = local % PAIRS;
+    let line = local / PAIRS;
+    var rows: array<u32, LOADS>;
+    var samples: array<u32, LOADS>;
+    var places: array<vec2<i32>, LOADS>;
+    for (var j = 0u; j < LOADS; j++) {
+        // Past the end, the last one is repeated and nothing is stored.
+        rows[j] = params.first_row + min(first_row + line + j * STEP, params.n_rows - 1u);
+        let column = min(first_column + line + j * STEP, params.n_columns - 1u);
+        samples[j] = column / params.n_positions;
+        let position = column - samples[j] * params.n_positions;
+        let row = position / params.row_positions;
+        places[j] = vec2<i32>(
+            i32(row * params.row_step),
+            i32((position - row * params.row_positions) * params.column_step),
+        );
+    }
+
+    let ty = local / THREADS_X;
+    let tx = local - ty * THREADS_X;
     var s0 = Sum();
     var s1 = Sum();
     var s2 = Sum();
     var s3 = Sum();
-    for (var k = params.begin; k < params.end; k += DEPTH) {
-        for (var i = local; i < DEPTH * TILE; i += THREADS) {
-            load_row(i, k, first_row);
-            load_column(i, k, first_column);
+    var s4 = Sum();
+    var s5 = Sum();
+    var s6 = Sum();
+    var s7 = Sum();
+    for (var k = params.begin / 2u; k < params.end / 2u; k += PAIRS) {
+        let pair = k + d;
+        let is_inside = pair < params.end / 2u;
+        let tap = min(pair / stream_pairs, n_taps - 1u);
+        let offset = taps[tap];
+        let of_stream = pair - tap * stream_pairs;
+        for (var j = 0u; j < LOADS; j++) {
+            let at = d * PITCH + line + j * STEP;
+            var w = vec2<u32>();
+            var negative = 0u;
+            if (is_inside) {
+                w = weights[rows[j] * (params.row_words / 2u) + pair];
+                if (SIGNED) {
+                    negative = 0u - weight_signs[rows[j] * n_taps + tap];
+                }
+            }
+            row_tile[at] = w;
+            if (SIGNED) {
+                row_mask[at] = negative;
+            }
+            let y = places[j].x + offset.y;
+            let x = places[j].y + offset.z;
+            var v = vec2<u32>();
+            var mask = 0u;
+            if (is_inside && y >= 0 && x >= 0 && y < i32(params.height) && x < i32(params.width)) {
+                let input = params.first_input + u32(offset.x) + u32(y) * params.width + u32(x);
+                v = inputs[samples[j] * (params.sample_words / 2u) + input * stream_pairs + of_stream];
+                mask = 0xffffffffu;
+                if (SIGNED) {
+                    mask = 0u - input_signs[samples[j] * params.n_inputs + input];
+                }
+            }
+            column_tile[at] = v;
+            if (SIGNED || XOR) {
+                column_mask[at] = mask;
+            }
         }
         workgroupBarrier();
         for (var p = 0u; p < PAIRS; p++) {
-            let even = 2u * p * PITCH;
-            let odd = even + PITCH;
-            let x0 = columns_at(even + tx);
-            let x1 = columns_at(odd + tx);
-            let mask = masks_at(p * PITCH + tx);
-            let r = p * PITCH + ty;
-            s0 = add(s0, row_tile[even + ty], row_tile[odd + ty], row_mask[r], x0, x1, mask);
-            s1 = add(s1, row_tile[even + ty + SIDE], row_tile[odd + ty + SIDE], row_mask[r + SIDE], x0, x1, mask);
-            s2 = add(s2, row_tile[even + ty + 2u * SIDE], row_tile[odd + ty + 2u * SIDE], row_mask[r + 2u * SIDE], x0, x1, mask);
-            s3 = add(s3, row_tile[even + ty + 3u * SIDE], row_tile[odd + ty + 3u * SIDE], row_mask[r + 3u * SIDE], x0, x1, mask);
+            let columns = columns_at(p * PITCH + tx);
+            let at = p * PITCH + ty;
+            s0 = add(s0, at, columns);
+            s1 = add(s1, at + THREADS_Y, columns);
+            s2 = add(s2, at + 2u * THREADS_Y, columns);
+            s3 = add(s3, at + 3u * THREADS_Y, columns);
+            s4 = add(s4, at + 4u * THREADS_Y, columns);
+            s5 = add(s5, at + 5u * THREADS_Y, columns);
+            s6 = add(s6, at + 6u * THREADS_Y, columns);
+            s7 = add(s7, at + 7u * THREADS_Y, columns);
         }
         workgroupBarrier();
     }
     let row = first_row + ty;
     let column = first_column + tx;
     store_row(row, column, s0);
-    store_row(row + SIDE, column, s1);
-    store_row(row + 2u * SIDE, column, s2);
-    store_row(row + 3u * SIDE, column, s3);
+    store_row(row + THREADS_Y, column, s1);
+    store_row(row + 2u * THREADS_Y, column, s2);
+    store_row(row + 3u * THREADS_Y, column, s3);
+    store_row(row + 4u * THREADS_Y, column, s4);
+    store_row(row + 5u * THREADS_Y, column, s5);
+    store_row(row + 6u * THREADS_Y, column, s6);
+    store_row(row + 7u * THREADS_Y, column, s7);
 }
