@@ -3,7 +3,7 @@
 //! Every product is summed in the same order, whatever the precision and however many rows are computed at once: 16 partial
 //! sums, then a tree. So a batch gives the bits of its sequences alone, and a prompt those of its tokens one by one.
 //!
-//! The unsafe code of the CPU pass is here: calls of functions compiled for AVX2, FMA and F16C, once the tier has them.
+//! The unsafe code of the CPU pass is here: calls of functions compiled for AVX2, FMA and F16C, once the tier has them, and prefetches.
 #![allow(unsafe_code)]
 
 use aleatron_cpu::Tier;
@@ -95,8 +95,8 @@ mod avx2 {
     use super::{LANES, ROWS, tree};
     use half::f16;
     use std::arch::x86_64::{
-        __m128i, __m256, _mm_set_epi64x, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtph_ps,
-        _mm256_fmadd_ps, _mm256_setzero_ps,
+        __m128i, __m256, _MM_HINT_T0, _mm_prefetch, _mm_set_epi64x, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
+        _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_setzero_ps,
     };
 
     /// Two registers hold the 16 partial sums of a row.
@@ -120,6 +120,14 @@ mod avx2 {
         bytemuck::cast(*x)
     }
 
+    /// Asks for what lies `distance` bytes after a chunk. Rows are a few kilobytes long, too short for the processor to notice in time
+    /// that they are read one after the other; those that follow are asked for while these are multiplied.
+    #[inline]
+    fn prefetch<T>(chunk: &T, distance: usize) {
+        // SAFETY: the instruction reads nothing and accepts any address, that of the end of a matrix and past it as well.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(chunk).cast::<i8>().wrapping_add(distance)) }
+    }
+
     /// Half of 16 bytes.
     #[inline]
     fn words(bytes: &[u8; 16]) -> __m128i {
@@ -129,10 +137,12 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) fn f32(rows: [&[f32]; ROWS], x: &[f32]) -> [f32; ROWS] {
         let mut sums: Sums = [[_mm256_setzero_ps(); 2]; ROWS];
+        let distance = ROWS * size_of_val(rows[0]);
         let [a, b, c, d] = rows.map(|row| row.as_chunks::<LANES>().0);
         for ((((x, a), b), c), d) in x.as_chunks::<LANES>().0.iter().zip(a).zip(b).zip(c).zip(d) {
             let x = load(x);
             for (sums, row) in sums.iter_mut().zip([a, b, c, d]) {
+                prefetch(row, distance);
                 let row = load(row);
                 *sums = [_mm256_fmadd_ps(row[0], x[0], sums[0]), _mm256_fmadd_ps(row[1], x[1], sums[1])];
             }
@@ -143,10 +153,12 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) fn f16(rows: [&[f16]; ROWS], x: &[f32]) -> [f32; ROWS] {
         let mut sums: Sums = [[_mm256_setzero_ps(); 2]; ROWS];
+        let distance = ROWS * size_of_val(rows[0]);
         let [a, b, c, d] = rows.map(|row| bytemuck::cast_slice::<f16, u8>(row).as_chunks::<32>().0);
         for ((((x, a), b), c), d) in x.as_chunks::<LANES>().0.iter().zip(a).zip(b).zip(c).zip(d) {
             let x = load(x);
             for (sums, row) in sums.iter_mut().zip([a, b, c, d]) {
+                prefetch(row, distance);
                 let [low, high]: [[u8; 16]; 2] = bytemuck::cast(*row);
                 let (low, high) = (_mm256_cvtph_ps(words(&low)), _mm256_cvtph_ps(words(&high)));
                 *sums = [_mm256_fmadd_ps(low, x[0], sums[0]), _mm256_fmadd_ps(high, x[1], sums[1])];
@@ -158,10 +170,12 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) fn int8(rows: [&[i8]; ROWS], x: &[f32]) -> [f32; ROWS] {
         let mut sums: Sums = [[_mm256_setzero_ps(); 2]; ROWS];
+        let distance = ROWS * size_of_val(rows[0]);
         let [a, b, c, d] = rows.map(|row| bytemuck::cast_slice::<i8, u8>(row).as_chunks::<16>().0);
         for ((((x, a), b), c), d) in x.as_chunks::<LANES>().0.iter().zip(a).zip(b).zip(c).zip(d) {
             let x = load(x);
             for (sums, row) in sums.iter_mut().zip([a, b, c, d]) {
+                prefetch(row, distance);
                 let [low, high]: [i64; 2] = bytemuck::cast(*row);
                 let float = |bytes: i64| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_set_epi64x(0, bytes)));
                 *sums =
