@@ -22,7 +22,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     network with the samples. Of a pipeline the last step becomes the network; the steps before it run in scikit-learn, as
     they are. Features outside what `fit` has seen saturate.
 
-    With "bernoulli", a sample's bits depend on its position in the batch; with sequences such as "sobol" they do not.
+    With "bernoulli" inputs, a sample's bits depend on its position in the batch; with sequences such as "sobol" they do not.
 
     Parameters
     ----------

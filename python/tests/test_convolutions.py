@@ -52,7 +52,7 @@ def test_streams_without_noise_are_exact(stride: Any, padding: Any, dilation: An
     assert np.array_equal(layer(x[0]), expected[0])
 
 
-@pytest.mark.parametrize("generator", ["bernoulli", "sobol"])
+@pytest.mark.parametrize("generator", ["bernoulli", "sobol", "bernoulli+sobol:2", "sobol:1+bernoulli"])
 @pytest.mark.parametrize("polarity", ["signed", "bipolar", "unipolar"])
 def test_a_kernel_over_the_whole_image_is_a_dense_layer(polarity: Any, generator: str) -> None:
     rng = np.random.default_rng(1)

@@ -400,7 +400,7 @@ def test_names_with_dots_are_names(tmp_path: pathlib.Path) -> None:
 
 def test_encode_with_any_generator() -> None:
     x = RNG.uniform(-1, 1, (4, 6))
-    for generator in ["sobol", "lfsr", "halton:3+halton:2", "sobol:2+lfsr:9", "bernoulli"]:
+    for generator in ["sobol", "lfsr", "halton:3+halton:2", "sobol:2+lfsr:9", "bernoulli", "bernoulli+sobol:2", "sobol:2+bernoulli"]:
         weights = RNG.uniform(-1, 1, (3, 6))
         options: Any = {"polarity": "bipolar", "generator": generator, "sharing": "input"}
         # One seed for both: the registers of an LFSR start where the seed says.
@@ -410,6 +410,33 @@ def test_encode_with_any_generator() -> None:
         assert np.array_equal(layer.counts_encoded(streams), layer.counts(x)), generator
     even = al.encode(np.arange(257) / 256, 256, generator="sobol")
     assert al.popcount(even, axis=-1).tolist() == list(range(257))
+
+
+def test_mixed_operands() -> None:
+    weights, x = RNG.uniform(-1, 1, (3, 6)), RNG.uniform(-1, 1, (4, 6))
+
+    def layer(generator: str) -> al.DenseLayer:
+        return al.DenseLayer.from_weights(weights, 100, 5, "bipolar", "cpu", generator=generator)
+
+    drawn, kept = layer("bernoulli+sobol:2"), layer("sobol:1+bernoulli")
+    # Each operand has the streams of a layer where both are of its kind.
+    streams = al.encode(x, 100, seed=7, polarity="bipolar")
+    assert np.array_equal(drawn.counts(x, seed=7), layer("sobol").counts_encoded(streams))
+    streams = al.encode(x, 100, polarity="bipolar", generator="sobol")
+    assert np.array_equal(kept.counts(x), layer("bernoulli").counts_encoded(streams))
+    assert np.array_equal(kept.counts(x, seed=7), kept.counts(x, seed=8))
+    assert not np.array_equal(drawn.counts(x, seed=7), drawn.counts(x, seed=8))
+    assert "generator='bernoulli+sobol:2'" in repr(drawn)
+    for one in (drawn, kept):
+        again = pickle.loads(pickle.dumps(one))
+        assert again == one and np.array_equal(again.counts(x), one.counts(x))
+    assert drawn != kept
+    generators = ["bernoulli+sobol:2", "sobol:1+bernoulli", "sobol"]
+    found = al.evaluate(lengths=32, generators=generators, seeds=2, device="cpu")
+    # Random bits of either operand have seeds.
+    assert [[cell["generator"] for cell in found.cells].count(name) for name in generators] == [2, 2, 1]
+    with pytest.raises(ValueError, match="bernoulli takes no parameter"):
+        layer("bernoulli:5+sobol")
 
 
 def test_correlation_of_streams() -> None:

@@ -43,7 +43,7 @@ def test_bits_are_the_cpus(polarity: str, length: int) -> None:
         gpu(bad)
 
 
-@pytest.mark.parametrize("generator", ["bernoulli", "sobol", "lfsr:3+halton:5"])
+@pytest.mark.parametrize("generator", ["bernoulli", "sobol", "lfsr:3+halton:5", "bernoulli+sobol:2", "vdc+bernoulli"])
 def test_every_layer_runs_on_every_device(generator: str) -> None:
     rng = np.random.default_rng(2)
     weights, mask, x = rng.random((150, 40)), rng.random((150, 40)) < 0.4, rng.random((9, 40))

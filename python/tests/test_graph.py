@@ -95,13 +95,14 @@ def test_arrays_of_any_kind_give_the_same() -> None:
     assert GRAPH.forward_streams(X[:0], 64).shape == (0, 10)
 
 
-@pytest.mark.parametrize("generator", ["bernoulli", "sobol"])
+@pytest.mark.parametrize("generator", ["bernoulli", "sobol", "bernoulli+sobol:2", "sobol:1+bernoulli"])
 def test_a_batch_may_be_split(generator: str) -> None:
     whole = GRAPH.forward_streams(X[:9], 48, generator)
     parts = [GRAPH.forward_streams(X[:9][k : k + 4], 48, generator, first_sample=k) for k in range(0, 9, 4)]
     assert np.array_equal(whole, np.concatenate(parts))
-    if generator == "bernoulli":
+    if generator.startswith("bernoulli"):
         assert not np.array_equal(whole[4:8], GRAPH.forward_streams(X[4:8], 48, generator))
+    if generator != "sobol":
         assert not np.array_equal(whole, GRAPH.forward_streams(X[:9], 48, generator, seed=1))
 
 

@@ -80,7 +80,10 @@ def test_state_dict() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:streams of 256 bits end before the period")
-@pytest.mark.parametrize("generator", ["bernoulli", "sobol", "lfsr", "halton:2+halton:3", ["sobol", "bernoulli"]])
+@pytest.mark.parametrize(
+    "generator",
+    ["bernoulli", "sobol", "lfsr", "halton:2+halton:3", ["sobol", "bernoulli"], ["bernoulli+sobol", "vdc+bernoulli"]],
+)
 def test_streams_approach_floating_point(generator: Any) -> None:
     network = small()
     x = RNG.uniform(-1.5, 2.5, (40, 4))

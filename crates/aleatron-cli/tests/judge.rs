@@ -55,13 +55,27 @@ fn eval_needs_nothing() {
 
 #[test]
 fn eval_is_json_for_machines() {
-    let output =
-        aleatron(&["eval", "plain", "--lengths", "16,64", "--generators", "halton,sobol:3+lfsr:9", "--json"]);
+    let generators = "halton,sobol:3+lfsr:9,bernoulli+sobol:2,vdc+bernoulli";
+    let output = aleatron(&[
+        "eval",
+        "plain",
+        "--lengths",
+        "16,64",
+        "--generators",
+        generators,
+        "--seeds",
+        "2",
+        "--json",
+    ]);
     let evaluation: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(evaluation["network"]["name"], "plain");
-    assert_eq!(evaluation["plan"]["generators"], serde_json::json!(["halton", "sobol:3+lfsr:9"]));
+    assert_eq!(
+        evaluation["plan"]["generators"],
+        serde_json::json!(generators.split(',').collect::<Vec<_>>())
+    );
     let cells = evaluation["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 4);
+    // Both seeds where an operand has random bits.
+    assert_eq!(cells.len(), 2 + 2 + 4 + 4);
     for cell in cells {
         for field in ["accuracy", "agreement", "samples_per_second", "bit_macs_per_second"] {
             assert!(cell[field].as_f64().unwrap() > 0.0, "{field}");
@@ -272,6 +286,7 @@ fn eval_reads_arrays_in_pieces_and_judges_regression() {
 fn arguments_that_make_no_sense_are_exit_code_two() {
     for (arguments, part) in [
         (&["eval", "--generators", "sobl"][..], "is not a generator"),
+        (&["eval", "--generators", "bernoulli:3+sobol"], "bernoulli takes no parameter"),
         (&["eval", "--lengths", "0"], "a length is a whole number of bits from 1 to 17179869184"),
         (&["eval", "--lengths", "-5"], "a length is a whole number of bits"),
         (&["eval", "--lengths", "99999999999"], "a length is a whole number of bits"),
@@ -326,6 +341,9 @@ fn layers_and_arithmetic_can_be_set() {
     let plain = run(&[]);
     assert_ne!(run(&["--arithmetic", "integer"]), plain);
     assert_ne!(run(&["--layer", "output:length=64,generator=halton"]), plain);
+    let mixed = run(&["--layer", "output:generator=bernoulli+sobol:2", "--seeds", "1"]);
+    assert_ne!(mixed, plain);
+    assert_ne!(run(&["--layer", "output:generator=sobol:1+bernoulli", "--seeds", "1"]), mixed);
     assert_eq!(run(&["--layer", "output:length=32", "--layer", "hidden:generator=sobol"]), plain);
 }
 

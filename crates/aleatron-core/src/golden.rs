@@ -1,5 +1,5 @@
-//! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat` and `golden/mixed.kat`, parsed: the same text files every backend and
-//! language reads.
+//! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat` and `golden/mixed.kat`, parsed: the same
+//! text files every backend and language reads.
 
 use crate::address::{Domain, LayerIndex, StreamAddress};
 use crate::backend::CountMethod;

@@ -1,10 +1,10 @@
 //! Sequences of integers that many streams share, as hardware does.
 //!
-//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with
-//! `T = floor(p * 2^W + 0.5)`. Nothing here is drawn: a sequence is a fixed function of its parameters. [`Pairing`]
-//! says which sequences the inputs and the weights of a layer use, [`OperandSequences`] which one of the two uses, and [`CountTable`] counts their products without
-//! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli streams, which share
-//! nothing, are addressed by [`crate::address`].
+//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with `T = floor(p * 2^W + 0.5)`.
+//! Nothing here is drawn: a sequence is a fixed function of its parameters. [`Pairing`] says which sequences the inputs and the
+//! weights of a layer use, [`OperandSequences`] which one of the two uses, and [`CountTable`] counts their products without
+//! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli streams, which share nothing,
+//! are addressed by [`crate::address`].
 //!
 //! To add a generator, write its file, with a type that has the functions of the others, and add its line to the table
 //! `sequences!` below.

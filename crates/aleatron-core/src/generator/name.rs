@@ -6,8 +6,8 @@
 //! sequence  = KIND [ ":" PARAMETER ] | "vdc"
 //! ```
 //!
-//! A generator is for inputs and weights both, inputs first; `sobol` alone is `sobol:1+sobol:2`. The kinds and their parameters are those of
-//! the table in the module above.
+//! A generator is for inputs and weights both, inputs first; `sobol` alone is `sobol:1+sobol:2`. The kinds and their parameters
+//! are those of the table in the module above.
 
 use super::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing, Warning, Width};
 use crate::error::{Error, Quantity, Result};
@@ -111,9 +111,9 @@ const PHASES: usize = 64;
 
 /// A generator for inputs and weights.
 ///
-/// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a run; or `INPUTS+WEIGHTS`, each a
-/// sequence or `bernoulli`. Some pairs have names of their own: `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`, `vdc` `vdc+ramp`
-/// and `ramp` `ramp+vdc`.
+/// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a run; or `INPUTS+WEIGHTS`, each
+/// a sequence or `bernoulli`. Some pairs have names of their own: `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`,
+/// `vdc` `vdc+ramp` and `ramp` `ramp+vdc`.
 ///
 /// ```
 /// use aleatron_core::generator::GeneratorName;
