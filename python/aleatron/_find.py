@@ -29,6 +29,12 @@ class Trial:
         The length of each layer that runs as streams.
     accuracy
         The accuracy, over all seeds.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> al.find(generator="sobol", longest=64, shortest=64).trials[0].lengths
+    (64, 64)
     """
 
     lengths: tuple[int, ...]
