@@ -20,6 +20,7 @@ from aleatron._types import (
     LayerSettings,
     OnCuda,
     Polarity,
+    ProductIntegers,
     Sharing,
     Width,
 )
@@ -301,7 +302,7 @@ class Network:
         cls, layers: Iterable[Layer], name: str = "network", offset: float = 0.0, scale: float = 1.0
     ) -> Self: ...
     @staticmethod
-    def digits(kind: Literal["noise-aware", "plain"] = "noise-aware") -> Network: ...
+    def digits(kind: Literal["noise-aware", "plain", "cnn"] = "noise-aware") -> Network: ...
     @staticmethod
     def from_state_dict(
         state: Mapping[str, npt.ArrayLike] | object,
@@ -421,6 +422,7 @@ class GraphNetwork:
         width: Width = "auto",
         sharing: Sharing = "all",
         layers: Mapping[str, LayerSettings] | None = None,
+        arithmetic: Arithmetic = "float",
         device: DeviceNames = "auto",
     ) -> StreamGraph: ...
     def forward_streams(
@@ -433,6 +435,7 @@ class GraphNetwork:
         width: Width = "auto",
         sharing: Sharing = "all",
         layers: Mapping[str, LayerSettings] | None = None,
+        arithmetic: Arithmetic = "float",
         first_sample: SupportsIndex = 0,
         device: DeviceNames = "auto",
     ) -> npt.NDArray[np.float64]: ...
@@ -471,6 +474,8 @@ class StreamGraph:
     def score(self, x: npt.ArrayLike, y: npt.ArrayLike, first_sample: SupportsIndex = 0) -> float: ...
     @property
     def warnings(self) -> list[str]: ...
+    @property
+    def integers(self) -> list[ProductIntegers]: ...
 
 @final
 class _GraphBuilder:

@@ -160,7 +160,7 @@ def evaluate(
     seeds
         How many seeds to run for generators that have one.
     width, sharing, layers, arithmetic, clip, device
-        As for `Network.streams`. Inputs of a graph always saturate, and its arithmetic is "float".
+        As for `Network.streams` and `GraphNetwork.streams`. Inputs of a graph always saturate.
     margins
         Leads at which samples stop early, in standard deviations of counting noise. Samples of a graph
         stop early where its scores are those of a dense layer that runs as streams, also through a softmax.

@@ -29,6 +29,12 @@ class Trial:
         The length of each layer that runs as streams.
     accuracy
         The accuracy, over all seeds.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> al.find(generator="sobol", longest=64, shortest=64).trials[0].lengths
+    (64, 64)
     """
 
     lengths: tuple[int, ...]
@@ -94,8 +100,8 @@ class Found:
         """Reads what `to_json` or `aleatron eval --find` wrote; ValueError where it is no search."""
         read: dict[str, Any] = json.loads(_core._read_found(text))
         trials = tuple(Trial(tuple(trial["lengths"]), trial["accuracy"]) for trial in read.pop("trials"))
-        lists = {name: tuple(read.pop(name)) for name in ("layers", "products", "lengths")}
-        return cls(trials=trials, **lists, **read)
+        layers, products, lengths = (tuple(read.pop(name)) for name in ("layers", "products", "lengths"))
+        return cls(trials=trials, layers=layers, products=products, lengths=lengths, **read)
 
     def to_json(self) -> str:
         """Returns everything as JSON."""

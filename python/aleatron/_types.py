@@ -50,3 +50,15 @@ class LayerIntegers(TypedDict):
     multiplier: int | None
     multiplier_width: int | None
     shift: int | None
+
+
+class ProductIntegers(TypedDict):
+    """The integers around one layer of a graph in integer arithmetic."""
+
+    name: str
+    comparator_width: int
+    accumulator_width: int
+    bias: npt.NDArray[np.int64]
+    units: npt.NDArray[np.float64]
+    multipliers: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]

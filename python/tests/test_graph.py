@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import pathlib
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -323,8 +326,6 @@ def test_samples_stop_early() -> None:
 
 def test_evaluation_refuses_what_graphs_lack() -> None:
     for asked, said in [
-        ({"arithmetic": "integer"}, "runs in float"),
-        ({"executor": object()}, "in this process"),
         ({"layers": {"last": {"length": 8}}}, 'no layer "last"'),
     ]:
         with pytest.raises(ValueError, match=said):
@@ -337,3 +338,48 @@ def test_evaluation_refuses_what_graphs_lack() -> None:
         al.evaluate(GRAPH, X.reshape(-1, 8, 8), Y, lengths=16, generators="sobol")
     with pytest.raises(TypeError, match="not a Network or a GraphNetwork"):
         al.evaluate("network", X, Y)  # type: ignore[arg-type]
+
+
+def test_integers_are_those_of_the_chain() -> None:
+    for generator in ["bernoulli", "sobol"]:
+        chain = CNN.forward_streams(X[:20], 64, generator, arithmetic="integer")
+        assert np.array_equal(GRAPH.forward_streams(X[:20], 64, generator, arithmetic="integer"), chain)
+        assert not np.array_equal(GRAPH.forward_streams(X[:20], 64, generator), chain)
+    streams = GRAPH.streams(64, "sobol", arithmetic="integer")
+    assert streams != GRAPH.streams(64, "sobol") and GRAPH.streams(64, "sobol").integers == []
+    first, second, last = streams.integers
+    assert [layer["name"] for layer in (first, second, last)] == GRAPH.layer_names
+    for own, layer in zip([first, second, last], GRAPH.layers):
+        scales = np.broadcast_to(layer.weight_scales, len(layer.bias))
+        assert np.array_equal(own["units"], layer.input_scale * scales / 64)
+        assert np.array_equal(own["bias"], np.floor(layer.bias * (64 / (layer.input_scale * scales)) + 0.5))
+    assert first["multipliers"].size == 0 and second["multipliers"].shape == second["shifts"].shape != (0,)
+    with pytest.raises(ValueError, match="arithmetic"):
+        GRAPH.streams(64, arithmetic="fixed")  # type: ignore[arg-type]
+
+
+def test_integers_cost_little() -> None:
+    network = GRAPH.calibrated(TRAIN)
+    # Biases are rounded to whole product bits: shorter streams lose more than this.
+    asked = {"lengths": [128, 256], "generators": ["sobol", "bernoulli"]}
+    found = al.evaluate(network, X, Y, arithmetic="integer", **asked)  # type: ignore[arg-type]
+    floats = al.evaluate(network, X, Y, **asked)  # type: ignore[arg-type]
+    for integer, row in zip(found.rows, floats.rows):
+        assert row["accuracy"]["mean"] - integer["accuracy"]["mean"] <= 0.003
+    # A layer in binary between two others would need floats.
+    with pytest.raises(ValueError, match=r'no form in integers has "conv2" \(Conv\), for it runs in binary'):
+        al.evaluate(network.with_binary("conv2"), X, Y, arithmetic="integer", **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arithmetic", ["float", "integer"])
+def test_executors_find_the_same(arithmetic: Literal["float", "integer"]) -> None:
+    network = GRAPH.calibrated(TRAIN)
+    asked = {"lengths": [8, 20], "generators": ["sobol", "bernoulli"], "seeds": 2, "arithmetic": arithmetic, "margins": [1.0, 2.0]}
+    whole = al.evaluate(network, X, Y, **asked)  # type: ignore[arg-type]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=spawn) as executor:
+        found = al.evaluate(network, X.reshape(-1, 1, 8, 8), Y, executor=executor, **asked)  # type: ignore[arg-type]
+    assert found == whole and found.complete
+    assert [row["layers"] for row in found.rows] == [row["layers"] for row in whole.rows], "errors to the last bit"
+    with pytest.raises(TypeError, match="executor must be"):
+        al.evaluate(network, X, Y, executor=object(), **asked)  # type: ignore[arg-type]

@@ -157,6 +157,28 @@ fn a_report_of_a_graph_shows_its_nodes() {
 }
 
 #[test]
+fn graphs_run_in_integers_and_in_shards() {
+    let folder = Folder::new("shards");
+    let asked = ["eval", MODEL, "--lengths", "32,256", "--generators", "sobol", "--arithmetic", "integer"];
+    let whole = json(&[&asked[..], &["--json"]].concat());
+    assert_eq!(whole["plan"]["arithmetic"], "integer");
+    let float = json(&[&asked[..6], &["--json"]].concat());
+    let accuracy = |found: &serde_json::Value| found["cells"][1]["accuracy"].as_f64().unwrap();
+    assert!(whole["cells"] != float["cells"] && (accuracy(&whole) - accuracy(&float)).abs() < 0.05);
+    let shards = folder.join("parts");
+    for shard in ["2/2", "1/2"] {
+        let output = aleatron(&[&asked[..], &["--shard", shard, "--report", &shards]].concat());
+        assert!(output.status.success(), "{output:?}");
+    }
+    let merged = json(&["merge", &shards, "--json"]);
+    for (one, other) in [0, 1].map(|k| (&merged["cells"][k], &whole["cells"][k])) {
+        for what in ["accuracy", "agreement", "layers", "early", "certain", "confusion"] {
+            assert_eq!(one[what], other[what], "{what}");
+        }
+    }
+}
+
+#[test]
 fn lengths_that_were_found_are_settings_to_run_with() {
     let folder = Folder::new("found");
     let all = ["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"];

@@ -1,6 +1,6 @@
 //! `GraphNetwork` and `StreamGraph`.
 
-use crate::argument::{device, first_sample, length, polarity, seed, sharing, width};
+use crate::argument::{arithmetic, device, first_sample, length, polarity, seed, sharing, width};
 use crate::array::{Input, output, shape_text};
 use crate::compute::{compute, compute_unless};
 use crate::error::exception;
@@ -13,7 +13,7 @@ use aleatron::generator::{Sharing, WidthChoice};
 use aleatron::graph::{
     Calibration, Graph, GraphLayer, InputScale, Mode, ProductKind, Statistics, WeightScale,
 };
-use aleatron::network::StreamConfig;
+use aleatron::network::{Arithmetic, StreamConfig};
 use aleatron_tensor::{DType, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -82,10 +82,10 @@ impl GraphNetwork {
         Ok(network.into())
     }
 
-    fn prepared(&self, config: StreamConfig) -> PyResult<Arc<aleatron::graph::StreamGraph>> {
+    fn prepared(&self, py: Python<'_>, config: StreamConfig) -> PyResult<Arc<aleatron::graph::StreamGraph>> {
         self.streams.get_or_make(config, |config| {
             let network = Arc::clone(&self.network);
-            network.into_streams(config).map_err(|error| exception(error, &[]))
+            compute(py, &[], || network.into_streams(config))
         })
     }
 }
@@ -116,8 +116,9 @@ impl GraphNetwork {
     ///
     /// Parameters
     /// ----------
-    /// length, generator, seed, width, sharing, layers, device
-    ///     As for `Network.streams`; layers are those of `layer_names`.
+    /// length, generator, seed, width, sharing, layers, arithmetic, device
+    ///     As for `Network.streams`; layers are those of `layer_names`. With "integer" arithmetic all nodes between two layers run in
+    ///     integers; ValueError lists those that have no form in integers.
     ///
     /// Examples
     /// --------
@@ -130,21 +131,24 @@ impl GraphNetwork {
     #[pyo3(
         signature = (
             length, generator=None, seed=44257, *, width=WidthChoice::Auto, sharing=Sharing::OneForAll, layers=None,
-            device=Device::Auto
+            arithmetic=Arithmetic::Float, device=Device::Auto
         ),
-        text_signature = "($self, length, generator='bernoulli', seed=44257, *, width='auto', sharing='all', layers=None, device='auto')"
+        text_signature = "($self, length, generator='bernoulli', seed=44257, *, width='auto', sharing='all', layers=None, arithmetic='float', device='auto')"
     )]
     fn streams(
         &self,
+        py: Python<'_>,
         #[pyo3(from_py_with = length)] length: usize,
         generator: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = seed)] seed: u64,
         #[pyo3(from_py_with = width)] width: WidthChoice,
         #[pyo3(from_py_with = sharing)] sharing: Sharing,
         layers: Option<&Bound<'_, PyDict>>,
+        #[pyo3(from_py_with = arithmetic)] arithmetic: Arithmetic,
         #[pyo3(from_py_with = device)] device: Device,
     ) -> PyResult<StreamGraph> {
-        let mut config = StreamConfig::new(length).width(width).sharing(sharing).seed(seed);
+        let mut config =
+            StreamConfig::new(length).width(width).sharing(sharing).seed(seed).arithmetic(arithmetic);
         config.device = device;
         let names: Vec<&str> = self.network.layers().iter().map(|layer| layer.name.as_str()).collect();
         read_generators(generator, &names, &mut config)?;
@@ -157,7 +161,7 @@ impl GraphNetwork {
         for length in own.chain([config.settings.length]) {
             aleatron::Length::new(length).map_err(|error| exception(error.into(), &[]))?;
         }
-        Ok(StreamGraph(self.prepared(config)?))
+        Ok(StreamGraph(self.prepared(py, config)?))
     }
 
     /// Computes scores as streams, bit for bit what a circuit with these generators would.
@@ -174,9 +178,9 @@ impl GraphNetwork {
     #[pyo3(
         signature = (
             x, length, generator=None, seed=44257, *, width=WidthChoice::Auto, sharing=Sharing::OneForAll, layers=None,
-            first_sample=0, device=Device::Auto
+            arithmetic=Arithmetic::Float, first_sample=0, device=Device::Auto
         ),
-        text_signature = "($self, x, length, generator='bernoulli', seed=44257, *, width='auto', sharing='all', layers=None, first_sample=0, device='auto')"
+        text_signature = "($self, x, length, generator='bernoulli', seed=44257, *, width='auto', sharing='all', layers=None, arithmetic='float', first_sample=0, device='auto')"
     )]
     fn forward_streams<'py>(
         &self,
@@ -187,10 +191,13 @@ impl GraphNetwork {
         #[pyo3(from_py_with = width)] width: WidthChoice,
         #[pyo3(from_py_with = sharing)] sharing: Sharing,
         layers: Option<&Bound<'py, PyDict>>,
+        #[pyo3(from_py_with = arithmetic)] arithmetic: Arithmetic,
         #[pyo3(from_py_with = first_sample)] first_sample: u32,
         #[pyo3(from_py_with = device)] device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.streams(length, generator, seed, width, sharing, layers, device)?.__call__(x, first_sample)
+        let streams =
+            self.streams(x.py(), length, generator, seed, width, sharing, layers, arithmetic, device)?;
+        streams.__call__(x, first_sample)
     }
 
     /// Returns the network with scales found on `x`, which must be features of training, not of the test.
@@ -455,6 +462,39 @@ impl StreamGraph {
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings().iter().map(ToString::to_string).collect()
+    }
+
+    /// The integers around each layer that `arithmetic="integer"` works with, in the order in which they run: widths of comparators and
+    /// accumulators, biases, what 1 stands for in each row ("units"), and the multipliers and right shifts before the comparators, one for each
+    /// unit of the inputs; these are empty where the inputs come from outside. Nothing with "float".
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx())
+    /// >>> first, *_ = network.streams(64, arithmetic="integer").integers
+    /// >>> first["name"], first["comparator_width"], first["multipliers"].size
+    /// ('conv1', 16, 0)
+    #[getter]
+    fn integers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let layers = compute(py, &[], || self.0.integer_layers())?;
+        let describe = |(name, product): (String, aleatron::graph::IntegerProduct)| {
+            let dict = PyDict::new(py);
+            let n = product.units.len();
+            dict.set_item("name", name)?;
+            dict.set_item("comparator_width", product.comparator.bits())?;
+            dict.set_item("accumulator_width", product.accumulator.width())?;
+            dict.set_item("bias", read_only(py, product.accumulator.bias().to_vec(), &[n])?)?;
+            dict.set_item("units", read_only(py, product.units, &[n])?)?;
+            let requantizers = &product.requantizers;
+            let shape = [requantizers.len()];
+            let multipliers = requantizers.iter().map(|r| r.multiplier() as i64).collect();
+            let shifts = requantizers.iter().map(|r| i64::from(r.shift())).collect();
+            dict.set_item("multipliers", read_only(py, multipliers, &shape)?)?;
+            dict.set_item("shifts", read_only(py, shifts, &shape)?)?;
+            Ok(dict)
+        };
+        layers.into_iter().map(describe).collect()
     }
 
     /// Whether both are one prepared network, as two calls of `GraphNetwork.streams` with the same settings give.

@@ -7,6 +7,7 @@ mod conformance;
 mod errors;
 mod generators;
 mod golden;
+mod graphs;
 mod layer_specs;
 mod layers;
 mod streams;

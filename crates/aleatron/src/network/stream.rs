@@ -237,6 +237,7 @@ impl LayerInputs {
     }
 
     /// How many there are.
+    #[cfg(feature = "graph")]
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Values(values) => values.len(),
@@ -245,6 +246,7 @@ impl LayerInputs {
     }
 
     /// Appends the first `n` of others of the same kind.
+    #[cfg(feature = "graph")]
     pub(crate) fn extend(&mut self, more: &Self, n: usize) {
         match (self, more) {
             (Self::Values(all), Self::Values(more)) => all.extend_from_slice(&more[..n.min(more.len())]),

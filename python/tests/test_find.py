@@ -1,0 +1,84 @@
+"""The search for the shortest streams that are good enough."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aleatron as al
+
+X, Y = al.load_digits()
+GRAPH = al.Network.from_onnx(al.Network.digits("cnn").to_onnx()).calibrated(al.load_digits("train")[0])
+
+
+@pytest.mark.parametrize("network", [al.Network.digits(), GRAPH])
+def test_lengths_are_good_enough_and_no_longer_than_needed(network: al.Network | al.GraphNetwork) -> None:
+    found = al.find(network, X, Y, loss=1.0, generator="sobol", longest=64, shortest=16)
+    assert found.is_finished and found.is_good and found.bit_macs < found.bit_macs_before == 64 * sum(found.products)
+    assert found.bit_macs == sum(n * length for n, length in zip(found.products, found.lengths))
+    assert found.float_accuracy == network.score(X, Y) and abs(found.bar - (found.float_accuracy - 0.01)) < 1e-8
+    # The accuracy is that of the network with these lengths, in which half of any would be too short, or shorter than asked for.
+    streams = network.streams(64, "sobol", 0, layers=found.settings)
+    assert streams.score(X, Y) == found.accuracy
+    tried = {trial.lengths: trial.accuracy for trial in found.trials}
+    assert tried[found.lengths] == found.accuracy and len(tried) == len(found.trials)
+    for k, length in enumerate(found.lengths):
+        assert length == 16 or any(t[k] == length // 2 and a < found.bar for t, a in tried.items())
+    assert str(found).count("\n") == 4 + len(found.layers)
+
+
+def test_searches_go_on(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "find.json"
+    asked = {"loss": 2.0, "generator": "sobol", "longest": 64, "shortest": 8}
+    whole = al.find(GRAPH, X.reshape(-1, 1, 8, 8), Y, **asked)  # type: ignore[arg-type]
+
+    def stop(done: int, total: int, generator: str, length: int, seed: int) -> None:
+        assert (total, generator, length, seed) == (100, "sobol", 64, 0)
+        if done == 2:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        al.find(GRAPH, X, Y, checkpoint=file, progress=stop, **asked)  # type: ignore[arg-type]
+    part = al.Found.from_json(file.read_text())
+    assert part.trials == whole.trials[: len(part.trials)] and not part.is_finished
+    done: list[int] = []
+    found = al.find(GRAPH, X, Y, checkpoint=file, progress=lambda *at: done.append(at[0]), **asked)  # type: ignore[arg-type]
+    assert found == whole == al.Found.from_json(file.read_text())
+    assert done == list(range(len(part.trials), len(whole.trials)))
+    with pytest.raises(ValueError, match="the checkpoint differs in"):
+        al.find(al.Network.digits(), X, Y, checkpoint=file, **asked)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the checkpoint differs in the generator"):
+        al.find(GRAPH, X, Y, checkpoint=file, **{**asked, "generator": "lfsr"})  # type: ignore[arg-type]
+
+
+def test_a_budget_ends_a_search() -> None:
+    found = al.find(generator="sobol", longest=64, budget=1)
+    assert not found.is_finished and not found.is_good and len(found.trials) == 1
+    assert al.find(loss=0.0, generator="sobol", longest=8, shortest=8).lengths == (8, 8)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"loss": -1.0}, "the loss allowed is -1"),
+        ({"loss": float("nan")}, "the loss allowed is NaN"),
+        ({"longest": 4, "shortest": 8}, "lengths to search"),
+        ({"shortest": 0}, "lengths to search"),
+        ({"longest": -1}, "longest is -1, not in"),
+        ({"budget": 0}, "trials"),
+        ({"generator": "dice"}, "dice"),
+        ({"layers": {"no": {"length": 8}}}, 'no layer "no"'),
+        ({"y": None}, "both x and y"),
+        ({"y": np.full(len(Y), 10)}, "class"),
+    ]
+    for asked, said in cases:
+        with pytest.raises(ValueError, match=said):
+            al.find(**{"network": GRAPH, "x": X, "y": Y, "generator": "sobol", **asked})
+    with pytest.raises(TypeError, match="not a Network or a GraphNetwork"):
+        al.find("network", X, Y)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="search"):
+        al.Found.from_json("{}")
+    with pytest.raises(ValueError, match="layers that run as streams"):
+        al.find(GRAPH.with_binary(GRAPH.layer_names), X, Y, generator="sobol")
