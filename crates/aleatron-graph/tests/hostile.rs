@@ -228,6 +228,23 @@ fn attributes_are_checked() {
     assert!(Runner::new(outside, &Device::Cpu).unwrap().run(vec![x]).is_err());
 }
 
+/// What a node of an older operator set does not look at is nothing to a newer one, either.
+#[test]
+fn old_nodes_are_written_as_they_run() {
+    let mut old = model(graph(vec![node("Dropout", &["x", "x", "x"], &["y"])]));
+    old.opset_import[0].version = Some(10);
+    let old = Graph::from_onnx(&old.encode_to_vec()).unwrap();
+    let new = Graph::from_onnx(&old.to_onnx().unwrap()).unwrap();
+    let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap();
+    for graph in [old, new] {
+        let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x.clone()]).unwrap();
+        assert_eq!(y[0].to_vec::<f32>().unwrap(), [-1.0, 2.0]);
+    }
+    let empty = read(graph(vec![node("Upsample", &[], &["y"])])).unwrap();
+    let written = Graph::from_onnx(&empty.to_onnx().unwrap()).unwrap();
+    assert!(Runner::new(written, &Device::Cpu).unwrap().run(vec![x]).is_err());
+}
+
 proptest! {
     #[test]
     fn bytes_are_a_model_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

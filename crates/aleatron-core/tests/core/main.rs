@@ -9,5 +9,6 @@ mod generators;
 mod golden;
 mod layer_specs;
 mod layers;
+mod shapes;
 mod streams;
 mod values;

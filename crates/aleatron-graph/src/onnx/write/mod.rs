@@ -190,8 +190,10 @@ impl Writer {
                 attributes.push(inner("else_branch", self.graph(else_branch, names)?));
             }
             Op::Loop { body } => attributes.push(inner("body", self.graph(body, names)?)),
+            // What older sets do not look at would be a ratio, and whether to train.
+            Op::Dropout { training: false } => inputs.truncate(1),
             // Scales are the third input of what replaced it.
-            Op::Upsample { .. } => inputs.insert(1, String::new()),
+            Op::Upsample { .. } if !inputs.is_empty() => inputs.insert(1, String::new()),
             _ => {}
         }
         let of =
