@@ -26,7 +26,7 @@ fn constant(graph: &mut Graph, name: &str, shape: &[usize], seed: u64) -> ValueI
     graph.add_constant(name, Tensor::from_slice(&values, shape, &Device::Cpu).unwrap())
 }
 
-fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
+pub(crate) fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
     let mut shape = vec![Dim::Named("n".to_owned())];
     shape.extend(sample.iter().map(|&n| Dim::Fixed(n)));
     graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape: Some(shape) })
@@ -37,7 +37,7 @@ fn gemm() -> Op {
 }
 
 /// A dense layer alone.
-fn dense() -> GraphNetwork {
+pub(crate) fn dense() -> GraphNetwork {
     let mut graph = Graph::new("dense");
     let x = input(&mut graph, &[6]);
     let (w, b) = (constant(&mut graph, "w", &[4, 6], 1), constant(&mut graph, "b", &[4], 2));
@@ -47,7 +47,7 @@ fn dense() -> GraphNetwork {
 }
 
 /// A convolution, relu and a dense layer.
-fn cnn() -> GraphNetwork {
+pub(crate) fn cnn() -> GraphNetwork {
     let mut graph = Graph::new("cnn");
     let x = input(&mut graph, &[2, 5, 4]);
     let (k, b) = (constant(&mut graph, "k", &[3, 2, 3, 3], 1), constant(&mut graph, "kb", &[3], 2));
@@ -66,7 +66,7 @@ fn cnn() -> GraphNetwork {
     GraphNetwork::new(graph).unwrap()
 }
 
-fn features(n: usize, seed: u64) -> Vec<f64> {
+pub(crate) fn features(n: usize, seed: u64) -> Vec<f64> {
     numbers(n, seed).into_iter().map(f64::from).collect()
 }
 

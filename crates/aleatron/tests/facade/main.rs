@@ -14,6 +14,7 @@ mod files;
 mod gpu;
 mod graph;
 mod graph_files;
+mod graph_laws;
 mod layers;
 mod network;
 mod networks;
