@@ -178,6 +178,13 @@ impl Writer {
         let is_given = |k: usize| node.inputs.get(k).copied().flatten().is_some();
         let Written { operator, mut attributes, constants, version } = operator::write(&node.op, &is_given)?;
         self.version = self.version.max(version);
+        // These have one input in older sets: others, which nobody looks at, would have a meaning in what is written.
+        if let Op::Dropout { training: false }
+        | Op::Pad { given: Some(_), .. }
+        | Op::Slice { given: Some(_) } = node.op
+        {
+            inputs.truncate(1);
+        }
         for (place, what, tensor) in constants {
             let name = self.name(&format!("{}_{what}", node.name));
             proto.initializer.push(write_tensor(&tensor, &name)?);
@@ -190,8 +197,6 @@ impl Writer {
                 attributes.push(inner("else_branch", self.graph(else_branch, names)?));
             }
             Op::Loop { body } => attributes.push(inner("body", self.graph(body, names)?)),
-            // What older sets do not look at would be a ratio, and whether to train.
-            Op::Dropout { training: false } => inputs.truncate(1),
             // Scales are the third input of what replaced it.
             Op::Upsample { .. } if !inputs.is_empty() => inputs.insert(1, String::new()),
             _ => {}
