@@ -166,12 +166,12 @@ impl<'a> Source<'a> {
 
     /// A convolution with borders of every kind, or some of its output channels.
     fn convolution(&mut self) -> ConvShape {
-        let groups = self.within(1, 3);
-        let (channels, out_channels) = (groups * self.within(1, 3), groups * self.within(1, 4));
+        let groups = self.within(1, 2);
+        let (channels, out_channels) = (groups * self.within(1, 2), groups * self.within(1, 3));
         let [kernel, dilation, stride] = [3, 2, 3].map(|most| [self.within(1, most), self.within(1, most)]);
-        let padding = [(); 2].map(|()| [self.within(0, 3), self.within(0, 3)]);
+        let padding = [(); 2].map(|()| [self.within(0, 2), self.within(0, 2)]);
         // No smaller than the kernel where there is no padding.
-        let size = [0, 1].map(|k| self.within((kernel[k] - 1) * dilation[k] + 1, 9));
+        let size = [0, 1].map(|k| self.within((kernel[k] - 1) * dilation[k] + 1, 6));
         let conv = Convolution {
             input: [channels, size[0], size[1]],
             out_channels,
@@ -191,6 +191,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The samples of a batch: few where each takes the reference long.
+    fn samples(&mut self, spec: &LayerSpec) -> usize {
+        match spec.topology() {
+            Topology::Conv(_) => self.within(0, 3),
+            _ => self.within(0, 12),
+        }
+    }
+
     /// Thresholds with signs where the operands of a layer have them.
     fn signed(&mut self, polarity: Polarity, thresholds: Vec<u64>) -> Vec<u64> {
         if polarity != Polarity::Signed {
@@ -206,7 +214,7 @@ impl<'a> Source<'a> {
         let (topology, polarity) = (self.topology(), self.polarity());
         let encoding = Encoding::Bernoulli { seed: self.long_word() };
         let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap().at(self.layer());
-        let n_samples = self.within(0, 12);
+        let n_samples = self.samples(&spec);
         let thresholds = |source: &mut Self, n| {
             let thresholds = source.thresholds(n).into_iter().map(Threshold::get).collect();
             source.signed(polarity, thresholds)
@@ -229,7 +237,7 @@ impl<'a> Source<'a> {
             sharing: self.choose(&Sharing::ALL),
         };
         let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).ok()?;
-        let n_samples = self.within(0, 6);
+        let n_samples = self.samples(&spec);
         let weights = self.comparators(pairing.weights.width(), spec.n_weights());
         let inputs = self.comparators(pairing.inputs.width(), spec.n_inputs() * n_samples);
         Some(LayerCase {

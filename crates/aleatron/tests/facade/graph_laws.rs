@@ -2,10 +2,13 @@
 #![cfg(feature = "graph")]
 
 use crate::graph::{cnn, dense, features, input, numbers};
+use aleatron::data::Dataset;
+use aleatron::eval::{Plan, evaluate_graph};
 use aleatron::generator::Width;
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, Statistics, WeightScale};
 use aleatron::network::{Detail, FeatureMap, Layer, Network, StreamConfig};
 use aleatron::{Cancel, CoreError, Error, Polarity, Quantity};
+use aleatron_graph::op::{Softmax, SoftmaxAxes};
 use aleatron_graph::{Dim, Unary, Value};
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -90,11 +93,12 @@ fn faults_name_what_is_wrong() {
     x[6 + 4] = f64::INFINITY;
     let error = network.forward(&x).unwrap_err();
     assert!(matches!(error, Error::Feature { sample: 1, feature: 4, .. }), "{error}");
-    // Unipolar streams: the first negative weight, and the scale of its row.
-    let layer = &network.layers()[0];
-    let first = layer.product.weights.iter().position(|w| *w < 0.0).unwrap();
-    let (weight, scale) = (f64::from(layer.product.weights[first]), layer.weight_scale(first / 6));
-    match network.clone().with_polarity(Polarity::Unipolar).unwrap_err() {
+    // Unipolar streams: the first negative weight, and the scale of its row, the second of three.
+    let rows = Layer::new("fc", 2, vec![0.25, 0.5, 2.0, -0.75, 4.0, 1.0]);
+    let rows = Network::new("n", FeatureMap::IDENTITY, vec![rows]).unwrap().to_graph().unwrap();
+    let rows = rows.calibrated(&[1.0; 2], &Calibration::default()).unwrap();
+    let (first, weight, scale) = (3, -0.75, 2.0);
+    match rows.with_polarity(Polarity::Unipolar).unwrap_err() {
         Error::Layer { layer: 0, name, source } => {
             let expected = CoreError::OutOfRange {
                 what: Quantity::Weight,
@@ -222,4 +226,28 @@ fn a_chain_of_large_numbers_is_no_graph() {
     let names: Vec<String> =
         network.to_graph().unwrap().graph().nodes().iter().map(|node| node.name.clone()).collect();
     assert_eq!(names, ["features_offset", "features_scale", "fc"]);
+}
+
+/// A softmax of one score is 1 whatever the score: nothing of it can be told early.
+#[test]
+fn a_softmax_of_one_score_is_not_stopped() {
+    let with = |n: usize| {
+        let mut graph = Graph::new("softmax");
+        let x = input(&mut graph, &[2]);
+        let weights: Vec<f32> = (0..2 * n).map(|k| k as f32 / 4.0 - 0.5).collect();
+        let w = graph.add_constant("w", Tensor::from_slice(&weights, &[2, n], &Device::Cpu).unwrap());
+        let fc = graph.add_node("fc", Op::MatMul, &[x, w]);
+        let softmax = Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(-1) };
+        let y = graph.add_node("softmax", softmax, &[fc]);
+        graph.add_output(y);
+        let network = GraphNetwork::new(graph).unwrap();
+        let x = features(10 * 2, 3);
+        let data = Dataset::new("d", 2, x.clone(), network.predict(&x).unwrap()).unwrap();
+        let generators = vec!["sobol".parse().unwrap()];
+        let plan = Plan { lengths: vec![16], generators, seeds: 1, ..Plan::default() };
+        evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap()
+    };
+    assert!(with(1).cells[0].early.is_empty());
+    let two = with(2);
+    assert_eq!((two.cells[0].early.is_empty(), two.cells[0].certain), (false, None));
 }
