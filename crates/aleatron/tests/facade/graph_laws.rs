@@ -94,10 +94,10 @@ fn faults_name_what_is_wrong() {
     let error = network.forward(&x).unwrap_err();
     assert!(matches!(error, Error::Feature { sample: 1, feature: 4, .. }), "{error}");
     // Unipolar streams: the first negative weight, and the scale of its row, the second of three.
-    let rows = Layer::new("fc", 2, vec![0.25, 0.5, 2.0, -0.75, 4.0, 1.0]);
+    let rows = Layer::new("fc", 2, vec![0.25, 0.5, -0.75, 2.0, 4.0, 1.0]);
     let rows = Network::new("n", FeatureMap::IDENTITY, vec![rows]).unwrap().to_graph().unwrap();
     let rows = rows.calibrated(&[1.0; 2], &Calibration::default()).unwrap();
-    let (first, weight, scale) = (3, -0.75, 2.0);
+    let (first, weight, scale) = (2, -0.75, 2.0);
     match rows.with_polarity(Polarity::Unipolar).unwrap_err() {
         Error::Layer { layer: 0, name, source } => {
             let expected = CoreError::OutOfRange {
