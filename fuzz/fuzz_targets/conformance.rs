@@ -7,9 +7,10 @@ use aleatron_core::gates::Gate;
 use aleatron_core::generator::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::philox::{key, philox4x32};
+use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    BitStream, Connections, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed, StreamAddress,
-    Threshold, Topology, Width,
+    BitStream, Connections, ConvShape, Convolution, Domain, Encoding, LayerIndex, LayerSpec, Length,
+    Polarity, SampleSeed, StreamAddress, Threshold, Topology, Width,
 };
 use aleatron_cpu::{Cpu, Pool, Tier};
 use libfuzzer_sys::fuzz_target;
@@ -22,7 +23,7 @@ static BACKENDS: LazyLock<Vec<Cpu>> = LazyLock::new(|| {
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    let case = Source::new(bytes).case();
+    let Some(case) = Source::new(bytes).case() else { return };
     let expected = Reference.answer(&case);
     for cpu in BACKENDS.iter() {
         let answer = cpu.run(&case).unwrap().unwrap();
@@ -102,13 +103,13 @@ impl<'a> Source<'a> {
     }
 
     fn polarity(&mut self) -> Polarity {
-        self.choose(&[Polarity::Unipolar, Polarity::Bipolar])
+        self.choose(&Polarity::ALL)
     }
 
-    fn case(&mut self) -> Case {
+    fn case(&mut self) -> Option<Case> {
         let kind = self.within(0, 14);
         let length = self.length();
-        match kind {
+        Some(match kind {
             0 => {
                 let n = self.within(1, 24);
                 let address = StreamAddress {
@@ -146,27 +147,79 @@ impl<'a> Source<'a> {
                 Case::EncodeSequence { sequence, thresholds: self.comparators(sequence.width(), n), length }
             }
             10 => Case::Layer(self.bernoulli_layer(length)),
-            11 => Case::Layer(self.sequence_layer(length)),
-            12 => Case::Layer(self.mixed_layer(length)),
+            11 => Case::Layer(self.sequence_layer(length)?),
+            12 => Case::Layer(self.mixed_layer(length)?),
             _ => self.neurons(),
-        }
+        })
     }
 
     fn topology(&mut self) -> Topology {
         let (n_inputs, n_neurons) = (self.within(1, 12), self.within(1, 12));
-        if self.word() & 1 == 0 {
-            return Topology::Dense { n_inputs, n_neurons };
+        match self.word() % 4 {
+            0 => Topology::Dense { n_inputs, n_neurons },
+            1 => {
+                let mask: Vec<bool> = (0..n_inputs * n_neurons).map(|_| self.word() & 1 == 1).collect();
+                Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
+            }
+            _ => Topology::Conv(self.convolution()),
         }
-        let mask: Vec<bool> = (0..n_inputs * n_neurons).map(|_| self.word() & 1 == 1).collect();
-        Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
+    }
+
+    /// A convolution with borders of every kind, or some of its output channels.
+    fn convolution(&mut self) -> ConvShape {
+        let groups = self.within(1, 2);
+        let (channels, out_channels) = (groups * self.within(1, 2), groups * self.within(1, 3));
+        let [kernel, dilation, stride] = [3, 2, 3].map(|most| [self.within(1, most), self.within(1, most)]);
+        let padding = [(); 2].map(|()| [self.within(0, 2), self.within(0, 2)]);
+        // No smaller than the kernel where there is no padding.
+        let size = [0, 1].map(|k| self.within((kernel[k] - 1) * dilation[k] + 1, 6));
+        let conv = Convolution {
+            input: [channels, size[0], size[1]],
+            out_channels,
+            kernel,
+            stride,
+            padding,
+            dilation,
+            groups,
+        };
+        let shape = ConvShape::new(conv).unwrap();
+        match self.word() & 3 {
+            0 => {
+                let first = self.within(0, out_channels - 1);
+                shape.channels(first..self.within(first + 1, out_channels)).unwrap()
+            }
+            _ => shape,
+        }
+    }
+
+    /// The samples of a batch: few where each takes the reference long.
+    fn samples(&mut self, spec: &LayerSpec) -> usize {
+        match spec.topology() {
+            Topology::Conv(_) => self.within(0, 3),
+            _ => self.within(0, 12),
+        }
+    }
+
+    /// Thresholds with signs where the operands of a layer have them.
+    fn signed(&mut self, polarity: Polarity, thresholds: Vec<u64>) -> Vec<u64> {
+        if polarity != Polarity::Signed {
+            return thresholds;
+        }
+        thresholds
+            .into_iter()
+            .map(|threshold| threshold | if self.word() & 1 == 1 { NEGATIVE } else { 0 })
+            .collect()
     }
 
     fn bernoulli_layer(&mut self, length: Length) -> LayerCase {
         let (topology, polarity) = (self.topology(), self.polarity());
         let encoding = Encoding::Bernoulli { seed: self.long_word() };
         let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap().at(self.layer());
-        let n_samples = self.within(0, 12);
-        let thresholds = |source: &mut Self, n| source.thresholds(n).into_iter().map(Threshold::get).collect();
+        let n_samples = self.samples(&spec);
+        let thresholds = |source: &mut Self, n| {
+            let thresholds = source.thresholds(n).into_iter().map(Threshold::get).collect();
+            source.signed(polarity, thresholds)
+        };
         LayerCase {
             weights: thresholds(self, spec.n_weights()),
             inputs: thresholds(self, spec.n_inputs() * n_samples),
@@ -176,38 +229,46 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn sequence_layer(&mut self, length: Length) -> LayerCase {
+    /// `None` where a generator has too few sequences for the layer.
+    fn sequence_layer(&mut self, length: Length) -> Option<LayerCase> {
         let (topology, polarity) = (self.topology(), self.polarity());
-        let pairing =
-            Pairing { inputs: self.sequence(), weights: self.sequence(), sharing: self.choose(&Sharing::ALL) };
-        let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
-        let n_samples = self.within(0, 6);
-        LayerCase {
-            weights: self.comparators(pairing.weights.width(), spec.n_weights()),
-            inputs: self.comparators(pairing.inputs.width(), spec.n_inputs() * n_samples),
+        let pairing = Pairing {
+            inputs: self.sequence(),
+            weights: self.sequence(),
+            sharing: self.choose(&Sharing::ALL),
+        };
+        let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).ok()?;
+        let n_samples = self.samples(&spec);
+        let weights = self.comparators(pairing.weights.width(), spec.n_weights());
+        let inputs = self.comparators(pairing.inputs.width(), spec.n_inputs() * n_samples);
+        Some(LayerCase {
+            weights: self.signed(polarity, weights),
+            inputs: self.signed(polarity, inputs),
             seed: SampleSeed::new(0),
             method: self.choose(&[CountMethod::Best, CountMethod::Bits]),
             spec,
-        }
+        })
     }
 
-    /// Random bits for one operand, sequences for the other.
-    fn mixed_layer(&mut self, length: Length) -> LayerCase {
+    /// Random bits for one operand, sequences for the other; `None` where the generator has too few sequences for the layer.
+    fn mixed_layer(&mut self, length: Length) -> Option<LayerCase> {
         let (topology, polarity) = (self.topology(), self.polarity());
         let sequences = OperandSequences { first: self.sequence(), sharing: self.choose(&Sharing::ALL) };
         let encoding = match self.word() & 1 {
             0 => Encoding::BernoulliInputs { weights: sequences },
             _ => Encoding::BernoulliWeights { seed: self.long_word(), inputs: sequences },
         };
-        let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap().at(self.layer());
-        let n_samples = self.within(0, 6);
-        LayerCase {
-            weights: self.comparators(encoding.weight_width(), spec.n_weights()),
-            inputs: self.comparators(encoding.input_width(), spec.n_inputs() * n_samples),
+        let spec = LayerSpec::new(topology, length, polarity, encoding).ok()?.at(self.layer());
+        let n_samples = self.samples(&spec);
+        let weights = self.comparators(encoding.weight_width(), spec.n_weights());
+        let inputs = self.comparators(encoding.input_width(), spec.n_inputs() * n_samples);
+        Some(LayerCase {
+            weights: self.signed(polarity, weights),
+            inputs: self.signed(polarity, inputs),
             seed: SampleSeed::new(self.long_word()).starting_at(self.word().min(u32::MAX - 12)),
             method: CountMethod::Best,
             spec,
-        }
+        })
     }
 
     /// A sequence of a kind that has as many as any layer here needs.

@@ -17,12 +17,15 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let elements = |id| {
         let shape = graph.value(id).ok()?.shape.as_deref().unwrap_or_default();
-        shape.iter().try_fold(1_usize, |all, dim| all.checked_mul(if let Dim::Fixed(n) = dim { *n } else { 2 }))
+        shape
+            .iter()
+            .try_fold(1_usize, |all, dim| all.checked_mul(if let Dim::Fixed(n) = dim { *n } else { 2 }))
     };
     if !graph.inputs().iter().all(|&id| elements(id).is_some_and(|n| n <= MAX_ELEMENTS)) {
         return;
     }
-    let inputs: Result<Vec<_>, _> = graph.inputs().iter().map(|&id| inspect::zeros_for(&graph, id, 2)).collect();
+    let inputs: Result<Vec<_>, _> =
+        graph.inputs().iter().map(|&id| inspect::zeros_for(&graph, id, 2)).collect();
     if let (Ok(inputs), Ok(runner)) = (inputs, Runner::new(graph, &Device::Cpu)) {
         let _ = runner.run(inputs);
     }

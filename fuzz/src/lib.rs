@@ -1,10 +1,16 @@
 //! What fuzz targets and their seeds share: good files to begin with, and how bytes change them.
 
+pub mod onnx;
+
 use aleatron::Cancel;
 use aleatron::data::Dataset;
 use aleatron::eval::{Evaluation, Plan, evaluate};
-use aleatron::network::{FeatureMap, Layer, Network};
+use aleatron::network::{Activation, FeatureMap, Layer, Network};
+use aleatron::{ConvShape, Convolution, Polarity};
+use aleatron_core::arithmetic::{Pool, PoolKind};
+use png::{BitDepth, ColorType};
 use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -33,6 +39,80 @@ pub fn npz(x: &[u8], y: &[u8], method: CompressionMethod) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
+/// An image, for the writer of PNG files.
+pub struct Image {
+    /// Columns and rows.
+    pub size: [u32; 2],
+    /// Colours, and the bits of each.
+    pub kind: (ColorType, BitDepth),
+    /// Rows of pixels, packed as the format has them.
+    pub pixels: Vec<u8>,
+}
+
+impl Image {
+    /// A small image of each kind that is read, and of some that are not.
+    pub fn kinds() -> Vec<Self> {
+        let kinds = [
+            (ColorType::Grayscale, BitDepth::Eight, 15),
+            (ColorType::Grayscale, BitDepth::One, 3),
+            (ColorType::Grayscale, BitDepth::Four, 9),
+            (ColorType::Grayscale, BitDepth::Sixteen, 30),
+            (ColorType::Rgb, BitDepth::Eight, 45),
+            (ColorType::Rgb, BitDepth::Sixteen, 90),
+            (ColorType::Indexed, BitDepth::Two, 6),
+            (ColorType::Rgba, BitDepth::Eight, 60),
+        ];
+        kinds
+            .map(|(colour, depth, bytes)| Self {
+                size: [5, 3],
+                kind: (colour, depth),
+                pixels: (0..bytes).map(|k| (k * 89 % 256) as u8).collect(),
+            })
+            .into()
+    }
+
+    /// The image as a PNG file.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, self.size[0], self.size[1]);
+        encoder.set_color(self.kind.0);
+        encoder.set_depth(self.kind.1);
+        if self.kind.0 == ColorType::Indexed {
+            encoder.set_palette([0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255].as_slice());
+        }
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_image_data(&self.pixels).unwrap();
+        writer.finish().unwrap();
+        file
+    }
+}
+
+/// A folder for files of this process, for what reads files by their paths.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty folder for a target.
+    pub fn new(target: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("aleatron-fuzz-{target}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Where a file or folder is.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(name);
+        if std::fs::write(&path, bytes).is_err() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
+}
+
 /// A network of two layers that runs in no time.
 pub fn network() -> Network {
     let layers = vec![
@@ -40,6 +120,20 @@ pub fn network() -> Network {
         Layer::new("b", 2, vec![0.75, -1.0, 0.5, 0.25, 0.0, -0.5]),
     ];
     Network::new("n", FeatureMap::IDENTITY, layers).unwrap()
+}
+
+/// A network of a convolution with a pool and a dense layer.
+pub fn convolutional() -> Network {
+    let shape = ConvShape::new(Convolution::conv2d([1, 4, 4], 2, [2, 2]).with_padding([0, 1])).unwrap();
+    let weights = [0.5, -0.25, 1.0, 0.125, -1.0, 0.75, 0.5, -0.5].to_vec();
+    let first = Layer::convolution("a", shape, weights)
+        .with_bias(vec![0.25, -0.125])
+        .with_polarity(Polarity::Signed)
+        .with_activation(Activation::Relu)
+        .with_pool(Pool::new(PoolKind::Max, [1, 2]))
+        .unwrap();
+    let last = Layer::new("b", 12, (0..24).map(|k| f64::from(k % 5) / 4.0 - 0.5).collect());
+    Network::new("n", FeatureMap::IDENTITY, vec![first, last]).unwrap()
 }
 
 /// Samples for it.

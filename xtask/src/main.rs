@@ -99,6 +99,21 @@ fn test() -> Result<(), String> {
 /// The seconds each fuzz target runs for, where nothing else is asked for.
 const FUZZ_SECONDS: u64 = 60;
 
+/// The fuzz targets: the files of `fuzz/fuzz_targets`, each of which says what its bytes stand for.
+const FUZZ_TARGETS: [&str; 11] = [
+    "conformance",
+    "network_file",
+    "layer_settings",
+    "npz",
+    "npy",
+    "csv",
+    "png",
+    "evaluation",
+    "onnx_file",
+    "onnx_node",
+    "graph_network",
+];
+
 fn fuzz(seconds: Option<&str>) -> Result<(), String> {
     let not_a_time = |text: &str| format!("\"{text}\" is not a number of seconds");
     let seconds = match seconds {
@@ -108,7 +123,7 @@ fn fuzz(seconds: Option<&str>) -> Result<(), String> {
     let limit = format!("-max_total_time={seconds}");
     let seeds = ["+nightly", "run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"];
     let mut steps = vec![Step::new("files to begin with", step::command("cargo", &seeds))];
-    for target in ["conformance", "network_file", "npz", "csv", "evaluation", "onnx_file"] {
+    for target in FUZZ_TARGETS {
         let run = step::command("cargo", &["+nightly", "fuzz", "run", target, "--", &limit]);
         steps.push(Step::new(target, run));
     }

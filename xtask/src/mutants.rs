@@ -8,8 +8,16 @@ use crate::system;
 use std::path::Path;
 use std::process::Command;
 
-/// The crates whose own tests must see every change.
-const PACKAGES: [&str; 2] = ["aleatron-core", "aleatron"];
+/// A crate whose own tests must see every change.
+#[derive(Debug, Clone, Copy)]
+struct Package {
+    name: &'static str,
+    /// The cargo features without which some of its code would not be compiled, so that no test could see it change.
+    features: &'static str,
+}
+
+const PACKAGES: [Package; 2] =
+    [Package { name: "aleatron-core", features: "" }, Package { name: "aleatron", features: "graph" }];
 
 const ACCEPTED: &str = include_str!("../../mutants-accepted.txt");
 
@@ -23,9 +31,10 @@ const TIMEOUTS: i32 = 3;
 /// cargo-mutants.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let (packages, others) = match arguments {
-        [flag, package, others @ ..] if flag == "-p" || flag == "--package" => {
-            let known = PACKAGES.into_iter().find(|known| known == package);
-            (vec![known.ok_or_else(|| format!("the crates are {}", PACKAGES.join(", ")))?], others)
+        [flag, name, others @ ..] if flag == "-p" || flag == "--package" => {
+            let known = PACKAGES.into_iter().find(|known| known.name == name);
+            let names = || PACKAGES.map(|package| package.name).join(", ");
+            (vec![known.ok_or_else(|| format!("the crates are {}", names()))?], others)
         }
         others => (PACKAGES.to_vec(), others),
     };
@@ -45,12 +54,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 /// How many mutants of a package survived without being listed.
-fn run_package(package: &str, arguments: &[String], accepted: &[String]) -> Result<usize, String> {
-    let output = system::target_folder()?.join("mutants").join(package);
+fn run_package(package: Package, arguments: &[String], accepted: &[String]) -> Result<usize, String> {
+    let Package { name, features } = package;
+    let output = system::target_folder()?.join("mutants").join(name);
     std::fs::create_dir_all(&output).map_err(|error| format!("cannot make {}: {error}", output.display()))?;
-    let words = cargo(&["mutants", "--no-shuffle", "--package", package, "--output"]);
+    let words = cargo(&["mutants", "--no-shuffle", "--package", name, "--features", features, "--output"]);
     let (program, first) = words.split_first().ok_or("an empty command")?;
-    println!("=== mutants of {package}");
+    println!("=== mutants of {name}");
     let mut command = Command::new(program);
     command.args(first).arg(&output).args(arguments);
     let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;
@@ -67,7 +77,7 @@ fn run_package(package: &str, arguments: &[String], accepted: &[String]) -> Resu
     let unlisted = unlisted(&survivors, accepted);
     let all = seen + survivors.len();
     println!(
-        "=== {package}: {} of {all} survived, {} of them listed",
+        "=== {name}: {} of {all} survived, {} of them listed",
         survivors.len(),
         survivors.len() - unlisted.len()
     );

@@ -228,6 +228,42 @@ fn attributes_are_checked() {
     assert!(Runner::new(outside, &Device::Cpu).unwrap().run(vec![x]).is_err());
 }
 
+/// What a node of an older operator set does not look at is nothing to a newer one, either.
+#[test]
+fn old_nodes_are_written_as_they_run() {
+    let ints = |name: &str, ints: &[i64]| AttributeProto {
+        name: Some(name.to_owned()),
+        ints: ints.to_vec(),
+        ..AttributeProto::default()
+    };
+    let least = AttributeProto { name: Some("min".to_owned()), f: Some(1.0), ..AttributeProto::default() };
+    for (operator, attributes, expected) in [
+        ("Dropout", vec![], &[-1.0, 2.0][..]),
+        ("Pad", vec![ints("pads", &[1, 0])], &[0.0, -1.0, 2.0]),
+        ("Slice", vec![ints("starts", &[1]), ints("ends", &[2])], &[2.0]),
+        // The bound that an attribute gives, and then the one of an input.
+        ("Clip", vec![least], &[-1.0, 2.0]),
+    ] {
+        let mut old = node(operator, &["x"; 5], &["y"]);
+        old.attribute = attributes;
+        let mut old = graph(vec![old]);
+        old.output = vec![ValueInfoProto { name: Some("y".to_owned()), r#type: None }];
+        let mut old = model(old);
+        old.opset_import[0].version = Some(9);
+        let old = Graph::from_onnx(&old.encode_to_vec()).unwrap();
+        let new = old.to_onnx().map(|bytes| Graph::from_onnx(&bytes).unwrap());
+        let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap();
+        for graph in [old, new.unwrap()] {
+            let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x.clone()]).unwrap();
+            assert_eq!(y[0].to_vec::<f32>().unwrap(), expected, "{operator}");
+        }
+    }
+    let empty = read(graph(vec![node("Upsample", &[], &["y"])])).unwrap();
+    let written = Graph::from_onnx(&empty.to_onnx().unwrap()).unwrap();
+    let x = Tensor::from_slice(&[0.0_f32; 2], &[2], &Device::Cpu).unwrap();
+    assert!(Runner::new(written, &Device::Cpu).unwrap().run(vec![x]).is_err());
+}
+
 proptest! {
     #[test]
     fn bytes_are_a_model_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

@@ -1,6 +1,7 @@
 //! Pools: windows of an image reduced to one number each, on the binary side.
 
 use crate::error::{Error, Quantity, Result};
+use crate::memory;
 use crate::windows::{Axis, Windows};
 
 /// What a window becomes.
@@ -85,26 +86,30 @@ impl PoolShape {
     ///
     /// # Errors
     /// [`Error::Zero`] for a size or stride of 0, [`Error::TooLarge`] for a window larger than the padded image, for padding that fills a whole
-    /// window, and past 2^32 places.
+    /// window, and past 2^32 places or windows.
     pub fn new(pool: Pool, [channels, rows, columns]: [usize; 3]) -> Result<Self> {
         if channels == 0 {
             return Err(Error::Zero(Quantity::Channels));
         }
-        let places = channels as u128 * rows as u128 * columns as u128;
-        if places > 1 << 32 {
-            return Err(Error::TooLarge { what: Quantity::Inputs, actual: places, limit: 1 << 32 });
-        }
+        let count = |what, sizes: [usize; 3]| {
+            let n = sizes.iter().fold(1_u128, |n, &size| n.saturating_mul(size as u128));
+            if n > 1 << 32 { Err(Error::TooLarge { what, actual: n, limit: 1 << 32 }) } else { Ok(()) }
+        };
+        count(Quantity::Inputs, [channels, rows, columns])?;
         let windows = |k: usize, size: usize| {
             let Pool { window, stride, padding, .. } = pool;
             let axis = Axis { stride: stride[k], padding: padding[k], ..Axis::new(size, window[k]) };
             let windows = Windows::new(axis)?;
-            if windows.runs().any(|run| windows.taps(run.start).is_empty()) {
+            // The first window reaches furthest into the padding before the image, the last into that after it.
+            if [0, windows.len() - 1].into_iter().any(|window| windows.taps(window).is_empty()) {
                 let (actual, limit) = (padding[k][0].max(padding[k][1]) as u128, window[k] as u128 - 1);
                 return Err(Error::TooLarge { what: Quantity::Padding, actual, limit });
             }
             Ok(windows)
         };
-        Ok(Self { pool, channels, windows: [windows(0, rows)?, windows(1, columns)?] })
+        let windows = [windows(0, rows)?, windows(1, columns)?];
+        count(Quantity::Neurons, [channels, windows[0].len(), windows[1].len()])?;
+        Ok(Self { pool, channels, windows })
     }
 
     /// The pool as it was asked for.
@@ -142,7 +147,7 @@ impl PoolShape {
     /// first.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the values are not whole images.
+    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result would not fit.
     pub fn floats(&self, values: &[f64]) -> Result<Vec<f64>> {
         match self.pool.kind {
             PoolKind::Average => self.reduce(values, 0.0, |sum, value| sum + value, |sum, n| sum / n as f64),
@@ -156,7 +161,7 @@ impl PoolShape {
     /// The images pooled in integers: a mean of k values that sum to s is `floor((2 s + k) / (2 k))`, that is, halves are rounded up.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the values are not whole images.
+    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result would not fit.
     pub fn integers(&self, values: &[i64]) -> Result<Vec<i64>> {
         match self.pool.kind {
             PoolKind::Average => {
@@ -189,7 +194,8 @@ impl PoolShape {
             let first = windows.at(window, taps.start).unwrap_or(0);
             first..first + taps.len()
         };
-        let mut pooled = Vec::with_capacity(values.len() / divisor * self.n_outputs());
+        let n = (values.len() / divisor) as u128 * self.n_outputs() as u128;
+        let mut pooled = memory::with_capacity(n, Quantity::Value)?;
         for channel in values.chunks_exact(image) {
             for row in 0..over_rows.len() {
                 let rows = places(over_rows, row);

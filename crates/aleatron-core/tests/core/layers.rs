@@ -392,7 +392,15 @@ fn pools_that_cannot_be_are_errors() {
     // A window of padding alone has no greatest value.
     let padded = base.with_paddings([[2, 0], [0, 0]], Border::Zeros);
     assert_eq!(error(padded, [1, 4, 4]), large(Quantity::Padding, 2, 1));
-    assert!(matches!(error(base, [1 << 20, 1 << 10, 1 << 10]), Error::TooLarge { .. }));
+    let after = base.with_paddings([[0, 0], [0, 3]], Border::LeftOut);
+    assert_eq!(error(after, [1, 4, 5]), large(Quantity::Padding, 3, 1));
+    assert_eq!(error(base, [1 << 20, 1 << 10, 1 << 10]), large(Quantity::Inputs, 1 << 40, 1 << 32));
+    assert_eq!(error(base, [1 << 43; 3]), large(Quantity::Inputs, u128::MAX, 1 << 32));
+    // Much padding makes many windows of a small image.
+    let many = Pool::new(PoolKind::Max, [1 << 17; 2])
+        .with_stride([1, 1])
+        .with_paddings([[(1 << 17) - 1; 2]; 2], Border::LeftOut);
+    assert_eq!(error(many, [2, 1, 1]), large(Quantity::Neurons, 1 << 35, 1 << 32));
     let shape = PoolShape::new(base, [1, 2, 2]).unwrap();
     let ragged = Error::Ragged { what: Quantity::Inputs, actual: 5, divisor: 4 };
     assert_eq!(shape.floats(&[0.0; 5]).unwrap_err(), ragged);

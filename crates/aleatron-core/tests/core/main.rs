@@ -10,5 +10,6 @@ mod golden;
 mod graphs;
 mod layer_specs;
 mod layers;
+mod shapes;
 mod streams;
 mod values;

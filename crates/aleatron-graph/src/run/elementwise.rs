@@ -258,14 +258,15 @@ pub(super) fn choose(inputs: &Inputs<'_>) -> Result<Tensor> {
 
 pub(super) fn clip(inputs: &Inputs<'_>, low: Option<f32>, high: Option<f32>) -> Result<Tensor> {
     let mut x = inputs.get(0)?.clone();
-    if let Some(low) = inputs.maybe(1) {
+    // As everywhere, what attributes say comes before inputs.
+    if let Some(low) = low {
         x = x.maximum(low)?;
-    } else if let Some(low) = low {
+    } else if let Some(low) = inputs.maybe(1) {
         x = x.maximum(low)?;
     }
-    if let Some(high) = inputs.maybe(2) {
+    if let Some(high) = high {
         x = x.minimum(high)?;
-    } else if let Some(high) = high {
+    } else if let Some(high) = inputs.maybe(2) {
         x = x.minimum(high)?;
     }
     Ok(x)

@@ -236,9 +236,10 @@ pub(super) fn pad(inputs: &Inputs<'_>, mode: PadMode, given: Option<&(Vec<i64>, 
         Some((pads, _)) => pads.clone(),
         None => inputs.ints(1)?,
     };
-    let over = match (given, inputs.maybe_ints(3)?) {
-        (None, Some(numbers)) => numbers.iter().map(|&n| axis(n, x.rank())).collect::<Result<Vec<_>>>()?,
-        _ => (0..x.rank()).collect(),
+    let from_input = if given.is_none() { inputs.maybe_ints(3)? } else { None };
+    let over = match from_input {
+        Some(numbers) => numbers.iter().map(|&n| axis(n, x.rank())).collect::<Result<Vec<_>>>()?,
+        None => (0..x.rank()).collect(),
     };
     if pads.len() != 2 * over.len() {
         return Err(Error::input(1, format!("{} pads for {} axes", pads.len(), over.len())));

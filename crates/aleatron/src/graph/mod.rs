@@ -35,7 +35,7 @@ pub(crate) use stream::{NodeErrors, Watch};
 
 use crate::network::top_class;
 use crate::{Error, Polarity, Result};
-use aleatron_core::Cancel;
+use aleatron_core::{Cancel, Quantity, memory};
 use aleatron_graph::{Dim, Node, Observer, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
 use std::borrow::Cow;
@@ -142,13 +142,17 @@ impl GraphNetwork {
                 fault(format!("a sample has the shape [{}]; numbers are needed", text.join(", "))).into()
             );
         };
-        if value.dtype.is_some_and(|dtype| dtype != DType::F32) || sample.iter().product::<usize>() == 0 {
+        if value.dtype.is_some_and(|dtype| dtype != DType::F32) || sample.contains(&0) {
             return Err(fault(format!("samples of f32 are run, not {:?} {sample:?}", value.dtype)).into());
         }
         let batch = if let Dim::Fixed(n) = batch { Some(*n) } else { None };
         if batch == Some(0) {
             return Err(fault("a run has no samples".to_owned()).into());
         }
+        // A run takes its features as they come and as the graph has them. With that, all products of these sizes fit.
+        let features = sample.iter().chain(&batch).fold(1_u128, |n, &size| n.saturating_mul(size as u128));
+        let bytes = features.saturating_mul((size_of::<f64>() + size_of::<f32>()) as u128);
+        memory::check(bytes, Quantity::Samples)?;
         let mut layers = Vec::new();
         for (k, node) in graph.nodes().iter().enumerate() {
             if let Some(product) = Product::of(&graph, node)? {
@@ -239,7 +243,7 @@ impl GraphNetwork {
                 && let Some((index, &value)) =
                     layer.product.weights.iter().enumerate().find(|(_, w)| **w < 0.0)
             {
-                let what = aleatron_core::Quantity::Weight;
+                let what = Quantity::Weight;
                 let high = layer.weight_scale(index / layer.product.fan_in().max(1));
                 let fault =
                     aleatron_core::Error::OutOfRange { what, index, value: value.into(), low: 0.0, high };

@@ -268,7 +268,7 @@ impl Layer {
 
     /// The outputs for inputs in the network's units, one sample, in floating point.
     pub(super) fn forward(&self, inputs: &[f64]) -> Result<Vec<f64>> {
-        let mut values = sums(&self.topology(), &self.weights, inputs);
+        let mut values = sums(&self.topology(), &self.weights, inputs)?;
         let per_bias = (values.len() / self.bias.len().max(1)).max(1);
         for (values, bias) in values.chunks_mut(per_bias).zip(&self.bias) {
             values.iter_mut().for_each(|value| *value = self.activation.apply(*value + bias));

@@ -1,21 +1,25 @@
 //! Sums of products in floating point, as a layer's topology has them.
 
+use crate::Result;
 use aleatron_core::windows::Windows;
-use aleatron_core::{ConvShape, Topology};
+use aleatron_core::{ConvShape, Quantity, Topology, memory};
 use std::ops::Range;
 
 /// The sum of each neuron's products for one sample. Inputs in the padding of a convolution add nothing.
-pub(crate) fn sums(topology: &Topology, weights: &[f64], inputs: &[f64]) -> Vec<f64> {
+///
+/// # Errors
+/// [`aleatron_core::Error::Memory`] where they would not fit.
+pub(crate) fn sums(topology: &Topology, weights: &[f64], inputs: &[f64]) -> Result<Vec<f64>> {
     let dot = |row: &[f64], inputs: &[f64]| row.iter().zip(inputs).map(|(w, x)| w * x).sum();
     match topology {
         Topology::Dense { n_inputs, .. } => {
-            weights.chunks_exact((*n_inputs).max(1)).map(|row| dot(row, inputs)).collect()
+            Ok(weights.chunks_exact((*n_inputs).max(1)).map(|row| dot(row, inputs)).collect())
         }
         Topology::Conv(shape) => convolve(shape, weights, inputs),
         topology => {
-            let mut sums = vec![0.0; topology.n_neurons()];
+            let mut sums: Vec<f64> = memory::zeros(topology.n_neurons() as u128, Quantity::Neurons)?;
             each_product(topology, |neuron, weight, input| sums[neuron] += weights[weight] * inputs[input]);
-            sums
+            Ok(sums)
         }
     }
 }
@@ -53,14 +57,14 @@ pub(crate) fn each_product(topology: &Topology, mut visit: impl FnMut(usize, usi
 }
 
 /// A convolution of one sample: each weight is added at all its positions at once, so that the inner loop is one over a row.
-fn convolve(shape: &ConvShape, weights: &[f64], image: &[f64]) -> Vec<f64> {
+fn convolve(shape: &ConvShape, weights: &[f64], image: &[f64]) -> Result<Vec<f64>> {
     let ([over_rows, over_columns], [_, rows, columns]) = (shape.windows(), shape.output());
     let [height, width] = shape.convolution().kernel;
     let [_, image_rows, image_columns] = shape.convolution().input;
     let stride = over_columns.axis().stride;
     // The positions along a row at which a tap lies inside the image, and its place at the first of them.
     let inside: Vec<(Range<usize>, usize)> = (0..width).map(|tap| positions(over_columns, tap)).collect();
-    let mut sums = vec![0.0; shape.n_outputs()];
+    let mut sums: Vec<f64> = memory::zeros(shape.n_outputs() as u128, Quantity::Neurons)?;
     let kernels = weights.chunks_exact(shape.kernel_weights().max(1));
     for (channel, (kernel, sums)) in kernels.zip(sums.chunks_exact_mut(rows * columns)).enumerate() {
         let first_channel = shape.first_input_channel(channel);
@@ -80,7 +84,7 @@ fn convolve(shape: &ConvShape, weights: &[f64], image: &[f64]) -> Vec<f64> {
             }
         }
     }
-    sums
+    Ok(sums)
 }
 
 /// The windows in which a tap lies inside the image, and its place in the first of them.
@@ -118,7 +122,7 @@ mod tests {
                 expected[neuron] += weights[weight] * inputs[input];
                 products += 1;
             });
-            assert_eq!(sums(&topology, &weights, &inputs), expected, "{convolution:?}");
+            assert_eq!(sums(&topology, &weights, &inputs).unwrap(), expected, "{convolution:?}");
             assert_eq!(products, topology.n_products());
         }
     }

@@ -364,7 +364,7 @@ impl StreamNetwork {
             };
             output.elapsed += start.elapsed();
             if detail.statistics {
-                let stats = prepared.statistics(&carried, &counts);
+                let stats = prepared.statistics(&carried, &counts)?;
                 output.statistics.push(LayerStats { saturated, ..stats });
             }
             saturated = made.saturated;
@@ -461,18 +461,18 @@ impl Prepared {
     }
 
     /// The errors of counts against exact products of the same inputs and weights.
-    fn statistics(&self, carried: &LayerInputs, counts: &[u64]) -> LayerStats {
+    fn statistics(&self, carried: &LayerInputs, counts: &[u64]) -> Result<LayerStats> {
         let spec = self.layer.spec();
         let (n, m, polarity) = (spec.n_inputs(), spec.n_neurons(), spec.polarity());
         let values = carried.values(spec);
         let mut tally = Tally::default();
         for (inputs, counts) in values.chunks_exact(n).zip(counts.chunks_exact(m)) {
-            let exact = sums(spec.topology(), self.layer.weights(), inputs);
+            let exact = sums(spec.topology(), self.layer.weights(), inputs)?;
             for (value, exact) in spec.decode_all(counts).iter().zip(exact) {
                 tally.add(value - exact);
             }
         }
-        tally.finish(polarity, spec.length())
+        Ok(tally.finish(polarity, spec.length()))
     }
 }
 

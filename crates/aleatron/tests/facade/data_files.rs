@@ -240,6 +240,18 @@ fn faults_of_images_name_the_file() {
     assert!(Dataset::read_with(&folder.0, &options).is_err());
 }
 
+/// Images may have more than pixels in them.
+#[test]
+fn what_is_no_pixel_is_passed_over() {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 1, 1);
+    encoder.add_text_chunk("Comment".to_owned(), "x".repeat(1 << 16)).unwrap();
+    encoder.write_header().unwrap().write_image_data(&[51]).unwrap();
+    let folder = Folder::new("text");
+    folder.write("0/a.png", &bytes);
+    assert_eq!(Dataset::read(&folder.0).unwrap().features(), [0.2]);
+}
+
 /// The checksum of a chunk.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {

@@ -49,7 +49,7 @@ pub(crate) fn window(strides: &[i64], pads: &[i64]) -> Window {
 }
 
 /// A dense layer alone.
-fn dense() -> GraphNetwork {
+pub(crate) fn dense() -> GraphNetwork {
     let mut graph = Graph::new("dense");
     let x = input(&mut graph, &[6]);
     let (w, b) = (constant(&mut graph, "w", &[4, 6], 1), constant(&mut graph, "b", &[4], 2));
@@ -59,7 +59,7 @@ fn dense() -> GraphNetwork {
 }
 
 /// A convolution, relu and a dense layer.
-fn cnn() -> GraphNetwork {
+pub(crate) fn cnn() -> GraphNetwork {
     let mut graph = Graph::new("cnn");
     let x = input(&mut graph, &[2, 5, 4]);
     let (k, b) = (constant(&mut graph, "k", &[3, 2, 3, 3], 1), constant(&mut graph, "kb", &[3], 2));

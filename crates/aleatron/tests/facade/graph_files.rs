@@ -4,10 +4,11 @@
 use crate::graph::numbers;
 use aleatron::arithmetic::{Border, Pool, PoolKind};
 use aleatron::data::Dataset;
-use aleatron::graph::{Calibration, GraphNetwork, InputScale, Mode, WeightScale};
+use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
 use aleatron::network::{Activation, FeatureMap, Layer, Network, StreamConfig};
 use aleatron::{Cancel, ConvShape, Convolution, Error, Polarity};
-use aleatron_tensor::{Device, Tensor};
+use aleatron_graph::{Dim, Value};
+use aleatron_tensor::{DType, Device, Tensor};
 
 /// The network as a graph, whose floats are those of the network, within the bound of rounding.
 fn same_as_graph(network: &Network, features: &[f64]) -> GraphNetwork {
@@ -100,5 +101,19 @@ fn convolutions_and_pools_of_a_chain_are_those_of_the_graph() {
     for network in [chain(image, &pools), chain(image, &[]), chain(sequence, &[])] {
         let graph = same_as_graph(&network, &wide(5 * network.n_features(), 8));
         assert_eq!(graph.layers().len(), 2);
+    }
+}
+
+/// A file of some bytes may say that a sample has any number of features: that is an error before there is memory for them.
+#[test]
+fn samples_that_fit_nowhere_are_errors() {
+    for shape in [vec![1, 1 << 44], vec![1 << 44, 1], vec![1, 1 << 32, 1 << 32], vec![1 << 63, 1 << 63, 2]] {
+        let mut graph = Graph::new("large");
+        let shape = Some(shape.into_iter().map(Dim::Fixed).collect());
+        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+        let y = graph.add_node("y", Op::Identity, &[x]);
+        graph.add_output(y);
+        let error = GraphNetwork::new(graph).unwrap_err();
+        assert!(matches!(error, Error::Core(aleatron::CoreError::Memory { .. })), "{error}");
     }
 }

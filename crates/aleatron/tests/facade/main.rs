@@ -15,6 +15,7 @@ mod gpu;
 mod graph;
 mod graph_files;
 mod graph_integers;
+mod graph_laws;
 mod layers;
 mod network;
 mod networks;

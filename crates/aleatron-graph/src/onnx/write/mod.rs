@@ -178,6 +178,13 @@ impl Writer {
         let is_given = |k: usize| node.inputs.get(k).copied().flatten().is_some();
         let Written { operator, mut attributes, constants, version } = operator::write(&node.op, &is_given)?;
         self.version = self.version.max(version);
+        // These have one input in older sets: others, which nobody looks at, would have a meaning in what is written.
+        if let Op::Dropout { training: false }
+        | Op::Pad { given: Some(_), .. }
+        | Op::Slice { given: Some(_) } = node.op
+        {
+            inputs.truncate(1);
+        }
         for (place, what, tensor) in constants {
             let name = self.name(&format!("{}_{what}", node.name));
             proto.initializer.push(write_tensor(&tensor, &name)?);
@@ -191,7 +198,7 @@ impl Writer {
             }
             Op::Loop { body } => attributes.push(inner("body", self.graph(body, names)?)),
             // Scales are the third input of what replaced it.
-            Op::Upsample { .. } => inputs.insert(1, String::new()),
+            Op::Upsample { .. } if !inputs.is_empty() => inputs.insert(1, String::new()),
             _ => {}
         }
         let of =
