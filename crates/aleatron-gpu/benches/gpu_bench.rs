@@ -551,7 +551,7 @@ impl Bench {
         let convolution = Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
         let (length, encoding) = (Length::new(256).unwrap(), Encoding::Bernoulli { seed: WEIGHT_SEED });
         for polarity in Polarity::ALL {
-            let spec = LayerSpec::conv(convolution, length, polarity, encoding.clone()).unwrap();
+            let spec = LayerSpec::conv(convolution, length, polarity, encoding).unwrap();
             let layer = Conv::new(&self.context, &spec, n_samples);
             layer.check();
             let mut profiler = Profiler::new(&self.context).unwrap();

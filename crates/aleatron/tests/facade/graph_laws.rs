@@ -3,7 +3,7 @@
 
 use crate::graph::{cnn, dense, features, input, numbers};
 use aleatron::data::Dataset;
-use aleatron::eval::{Plan, evaluate_graph};
+use aleatron::eval::{Plan, evaluate};
 use aleatron::generator::Width;
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, Statistics, WeightScale};
 use aleatron::network::{Detail, FeatureMap, Layer, Network, StreamConfig};
@@ -245,7 +245,7 @@ fn a_softmax_of_one_score_is_not_stopped() {
         let data = Dataset::new("d", 2, x.clone(), network.predict(&x).unwrap()).unwrap();
         let generators = vec!["sobol".parse().unwrap()];
         let plan = Plan { lengths: vec![16], generators, seeds: 1, ..Plan::default() };
-        evaluate_graph(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap()
+        evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap()
     };
     assert!(with(1).cells[0].early.is_empty());
     let two = with(2);
