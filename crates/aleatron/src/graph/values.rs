@@ -3,7 +3,7 @@
 use super::GraphLayer;
 use crate::Result;
 use aleatron_core::arithmetic::saturate;
-use aleatron_core::{Error as CoreError, LayerSpec, Quantity};
+use aleatron_core::{Error as CoreError, LayerSpec, Quantity, memory};
 use aleatron_cpu::threads;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,8 +21,10 @@ fn cost(n_values: usize) -> Duration {
 /// The inputs of a product as they are encoded, and how many of them saturated.
 ///
 /// # Errors
-/// [`CoreError::OutOfRange`] with the first that is not a number.
+/// [`CoreError::OutOfRange`] with the first that is not a number, [`CoreError::Memory`] where they do not fit.
 pub(super) fn encoded(inputs: &[f32], layer: &GraphLayer) -> Result<(Vec<f64>, u64)> {
+    memory::check(8 * inputs.len() as u128, Quantity::Inputs)?;
+    // Zeros that no one has touched yet: each thread is the first to write its own.
     let mut values = vec![0.0; inputs.len()];
     let (saturated, not_a_number) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
     let pieces = values.chunks_mut(PIECE).zip(inputs.chunks(PIECE)).enumerate();
@@ -55,6 +57,7 @@ pub(super) fn outputs(
 ) -> Result<Vec<f32>> {
     let (fan_ins, n_neurons) = (spec.topology().fan_ins(), spec.n_neurons().max(1));
     let n_rows = layer.product.n_rows();
+    memory::check(4 * counts.len() as u128, Quantity::Counts)?;
     let mut outputs = vec![0.0; counts.len()];
     // Whole samples: dense layers have few values each.
     let piece = PIECE.div_ceil(n_neurons) * n_neurons;
