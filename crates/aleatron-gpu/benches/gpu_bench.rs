@@ -554,15 +554,8 @@ impl Bench {
             let spec = LayerSpec::conv(convolution, length, polarity, encoding).unwrap();
             let layer = Conv::new(&self.context, &spec, n_samples);
             layer.check();
-            let mut profiler = Profiler::new(&self.context).unwrap();
-            let mut times = Vec::new();
-            for _ in 0..self.repeat(20) {
-                profiler.reset();
-                layer.counts(CountOptions::profiled(&mut profiler));
-                times.push(profiler.time_of("conv"));
-            }
-            let products = 64.0 * spec.product_words() as f64 * n_samples as f64;
-            let rate = products / median(times).as_secs_f64() / 1e12;
+            let products = 64.0 * spec.product_words() as f64 * layer.layer.chunk() as f64;
+            let rate = products / layer.layer.time_kernel(20).unwrap().as_secs_f64() / 1e12;
             let what = format!("{channels}->{channels}, 3x3, {size}x{size} x {n_samples}, {polarity}");
             self.push("conv", format!("{what}, kernel"), rate, "Tbit-MAC/s", Some(("goal", 100.0)));
             let whole = time(self.repeat(10), || drop(layer.counts(CountOptions::default())));

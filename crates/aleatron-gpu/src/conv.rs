@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aleatron_core::stream::check_words;
 use aleatron_core::{ConvShape, Error as CoreError, Length, Polarity, Quantity, Threshold, memory};
@@ -157,6 +158,35 @@ impl GpuConv {
         let mut run = ConvRun { layer: self, inputs, negative, filled: Vec::new(), counts };
         self.sets.run(n_samples, self.chunk, options, || self.new_set(), &mut run)?;
         Ok(run.counts)
+    }
+
+    /// The time in which the kernel counts a chunk, for benchmarks: the mean of `repeats` dispatches that follow each other, after as many
+    /// that are not timed. Devices lower their clock while they wait for the host, so that the dispatches of a call may be timed at a
+    /// quarter of their speed.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the device cannot time kernels, or what the device reports.
+    pub fn time_kernel(&self, repeats: u32) -> Result<Duration> {
+        let buffers = self.new_set()?;
+        let words: Vec<u32> =
+            (0..self.chunk * self.cut.stride).map(|k| (k as u32).wrapping_mul(0x9E37_79B9)).collect();
+        buffers.work.write(0, &words)?;
+        let n_signs = if self.polarity == Polarity::Signed { self.chunk * self.shape.n_inputs() } else { 0 };
+        let signs: Vec<bool> = words.iter().take(n_signs).map(|word| word >> 31 == 1).collect();
+        let signs = self.context.upload(&packed_signs(&signs))?;
+        let (n_words, mode) = (self.count_words(self.chunk), self.count_mode());
+        let mut profiler = Profiler::new(&self.context)?;
+        for _ in 0..2 {
+            profiler.reset();
+            let mut recorder = self.context.recorder(Some(&mut profiler))?;
+            let counts = buffers.counts(&mut recorder, n_words, mode)?;
+            for _ in 0..repeats {
+                self.record_counts(&mut recorder, buffers.work.view(), signs.view(), counts, self.chunk)?;
+            }
+            recorder.submit()?;
+            profiler.collect()?;
+        }
+        Ok(profiler.time_of("conv") / repeats.max(1))
     }
 
     /// Whether several dispatches make one count.

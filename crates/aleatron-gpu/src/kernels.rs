@@ -173,8 +173,8 @@ impl Kernel for StreamKernel {
             Self::TableCount => BoundsChecks::Removed,
             // Channels and columns are clamped to the last where they are loaded and compared where counts are stored; words are compared
             // with the end of the kernel, so taps are below their number, and rows and columns of an image with its size. A group sees
-            // `first_input` and as many planes after it as its taps have, all of them in a sample. In shared memory, pairs are below PAIRS and rows and
-            // columns below TILE. Signs are read where there are any; `GpuConv` checks all six buffers for these products.
+            // `first_input` and as many planes after it as its taps have, all of them in a sample. In shared memory, fours of words are below DEPTH and
+            // rows and columns below TILE. Signs are read where there are any; `GpuConv` checks all six buffers for these products.
             Self::Conv => BoundsChecks::Removed,
             // Channels are compared with their number, and columns below theirs then; taps, images and counts are those of the one before.
             // Places in the table are made of thresholds that were checked to be at most 2^W.

@@ -262,13 +262,25 @@ fn main() {
         && let Device::Gpu(gpu) = &device
     {
         let x = values(1 << 16, &device);
-        let start = Instant::now();
-        let y = x.softplus().unwrap().erf().unwrap();
-        y.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
-        println!("first use of a pipeline: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+        let square = x.reshape(&[256, 256]).unwrap();
+        let first = |what: &str, run: &dyn Fn() -> aleatron_tensor::Result<Tensor>| {
+            let (before, start) = (gpu.context().created().pipelines, Instant::now());
+            run().unwrap().to_vec::<f32>().unwrap();
+            let (time, made) =
+                (start.elapsed().as_secs_f64() * 1e3, gpu.context().created().pipelines - before);
+            println!("first {what}: {time:.1} ms, {made} pipelines made");
+        };
+        first("relu", &|| x.relu());
+        first("softplus and erf", &|| x.softplus()?.erf());
+        first("sum", &|| x.sum(&[], Dims::Drop));
+        first("softmax", &|| square.softmax(&[1]));
+        first("layer_norm", &|| square.layer_norm(&[1], None, None, 1e-5));
+        first("matmul", &|| square.matmul(&square));
+        first("transpose", &|| square.t()?.contiguous());
+        let chain = || x.softplus()?.erf()?.sum(&[], Dims::Drop)?.item::<f32>();
+        chain().unwrap();
         let created = gpu.context().created();
-        let y = x.softplus().unwrap().erf().unwrap();
-        y.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+        chain().unwrap();
         let again = gpu.context().created();
         println!(
             "second use: {} pipelines, {} buffers made",
