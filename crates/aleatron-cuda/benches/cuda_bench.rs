@@ -449,19 +449,16 @@ impl Bench {
         let run = |bench: &Self, context: &Arc<CudaContext>, words: u64, bar| -> Result<(), Failure> {
             let trial = TileTrial::new(context, n, 1, samples, Length::new(bits)?)?;
             let time = trial.time_encode(words, 20)?.min(trial.time_encode(words, 20)?);
-            let convert = trial.time_convert(20)?;
-            let what =
-                format!("{samples} x {n} x {bits} bits, {words} words a thread, with values to thresholds");
-            bench.show(&what, us(time + convert), "us", bar, None);
-            bench.show("  of it, values to thresholds", us(convert), "us", Bar::None, None);
+            let what = format!("{samples} x {n} x {bits} bits from values, {words} words a thread");
+            bench.show(&what, us(time), "us", bar, None);
             Ok(())
         };
-        self.row("encode", |bench| run(bench, &bench.context, 4, Bar::AtMost(80.0)));
+        self.row("encode", |bench| run(bench, &bench.context, 8, Bar::AtMost(80.0)));
         let Some(kernels) = self.options.variants.clone() else { return };
         let options = ContextOptions { kernels: Some(kernels), ..ContextOptions::default() };
         match CudaContext::open(self.options.device, &options) {
             Ok(context) => {
-                for words in [1, 2, 4] {
+                for words in [4, 8, 16] {
                     self.row("encode", |bench| run(bench, &context, words, Bar::None));
                 }
             }

@@ -11,7 +11,7 @@ struct alignas(64) TensorMap {
     u64 opaque[16];
 };
 
-struct U32x4 {
+struct alignas(16) U32x4 {
     u32 x, y, z, w;
 };
 

@@ -29,7 +29,12 @@ KERNEL(thresholds, ThresholdParams, 256) {
 
 struct EncodeParams {
     RowPart part;
-    u64 thresholds;
+    // One per row and operand, of a `ValueKind`; where one is not valid, the least index is kept in the `CallState`.
+    u64 values;
+    u64 state;
+    // The index of the first one in the call.
+    u64 first_value;
+    u64 one;
     u64 streams;
     u64 seed;
     // Unit and row of each stream where they are not a grid; else 0.
@@ -38,12 +43,24 @@ struct EncodeParams {
     u32 tag;
     // The first row made here, counted from that of the seed.
     u32 first_row;
+    u32 kind;
+    u32 padding;
 };
 
-struct QueuedWord {
+struct alignas(16) QueuedWord {
     u32 offset;
     OpenWord open;
 };
+
+// Where the first word of a thread is, as its counter names it; `word` is `SEVERAL` where its words are of more than one stream.
+struct alignas(16) Origin {
+    u32 word;
+    u32 unit;
+    u32 row;
+    u32 padding;
+};
+
+#define SEVERAL 0xFFFFFFFFu
 
 // What the streams of a row are. With BOTH_SIGNS every operand has two: its own where its sign is that of the stream, and zeros for the
 // other sign; first the one for positive operands.
@@ -52,13 +69,23 @@ enum Streams : u32 {
     BOTH_SIGNS = 1,
 };
 
-// The threshold of a stream, of those of the operands of its row.
-DEVICE u64 stream_threshold(u32 streams, const u64* thresholds, u32 unit) {
-    const u64 threshold = thresholds[unit >> streams];
+// The threshold of a stream, by that of its operand.
+DEVICE u64 stream_threshold(u32 streams, u64 threshold, u32 unit) {
     if (streams == BOTH_SIGNS && (u32)(threshold >> 63) != (unit & 1)) {
         return 0;
     }
     return threshold;
+}
+
+// The threshold of a stream of a row, made of the value of its operand.
+template <u32 STREAMS>
+DEVICE u64 threshold_at(const EncodeParams& p, u64 row, u32 unit) {
+    const u64 index = row * (p.part.n_units >> STREAMS) + (unit >> STREAMS);
+    const CheckedThreshold made = threshold_of(p.kind, p.values, index, p.one);
+    if (!made.valid) {
+        atomicMin(&((CallState*)p.state)->bad_value, p.first_value + index);
+    }
+    return stream_threshold(STREAMS, made.threshold, unit);
 }
 
 template <u32 STREAMS>
@@ -78,122 +105,142 @@ DEVICE Counter counter_of(const EncodeParams& p, const CallSeed& seed, u64 row, 
     return at;
 }
 
-// Bernoulli streams: a thread makes WORDS words that follow each other, so that places are found once for all of them and their draws
-// do not wait for each other. Two draws settle seven words of eight. The others are queued and settled afterwards, so that no warp waits
-// for the one lane in thirty-two that needs a third draw.
-template <int WORDS, u32 STREAMS>
+// Takes the first two draws of WORDS words of one stream that follow each other. They settle seven words of eight.
+template <int WORDS>
+DEVICE void take_two_draws(OpenWord (&open)[WORDS], const Counter& at, u32 threshold) {
+    U32x4 draws[2 * WORDS];
+    u32 steps[2 * WORDS];
+#pragma unroll
+    for (int i = 0; i < 2 * WORDS; ++i) {
+        draws[i] = counter_words(at, 0);
+        steps[i] = i / 2 * 8 + i % 2;
+    }
+    philox_of_stream(draws, steps, at.key[0], at.key[1]);
+    const U32x4 first = threshold_masks(threshold), second = threshold_masks(threshold << 4);
+#pragma unroll
+    for (int w = 0; w < WORDS; ++w) {
+        take_masked(open[w], draws[2 * w], first);
+        take_masked(open[w], draws[2 * w + 1], second);
+    }
+}
+
+// Threads of a block of the encoder, and blocks of a processor: as many as leave each thread the registers of two chains of draws.
+#define ENCODE_THREADS 192
+#define ENCODE_BLOCKS 7
+
+// Bernoulli streams: a thread makes GROUPS groups of four words that follow each other, so that places are found once for all of them and
+// their draws do not wait for each other. Words that two draws do not settle are queued and settled afterwards, so that no warp waits for
+// the one lane in thirty-two that needs a third draw.
+template <u32 GROUPS, u32 STREAMS>
 DEVICE void encode(const EncodeParams& p) {
     u32* queued = (u32*)shared_memory();
-    QueuedWord* queue = (QueuedWord*)(shared_memory() + 16);
+    Origin* origins = (Origin*)(shared_memory() + 16);
+    QueuedWord* queue = (QueuedWord*)(origins + ENCODE_THREADS);
     const CallSeed seed = *(const CallSeed*)p.seed;
     const u32 stride = p.part.stride;
-    const u64 base = (u64)blockIdx.x * (256 * WORDS);
+    const u64 base = (u64)blockIdx.x * (4 * GROUPS * ENCODE_THREADS);
     const u64 first_row = base / stride;
     const u32 first_place = (u32)(base - first_row * stride);
+    const u32 offset = threadIdx.x * (4 * GROUPS);
+    const bool has_words = base + offset < p.n_words;
+    // Words of one thread are of one row: rows are padded to more, or there is but one.
+    const u32 rows = (first_place + offset) / stride;
+    const u64 row = first_row + rows;
+    const u32 k = first_place + offset - rows * stride;
+    Place place = place_of(p.part, k);
+    u64 threshold = has_words ? threshold_at<STREAMS>(p, row, place.unit) : 0;
+    Counter at = counter_of<STREAMS>(p, seed, row, place);
+    const bool one_stream = place.word + 4 * GROUPS <= p.part.stream_words;
+    const Origin origin = {one_stream ? place.word : SEVERAL, at.unit, at.row, 0};
+    origins[threadIdx.x] = origin;
     if (threadIdx.x == 0) {
         *queued = 0;
     }
     __syncthreads();
-    const u32 offset = threadIdx.x * WORDS;
-    if (base + offset < p.n_words) {
-        // Words of one thread are of one row: rows are padded to more, or there is but one.
-        const u32 rows = (first_place + offset) / stride;
-        const u64 row = first_row + rows;
-        const u32 k = first_place + offset - rows * stride;
-        Place place = place_of(p.part, k);
-        const u64* thresholds = (const u64*)p.thresholds + row * (p.part.n_units >> STREAMS);
-        u64 threshold = stream_threshold(STREAMS, thresholds, place.unit);
-        Counter at = counter_of<STREAMS>(p, seed, row, place);
-        OpenWord open[WORDS];
-        U32x4 draws[2 * WORDS];
-        bool any = false;
-        // Whether no stream ends between the words.
-        const bool one_stream = place.word + WORDS <= p.part.stream_words;
+    if (has_words) {
+        u32* to = (u32*)p.streams + base + offset;
+        if (one_stream && base + offset + 4 * GROUPS <= p.n_words && (p.streams & 15) == 0) {
+#pragma unroll 1
+            for (u32 g = 0; g < GROUPS; ++g) {
+                OpenWord open[4];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) {
-            if (w > 0) {
-                if (++place.word == p.part.stream_words) {
-                    place.word = 0;
-                    if (k + w < p.part.words) {
-                        ++place.unit;
-                        threshold = stream_threshold(STREAMS, thresholds, place.unit);
-                        at = counter_of<STREAMS>(p, seed, row, place);
+                for (u32 w = 0; w < 4; ++w) {
+                    open[w] = open_word(threshold, inside_of(p.part, k + 4 * g + w, at.word + w));
+                }
+                // Draws change nothing where the threshold is 0 or 2^32.
+                if ((u32)threshold != 0) {
+                    take_two_draws(open, at, (u32)threshold);
+                }
+                u32 n_open = 0;
+#pragma unroll
+                for (u32 w = 0; w < 4; ++w) {
+                    n_open += is_open(open[w]);
+                }
+                if (n_open != 0) {
+                    QueuedWord* next = queue + atomicAdd(queued, n_open);
+#pragma unroll
+                    for (u32 w = 0; w < 4; ++w) {
+                        if (is_open(open[w])) {
+                            const QueuedWord entry = {offset + 4 * g + w, open[w]};
+                            *next++ = entry;
+                        }
                     }
                 }
-                place.inside = inside_of(p.part, k + w, place.word);
+                const U32x4 made = {open[0].ones, open[1].ones, open[2].ones, open[3].ones};
+                ((U32x4*)to)[g] = made;
+                at.word += 4;
             }
-            at.word = place.word;
-            open[w] = open_word(threshold, place.inside);
-            any |= is_open(open[w]);
-            draws[2 * w] = counter_words(at, 0);
-            draws[2 * w + 1] = counter_words(at, 1);
-        }
-        // Draws change nothing where the threshold is 0 or 2^32, and no bits past the length.
-        if (any && one_stream) {
-            u32 steps[2 * WORDS];
-#pragma unroll
-            for (int i = 0; i < 2 * WORDS; ++i) {
-                steps[i] = i / 2 * 8 + i % 2;
-            }
-            philox_of_stream(draws, steps, seed.key[0], seed.key[1]);
-            // All words have one threshold.
-            const U32x4 first = threshold_masks((u32)threshold), second = threshold_masks((u32)threshold << 4);
-#pragma unroll
-            for (int w = 0; w < WORDS; ++w) {
-                take_masked(open[w], draws[2 * w], first);
-                take_masked(open[w], draws[2 * w + 1], second);
-            }
-        } else if (any) {
-            philox(draws, seed.key[0], seed.key[1]);
-#pragma unroll
-            for (int w = 0; w < WORDS; ++w) {
-                take(open[w], draws[2 * w]);
-                take(open[w], draws[2 * w + 1]);
-            }
-        }
-        u32* to = (u32*)p.streams + base + offset;
-#pragma unroll
-        for (int w = 0; w < WORDS; ++w) {
-            if (is_open(open[w]) && base + offset + w < p.n_words) {
-                QueuedWord& entry = queue[atomicAdd(queued, 1u)];
-                entry.offset = offset + w;
-                entry.open = open[w];
-            }
-        }
-        if (WORDS == 4 && ((u64)to & 15) == 0 && base + offset + 4 <= p.n_words) {
-            const U32x4 made = {open[0].ones, open[1 % WORDS].ones, open[2 % WORDS].ones, open[3 % WORDS].ones};
-            *(U32x4*)to = made;
         } else {
-#pragma unroll
-            for (int w = 0; w < WORDS; ++w) {
-                if (base + offset + w < p.n_words) {
-                    to[w] = open[w].ones;
+#pragma unroll 1
+            for (u32 w = 0; w < 4 * GROUPS && base + offset + w < p.n_words; ++w) {
+                OpenWord open[1] = {open_word(threshold, inside_of(p.part, k + w, at.word))};
+                if (is_open(open[0])) {
+                    take_two_draws(open, at, (u32)threshold);
+                }
+                if (is_open(open[0])) {
+                    const QueuedWord entry = {offset + w, open[0]};
+                    queue[atomicAdd(queued, 1u)] = entry;
+                }
+                to[w] = open[0].ones;
+                ++at.word;
+                if (at.word == p.part.stream_words && k + w + 1 < p.part.words) {
+                    place.word = 0;
+                    ++place.unit;
+                    threshold = threshold_at<STREAMS>(p, row, place.unit);
+                    at = counter_of<STREAMS>(p, seed, row, place);
                 }
             }
         }
     }
     __syncthreads();
-    for (u32 i = threadIdx.x; i < *queued; i += 256) {
+    for (u32 i = threadIdx.x; i < *queued; i += ENCODE_THREADS) {
         QueuedWord entry = queue[i];
-        const u32 rows = (first_place + entry.offset) / stride;
-        const u64 row = first_row + rows;
-        const Place place = place_of(p.part, first_place + entry.offset - rows * stride);
-        ((u32*)p.streams)[base + entry.offset] = close_word(entry.open, counter_of<STREAMS>(p, seed, row, place), 2);
+        const Origin from = origins[entry.offset / (4 * GROUPS)];
+        if (from.word == SEVERAL) {
+            const u32 rows = (first_place + entry.offset) / stride;
+            const Place place = place_of(p.part, first_place + entry.offset - rows * stride);
+            at = counter_of<STREAMS>(p, seed, first_row + rows, place);
+        } else {
+            at.word = from.word + entry.offset % (4 * GROUPS);
+            at.unit = from.unit;
+            at.row = from.row;
+        }
+        ((u32*)p.streams)[base + entry.offset] = close_word(entry.open, at, 2);
     }
 }
 
-#define ENCODE(WORDS)                             \
-    KERNEL(encode_##WORDS, EncodeParams, 256) {   \
-        encode<WORDS, MAGNITUDES>(p);             \
+#define ENCODE(WORDS) \
+    KERNEL(encode_##WORDS, EncodeParams, ENCODE_THREADS, ENCODE_BLOCKS) { \
+        encode<WORDS / 4, MAGNITUDES>(p); \
     }
 
-ENCODE(4)
-KERNEL(encode_both_signs, EncodeParams, 256) {
-    encode<4, BOTH_SIGNS>(p);
+ENCODE(8)
+KERNEL(encode_both_signs, EncodeParams, ENCODE_THREADS, ENCODE_BLOCKS) {
+    encode<2, BOTH_SIGNS>(p);
 }
 #ifdef ALL_VARIANTS
-ENCODE(1)
-ENCODE(2)
+ENCODE(4)
+ENCODE(16)
 #endif
 
 struct SequenceParams {
@@ -225,7 +272,8 @@ KERNEL(encode_sequence, SequenceParams, 256) {
     u32 bits = 0;
     if (place.inside != 0) {
         const u64* thresholds = (const u64*)p.thresholds + row * (p.part.n_units >> p.streams_are);
-        const u64 threshold = stream_threshold(p.streams_are, thresholds, place.unit) & ~NEGATIVE;
+        const u64 operand = thresholds[place.unit >> p.streams_are];
+        const u64 threshold = stream_threshold(p.streams_are, operand, place.unit) & ~NEGATIVE;
         const u64 sequence = row * p.row_step + (place.unit >> p.streams_are) * p.unit_step;
         const U32x4* integers = (const U32x4*)p.integers + (sequence * p.part.stream_words + place.word) * 8;
 #pragma unroll

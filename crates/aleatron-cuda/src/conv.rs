@@ -496,8 +496,7 @@ impl ChunkRun for ConvRun<'_, '_> {
             set.set_seed(seed);
             return set.repeat(GraphKey { n_samples, kind }, |set| {
                 set.upload.send(0, HEAD + n_samples * stage.n_units, &set.inputs, 0, &set.stream)?;
-                stage.convert(set, options, kind, set.values()?, 0..n_samples)?;
-                stage.encode(set, options, part, 0..n_samples)?;
+                stage.encode_values(set, options, kind, set.values()?, part, 0..n_samples)?;
                 self.give_counts(set, &samples)
             });
         }

@@ -10,11 +10,14 @@ use crate::kernels::{CallSeed, EncodeParams, RowPart, SequenceParams, ThresholdP
 use crate::plan::rows::StreamWords;
 use crate::queue::Queue;
 
-/// Threads of a block of all kernels here.
+/// Threads of a block of the kernels here, but for the encoder.
 const THREADS: u64 = 256;
 
+/// Threads of a block of the encoder.
+pub(crate) const ENCODE_THREADS: u32 = 192;
+
 /// The words that a thread of the encoder makes.
-pub(crate) const ENCODE_WORDS: u64 = 4;
+pub(crate) const ENCODE_WORDS: u64 = 8;
 
 /// The threshold of the stream of ones of Bernoulli streams.
 pub(crate) const ONE: u64 = 1 << 32;
@@ -83,13 +86,35 @@ impl RowStreams {
     }
 }
 
+/// What streams are made of: values of a call, or thresholds that were checked before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operands<'a> {
+    kind: ValueKind,
+    /// One per row and operand.
+    values: View<'a>,
+    /// Where the index of the first value outside its interval goes, and the index of the first of all.
+    found: Option<(View<'a>, u64)>,
+}
+
+impl<'a> Operands<'a> {
+    /// Thresholds that were checked before.
+    pub(crate) fn thresholds(thresholds: View<'a>) -> Self {
+        Self { kind: ValueKind::SignedThresholds, values: thresholds, found: None }
+    }
+
+    /// Values of a call, the first with index `first`, whose state is at `state`.
+    pub(crate) fn values(kind: ValueKind, values: View<'a>, state: View<'a>, first: u64) -> Self {
+        Self { kind, values, found: Some((state, first)) }
+    }
+}
+
 /// Rows of streams to be made.
 pub(crate) struct Rows<'a> {
     pub(crate) part: RowPart,
     pub(crate) streams_are: RowStreams,
     pub(crate) n_rows: usize,
-    /// One per row and operand.
-    pub(crate) thresholds: View<'a>,
+    /// Sequences want them as thresholds.
+    pub(crate) operands: Operands<'a>,
     pub(crate) streams: View<'a>,
     /// Where the [`CallSeed`] lies.
     pub(crate) seed: View<'a>,
@@ -109,8 +134,9 @@ impl Rows<'_> {
         u64::from(self.part.stride) * self.n_rows as u64
     }
 
-    fn thresholds(&self) -> Result<u64> {
-        self.thresholds.check(8 * self.n_rows as u128 * u128::from(self.n_operands()))
+    fn operands(&self) -> Result<u64> {
+        let n = self.n_rows as u128 * u128::from(self.n_operands());
+        self.operands.values.check(u128::from(self.operands.kind.bytes()) * n)
     }
 
     fn streams(&self) -> Result<u64> {
@@ -157,20 +183,31 @@ pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, wor
         Some(list) => list.check(8 * u128::from(rows.part.n_units))?,
         None => 0,
     };
+    let (state, first_value) = match rows.operands.found {
+        Some((state, first)) => (state.check(16)?, first),
+        None => (0, 0),
+    };
     let params = EncodeParams {
         part: rows.part,
-        thresholds: rows.thresholds()?,
+        values: rows.operands()?,
+        state,
+        first_value,
+        one: ONE,
         streams: rows.streams()?,
         seed: rows.seed.check(16)?,
         list,
         n_words,
         tag,
         first_row: rows.first_row,
+        kind: rows.operands.kind as u32,
+        padding: 0,
     };
-    // A queue of sixteen bytes for every word, and its length.
-    let shared = 16 + 16 * THREADS * words;
-    let grid = Grid::row(n_words.div_ceil(THREADS * words))?;
-    let bytes = 4 * n_words + 8 * rows.n_rows as u64 * u64::from(rows.n_operands());
+    // A queue of sixteen bytes for every word, its length, and as much for where each thread begins.
+    let threads = u64::from(ENCODE_THREADS);
+    let shared = 16 + 16 * threads + 16 * threads * words;
+    let grid = Grid::row(n_words.div_ceil(threads * words))?;
+    let values = rows.operands.kind.bytes() * rows.n_rows as u64 * u64::from(rows.n_operands());
+    let bytes = 4 * n_words + values;
     let kernel = match rows.streams_are {
         RowStreams::Magnitudes => kernels::encode(words),
         RowStreams::BothSigns => kernels::ENCODE_BOTH_SIGNS,
@@ -252,7 +289,7 @@ impl Sequences {
         let per_sequence = 128 * u128::from(rows.part.stream_words);
         let params = SequenceParams {
             part: rows.part,
-            thresholds: rows.thresholds()?,
+            thresholds: rows.operands()?,
             integers: self.integers.view().check((u128::from(last) + 1) * per_sequence)?,
             streams: rows.streams()?,
             n_words,
@@ -261,6 +298,7 @@ impl Sequences {
             streams_are: rows.streams_are as u32,
             padding: 0,
         };
+        debug_assert_eq!(rows.operands.kind, ValueKind::SignedThresholds, "sequences take thresholds");
         debug_assert!(last < self.n, "there is a sequence for every stream");
         let grid = Grid::row(n_words.div_ceil(THREADS))?;
         queue.launch(&kernels::ENCODE_SEQUENCE, grid, 0, &params, 132 * n_words)

@@ -7,7 +7,7 @@ use aleatron_core::generator::Sequence;
 use aleatron_core::{BitStream, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold};
 
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
-use crate::encode::{Encoder, Numbering, RowStreams, Rows, Sequences, call_seed, check_address};
+use crate::encode::{Encoder, Numbering, Operands, RowStreams, Rows, Sequences, call_seed, check_address};
 use crate::error::{Result, number};
 use crate::kernels::{GateParams, OnesParams};
 use crate::plan::rows::{MAX_PART_WORDS, StreamWords, parts};
@@ -80,7 +80,7 @@ fn make(
             part: part.of_rows(n, stored)?,
             streams_are: RowStreams::Magnitudes,
             n_rows: 1,
-            thresholds: on_card.view(),
+            operands: Operands::thresholds(on_card.view()),
             streams: streams.view(),
             seed: seed.view(),
             first_row: 0,

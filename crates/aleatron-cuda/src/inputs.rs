@@ -8,7 +8,7 @@ use aleatron_core::{Error as CoreError, Length, Polarity, Quantity};
 
 use crate::buffers::{BufferSet, CountOptions, HEAD};
 use crate::driver::{CudaContext, PinnedBuffer, Pitched, View, copy_parallel, copy_rows};
-use crate::encode::{Encoder, RowStreams, Rows, Values, convert};
+use crate::encode::{Encoder, Operands, RowStreams, Rows, Values, convert};
 use crate::error::Result;
 use crate::kernels::{CallSeed, ValueKind};
 use crate::plan::rows::{Part, StreamWords};
@@ -129,11 +129,23 @@ impl InputStage {
         part: &Part,
         rows: Range<usize>,
     ) -> Result<()> {
+        let thresholds = set.values()?.from(8 * (rows.start * self.n_units) as u64)?;
+        self.encode_operands(set, options, part, rows, Operands::thresholds(thresholds))
+    }
+
+    fn encode_operands(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        part: &Part,
+        rows: Range<usize>,
+        operands: Operands<'_>,
+    ) -> Result<()> {
         let made = Rows {
             part: part.of_rows(self.n_units, self.stream_words())?,
             streams_are: RowStreams::Magnitudes,
             n_rows: rows.len(),
-            thresholds: set.values()?.from(8 * (rows.start * self.n_units) as u64)?,
+            operands,
             streams: set.work.view().from(rows.start as u64 * part.bytes())?,
             seed: set.inputs.view(),
             // Fits: rows were checked to be such as a counter can name.
@@ -143,7 +155,29 @@ impl InputStage {
         self.encoder.encode(&set.queue(options), &made)
     }
 
-    /// Brings the values of a chunk to the card, where they become thresholds, piece by piece; with `part`, each piece becomes
+    /// Gives the making of streams of values that are on the card to the queue of a set, the only part of `rows` of the chunk; `values`
+    /// are those of the whole chunk.
+    pub(crate) fn encode_values(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        kind: ValueKind,
+        values: View<'_>,
+        part: &Part,
+        rows: Range<usize>,
+    ) -> Result<()> {
+        // Signs are read from the thresholds later, and sequences are compared with thresholds.
+        if self.product == Product::SignedAnd || matches!(self.encoder, Encoder::Sequences(_)) {
+            self.convert(set, options, kind, values, rows.clone())?;
+            return self.encode(set, options, part, rows);
+        }
+        let first = (rows.start * self.n_units) as u64;
+        let values = values.from(kind.bytes() * first)?;
+        let operands = Operands::values(kind, values, set.state.view(), first);
+        self.encode_operands(set, options, part, rows, operands)
+    }
+
+    /// Brings the values of a chunk to the card, piece by piece, where they become thresholds; with `part`, each piece becomes
     /// streams as soon as it is there.
     pub(crate) fn send(
         &self,
@@ -160,8 +194,7 @@ impl InputStage {
             Source::CardValues(values, _) => {
                 set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
                 let values = values.from(kind.bytes() * (samples.start * n) as u64)?;
-                self.convert(set, options, kind, values, 0..samples.len())?;
-                part.map_or(Ok(()), |part| self.encode(set, options, part, 0..samples.len()))
+                self.take(set, options, kind, values, 0..samples.len(), part)
             }
             _ => {
                 let Some(words) = source.words() else { return Ok(()) };
@@ -173,13 +206,26 @@ impl InputStage {
                     let begin = if rows.start == 0 { 0 } else { HEAD + rows.start * n };
                     let len = HEAD + rows.end * n - begin;
                     set.upload.send(begin, len, &set.inputs, begin, &set.stream)?;
-                    self.convert(set, options, kind, set.values()?, rows.clone())?;
-                    if let Some(part) = part {
-                        self.encode(set, options, part, rows)?;
-                    }
+                    self.take(set, options, kind, set.values()?, rows, part)?;
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Gives to the queue what becomes of values: streams of the part, or thresholds where there is none.
+    fn take(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        kind: ValueKind,
+        values: View<'_>,
+        rows: Range<usize>,
+        part: Option<&Part>,
+    ) -> Result<()> {
+        match part {
+            Some(part) => self.encode_values(set, options, kind, values, part, rows),
+            None => self.convert(set, options, kind, values, rows),
         }
     }
 

@@ -78,13 +78,18 @@ pub(crate) struct ThresholdParams {
 #[repr(C)]
 pub(crate) struct EncodeParams {
     pub(crate) part: RowPart,
-    pub(crate) thresholds: u64,
+    pub(crate) values: u64,
+    pub(crate) state: u64,
+    pub(crate) first_value: u64,
+    pub(crate) one: u64,
     pub(crate) streams: u64,
     pub(crate) seed: u64,
     pub(crate) list: u64,
     pub(crate) n_words: u64,
     pub(crate) tag: u32,
     pub(crate) first_row: u32,
+    pub(crate) kind: u32,
+    pub(crate) padding: u32,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,8 @@ use aleatron_core::{Length, StreamAddress};
 
 use crate::driver::{CudaContext, DeviceBuffer, Event, Module, Stream};
 use crate::encode::{
-    ENCODE_WORDS, OnesWidth, RowStreams, Rows, Values, call_seed, convert, count_row_ones, encode_bernoulli,
+    ENCODE_WORDS, ONE, OnesWidth, Operands, RowStreams, Rows, Values, call_seed, convert, count_row_ones,
+    encode_bernoulli,
 };
 use crate::error::{Error, Limit, Result};
 use crate::kernels::{ResultKind, ValueKind};
@@ -73,17 +74,17 @@ impl MadeRows {
         let seed = DeviceBuffer::with(context, &call_seed(first).words(), stream)?;
         let streams = DeviceBuffer::new(context, n_rows * part.stride as usize)?;
         let made = Self { part, words, n_units, n_rows, thresholds, seed, tag: first.tag(), streams };
-        made.encode(stream, ENCODE_WORDS)?;
+        made.encode(stream, ENCODE_WORDS, Operands::thresholds(made.thresholds.view()))?;
         stream.synchronize()?;
         Ok(made)
     }
 
-    fn encode(&self, stream: &Stream, words: u64) -> Result<()> {
+    fn encode(&self, stream: &Stream, words: u64, operands: Operands<'_>) -> Result<()> {
         let rows = Rows {
             part: self.part.of_rows(self.n_units, self.words)?,
             streams_are: RowStreams::Magnitudes,
             n_rows: self.n_rows,
-            thresholds: self.thresholds.view(),
+            operands,
             streams: self.streams.view(),
             seed: self.seed.view(),
             first_row: 0,
@@ -223,27 +224,18 @@ impl TileTrial {
         time(&self.context, &self.stream, repeats, || self.give(&plan))
     }
 
-    /// The time of encoding the batch, from thresholds that are on the card, with so many words for each thread.
+    /// The time of encoding the batch, from values that are on the card, with so many words for each thread.
     ///
     /// # Errors
     /// What the driver reports; other words than the kernels in use need those of a benchmark.
     pub fn time_encode(&self, words: u64, repeats: u32) -> Result<Duration> {
-        time(&self.context, &self.stream, repeats, || self.inputs.encode(&self.stream, words))
-    }
-
-    /// The time of converting as many values to thresholds as the batch has.
-    ///
-    /// # Errors
-    /// What the driver reports.
-    pub fn time_convert(&self, repeats: u32) -> Result<Duration> {
         let state = DeviceBuffer::with(&self.context, &[u32::MAX, u32::MAX, 0, 0], &self.stream)?;
-        let n = self.inputs.thresholds.len();
-        let to = DeviceBuffer::<u64>::new(&self.context, n)?;
-        time(&self.context, &self.stream, repeats, || {
-            let values = self.inputs.thresholds.view();
-            let from = Values { kind: ValueKind::UnipolarF64, values, n: n as u64, first: 0 };
-            convert(&Queue::new(&self.stream), &from, 1 << 32, to.view(), state.view())
-        })
+        let thresholds = self.inputs.thresholds.read(&self.stream)?;
+        let values: Vec<u64> =
+            thresholds.into_iter().map(|threshold| (threshold as f64 / ONE as f64).to_bits()).collect();
+        let values = DeviceBuffer::with(&self.context, &values, &self.stream)?;
+        let operands = Operands::values(ValueKind::UnipolarF64, values.view(), state.view(), 0);
+        time(&self.context, &self.stream, repeats, || self.inputs.encode(&self.stream, words, operands))
     }
 }
 

@@ -8,7 +8,7 @@ use aleatron_core::{Cancel, LayerSpec, Length, Topology, WeightSource, Weights};
 
 use crate::driver::{CudaContext, DeviceBuffer, PinnedBuffer, Stream, View};
 use crate::encode::{
-    Encoder, Numbering, RowStreams, Rows, Sequences, Values, call_seed, check_address, convert,
+    Encoder, Numbering, Operands, RowStreams, Rows, Sequences, Values, call_seed, check_address, convert,
 };
 use crate::error::{Error, Result};
 use crate::kernels::{RowPart, ValueKind};
@@ -146,7 +146,7 @@ impl WeightMaker {
                         part: row_part,
                         streams_are,
                         n_rows: end - start,
-                        thresholds: self.values.view(),
+                        operands: Operands::thresholds(self.values.view()),
                         streams: to,
                         seed: self.seed.view(),
                         // Fits: neurons were checked to be such as a counter can name.
@@ -207,7 +207,7 @@ impl WeightMaker {
                         part,
                         streams_are: RowStreams::Magnitudes,
                         n_rows: 1,
-                        thresholds: self.values.view(),
+                        operands: Operands::thresholds(self.values.view()),
                         streams: to,
                         seed: self.seed.view(),
                         first_row: 0,
@@ -268,7 +268,7 @@ impl WeightMaker {
                 part: piece,
                 streams_are,
                 n_rows: 1,
-                thresholds: self.values.view().from(8 * operand)?,
+                operands: Operands::thresholds(self.values.view().from(8 * operand)?),
                 streams: to.from(4 * done)?,
                 seed: self.seed.view(),
                 first_row: 0,

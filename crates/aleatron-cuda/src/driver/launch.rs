@@ -244,6 +244,7 @@ impl CudaContext {
 /// The kernels, each with the type of its parameters.
 pub(crate) mod kernels {
     use super::{Cow, Kernel, Module, PhantomData};
+    use crate::encode::ENCODE_THREADS;
     use crate::kernels::{
         ConvTableParams, EncodeParams, FewParams, FinishParams, FinishPatchesParams, GateParams,
         GatherParams, OnesParams, RowOnesParams, SequenceParams, SparseParams, TableCountsParams,
@@ -252,7 +253,7 @@ pub(crate) mod kernels {
     use crate::plan::few::FewKernel;
 
     macro_rules! kernels {
-        ($($constant:ident = $name:literal($params:ty), $threads:literal;)*) => {
+        ($($constant:ident = $name:literal($params:ty), $threads:expr;)*) => {
             $(
                 // SAFETY: `kernels/*.cu` declares the kernel with the structure of that name, of which the Rust type is the
                 // twin, field by field; a test compares their sizes.
@@ -269,7 +270,7 @@ pub(crate) mod kernels {
 
     kernels! {
         THRESHOLDS = "thresholds"(ThresholdParams), 256;
-        ENCODE_BOTH_SIGNS = "encode_both_signs"(EncodeParams), 256;
+        ENCODE_BOTH_SIGNS = "encode_both_signs"(EncodeParams), ENCODE_THREADS;
         ENCODE_SEQUENCE = "encode_sequence"(SequenceParams), 256;
         FINISH_32 = "finish_32"(FinishParams), 256;
         FINISH_64 = "finish_64"(FinishParams), 256;
@@ -293,7 +294,7 @@ pub(crate) mod kernels {
 
     /// The encoder that makes so many words per thread.
     pub(crate) fn encode(words: u64) -> Kernel<EncodeParams> {
-        variant(format!("encode_{words}"), Module::Sm80, 256)
+        variant(format!("encode_{words}"), Module::Sm80, ENCODE_THREADS)
     }
 
     /// A kernel of few samples.
@@ -339,7 +340,7 @@ mod tests {
     fn parameters_have_the_sizes_that_kernels_read() {
         let mut expected: BTreeMap<String, usize> =
             kernels::sizes().into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
-        expected.insert(kernels::encode(4).name().to_owned(), size_of::<EncodeParams>());
+        expected.insert(kernels::encode(8).name().to_owned(), size_of::<EncodeParams>());
         for (n_samples, slice_bytes) in [(1, 1024), (1, 2048), (8, 2048)] {
             expected.insert(FewKernel::best(n_samples, slice_bytes).name(), size_of::<FewParams>());
         }
