@@ -4,7 +4,7 @@ use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions};
 use aleatron_core::generator::{Lfsr, OperandSequences, Pairing, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
     BackendFault, Cancel, Connections, DenseShape, Domain, Encoding, Error, LayerIndex, LayerSpec, Length,
-    Polarity, Quantity, SampleSeed, StreamAddress, Weights, weights,
+    Polarity, Quantity, SampleSeed, StreamAddress, Weights, philox, weights,
 };
 
 const BERNOULLI: Encoding = Encoding::Bernoulli { seed: 5 };
@@ -126,6 +126,10 @@ fn some_neurons_are_a_layer() {
 #[test]
 fn random_weights_have_their_address() {
     let index = LayerIndex::new(3).unwrap();
+    // Word 5 % 4 of Philox at (5 / 4, 0, neuron, domain and layer).
+    let words = philox::philox4x32([1, 0, 2, Domain::WeightInit as u32 + 3 * 16], philox::key(9));
+    let weight = f64::from(words[1]) / 2f64.powi(32);
+    assert_eq!(weights::random(9, index, 2, 5, Polarity::Unipolar), weight);
     let spec = sparse(Polarity::Bipolar).at(index);
     let expected: Vec<f64> = [(0, 0), (0, 2), (2, 0), (2, 1), (2, 2), (2, 3), (3, 3)]
         .map(|(neuron, input)| weights::random(9, index, neuron, input, Polarity::Bipolar))

@@ -86,6 +86,9 @@ proptest! {
         prop_assert_eq!((matrix.rows(), matrix.length()), (3, a.length()));
         prop_assert_eq!([0, 1, 2].map(|row| matrix.stream(row).unwrap()), [a, b, c]);
         prop_assert_eq!(matrix.words(), &words);
+        let mut written = matrix.clone();
+        written.words_mut().fill(0);
+        prop_assert_eq!(written.words(), vec![0; words.len()]);
         prop_assert_eq!(matrix.into_words(), words);
     }
 
