@@ -160,6 +160,10 @@ fn what_cuts_a_period_off_warns() {
     assert_eq!(cut(ramp(3), sobol(8), 4), None);
     let lfsr = Sequence::Lfsr(Lfsr::new(width(8), 1).unwrap());
     assert_eq!(cut(lfsr, sobol(8), 255), None);
+    // Wider than any that is chosen for a length.
+    let wide = Sequence::Lfsr(Lfsr::new(width(13), 1).unwrap());
+    assert_eq!(cut(wide, sobol(8), 8191), None);
+    assert_eq!(cut(wide, sobol(8), 8190), Some(Warning::CutOff { sequence: wide, length: 8190 }));
     let warning = cut(lfsr, sobol(8), 100).unwrap();
     assert_eq!(
         warning.to_string(),
@@ -193,6 +197,7 @@ fn neurons_keep_what_they_are_given() {
     let params = params.with_rest(1).with_reset(-2).with_threshold(30).with_refractory_period(4);
     assert_eq!((params.data_width(), params.fraction(), params.refractory_period()), (9, 4, 4));
     assert_eq!((params.v_rest(), params.v_reset(), params.v_threshold()), (1, -2, 30));
+    assert_eq!(params.with_rest(-5).v_rest(), -5);
     // Nine bits: -256 to 255.
     assert_eq!([255, 256, -256, -257, 512].map(|x| params.wrap(x)), [255, -256, -256, 255, 0]);
     let mut neuron = FixedPointLif::in_state(params, 300, 2);
@@ -210,6 +215,8 @@ fn neurons_keep_what_they_are_given() {
     let weak = LifDrive { current: 4, noise: 0, ..drive };
     // 1 + 4 = 5; then 5 + ((1 - 5) * 8 >> 4) + 4 = 7.
     assert_eq!([neuron.step(weak), neuron.step(weak)], [(false, 5), (false, 7)]);
+    // 7 + ((1 - 7) * 8 >> 4) + 4 - 3.
+    assert_eq!(neuron.step(LifDrive { noise: -3, ..weak }), (false, 5));
 }
 
 #[test]
@@ -396,6 +403,7 @@ fn memory_is_what_is_asked_for() {
     let left = memory::available().unwrap();
     assert!((4096..1 << 50).contains(&left), "{left}");
     assert!(memory::check(u128::from(left) * 100, Quantity::Counts).is_err());
+    assert_eq!(memory::check(u128::from(left) / 2, Quantity::Counts), Ok(()));
 }
 
 #[test]
