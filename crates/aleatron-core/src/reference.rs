@@ -234,25 +234,11 @@ pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, co
     let row = neuron / spec.neurons_per_row();
     let biased = sum + i128::from(accumulator.bias().get(row).copied().unwrap_or(0));
     let most = 2i128.pow(accumulator.width() - 1) - 1;
-    let held = if biased > most {
-        most
-    } else if biased < -most - 1 {
-        -most - 1
-    } else {
-        biased
-    } as i64;
+    let held = biased.min(most).max(-most - 1) as i64;
     match accumulator.activation() {
         IntegerActivation::Identity => held,
-        IntegerActivation::Relu => {
-            if held < 0 {
-                0
-            } else {
-                held
-            }
-        }
-        IntegerActivation::Clamp { low, .. } if held < low => low,
-        IntegerActivation::Clamp { high, .. } if held > high => high,
-        IntegerActivation::Clamp { .. } => held,
+        IntegerActivation::Relu => held.max(0),
+        IntegerActivation::Clamp { low, high } => held.max(low).min(high),
     }
 }
 
@@ -269,19 +255,10 @@ pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     let level = match requantizer.polarity() {
         Polarity::Unipolar => scaled,
         Polarity::Bipolar => scaled + one / 2,
-        Polarity::Signed if scaled < 0 => {
-            let most = if -scaled > one { one } else { -scaled };
-            return NEGATIVE | most as u64;
-        }
+        Polarity::Signed if scaled < 0 => return NEGATIVE + one.min(-scaled) as u64,
         Polarity::Signed => scaled,
     };
-    if level < 0 {
-        0
-    } else if level > one {
-        one as u64
-    } else {
-        level as u64
-    }
+    level.max(0).min(one) as u64
 }
 
 /// A value in a finer unit, by a division that rounds down.
@@ -292,13 +269,7 @@ pub fn rescale(rescaler: &Rescaler, value: i64) -> i64 {
         0 => product,
         shift => (product + 2i128.pow(shift - 1)).div_euclid(2i128.pow(shift)),
     };
-    if scaled > i128::from(i64::MAX) {
-        i64::MAX
-    } else if scaled < i128::from(i64::MIN) {
-        i64::MIN
-    } else {
-        scaled as i64
-    }
+    scaled.min(i64::MAX.into()).max(i64::MIN.into()) as i64
 }
 
 /// The windows of an image that a pool reduces: the values inside of each, row by row, and whether it averages over all of its places.

@@ -91,15 +91,14 @@ pub fn saturate(values: &mut [f64], scale: f64, polarity: Polarity) -> u64 {
     saturated
 }
 
-/// Divides values by `divisor`. Where its reciprocal is exact they are multiplied by it, which rounds to the same numbers.
+/// Divides values by `divisor`. Powers of two have exact reciprocals: multiplying by those rounds to the same numbers.
 pub(crate) fn divide(values: &mut [f64], divisor: f64) {
     const FRACTION: u64 = (1 << 52) - 1;
     if divisor == 1.0 {
         return;
     }
-    let reciprocal = 1.0 / divisor;
-    let is_power_of_two = |x: f64| x.is_normal() && x.to_bits() & FRACTION == 0;
-    if is_power_of_two(divisor) && is_power_of_two(reciprocal) {
+    if divisor.is_normal() && divisor.to_bits() & FRACTION == 0 {
+        let reciprocal = 1.0 / divisor;
         values.iter_mut().for_each(|value| *value *= reciprocal);
     } else {
         values.iter_mut().for_each(|value| *value /= divisor);

@@ -130,10 +130,6 @@ impl Accumulator {
         let largest = |values: &[i64]| values.iter().map(|value| value.unsigned_abs()).max().unwrap_or(0);
         let most = (products + u128::from(largest(&bias))).max(largest(&bounds).into());
         let width = 2 + most.checked_ilog2().unwrap_or(0);
-        if width > Self::MAX_WIDTH {
-            let (actual, limit) = (width.into(), Self::MAX_WIDTH.into());
-            return Err(Error::TooLarge { what: Quantity::AccumulatorWidth, actual, limit });
-        }
         Self::new(width, bias, activation)
     }
 
@@ -176,10 +172,10 @@ impl Accumulator {
         let biases = self.bias.iter().flat_map(|bias| std::iter::repeat_n(bias, spec.neurons_per_row()));
         let neurons = biases.zip(fan_ins.iter().cycle());
         let [low, high] = self.interval();
-        // With sums, biases and bounds below 2^62, i64 holds everything that follows.
-        let most = 2 * spec.max_fan_in() as u128 * spec.length().bits() as u128;
+        // With products and twice the counts below 2^62, and biases up to 2^62, i64 holds everything that follows.
+        let products = spec.max_fan_in() as u128 * spec.length().bits() as u128;
         let largest = counts.iter().fold(0, |all, &count| all | count);
-        if self.width < Self::MAX_WIDTH && most < 1 << 62 && largest < 1 << 61 {
+        if products < 1 << 62 && largest < 1 << 61 {
             let (factor, offset) = match spec.polarity() {
                 Polarity::Unipolar => (1, 0),
                 Polarity::Bipolar => (2, spec.length().bits() as i64),

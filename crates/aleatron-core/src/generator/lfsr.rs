@@ -200,7 +200,7 @@ impl Lfsr {
         let cycle = u128::from(self.width.one() - 1);
         // 2^64 / golden ratio
         let section = (cycle * 0x9e37_79b9_7f4a_7c15) >> 64;
-        (index as u128 % cycle * section % cycle) as u64
+        (index as u128 * section % cycle) as u64
     }
 
     /// The number of steps from this register's seed to the seed of `other`, forwards or backwards, if it is at most
@@ -279,5 +279,27 @@ impl Iterator for LfsrValues {
         let state = self.state;
         self.state = self.lfsr.step(state);
         Some(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_states_around_a_seed_are_its_neighbours_in_the_cycle() -> Result<()> {
+        for bits in 3..=9 {
+            let lfsr = Lfsr::new(Width::new(bits)?, 1)?;
+            let n = lfsr.period() as usize;
+            let cycle: Vec<u32> = lfsr.values().take(n).collect();
+            for (k, &seed) in cycle.iter().enumerate() {
+                let found: Vec<u32> = Lfsr { seed, ..lfsr }.around(3).map(|near| near.seed).collect();
+                let expected = [0, 1, 2, 3].map(|steps| [cycle[(k + n - steps) % n], cycle[(k + steps) % n]]);
+                let expected =
+                    [expected.map(|[before, _]| before), expected.map(|[_, after]| after)].concat();
+                assert_eq!(found, expected, "{bits} bits, state {seed}");
+            }
+        }
+        Ok(())
     }
 }

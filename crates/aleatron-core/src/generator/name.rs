@@ -215,11 +215,11 @@ impl GeneratorName {
                 let inputs = register.nth(run)?;
                 // The first phase from there on that is not too close to that of the inputs.
                 let mut weights = register.nth(2 * run + 1)?;
-                for k in 1..PHASES {
+                for k in 2..=PHASES {
                     if Warning::of(&inputs, &weights).is_none() {
                         break;
                     }
-                    weights = register.nth(2 * run + 1 + k)?;
+                    weights = register.nth(2 * run + k)?;
                 }
                 (inputs, weights)
             }

@@ -225,3 +225,22 @@ fn ones(values: &[u32], width: Width) -> Result<Vec<u32>> {
     }
     Ok(ones)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_inside() {
+        let longest = PrefixCounts::MAX_LENGTH;
+        assert_eq!(check_length(longest), Ok(longest as u32));
+        assert!(check_length(longest + 1).is_err());
+        for limit in [CountTable::MAX_WIDTH, PrefixCounts::MAX_WIDTH] {
+            let check = |bits| Width::new(bits).and_then(|width| check_width(width, limit));
+            assert_eq!(check(limit), Ok(()));
+            let actual = u128::from(limit) + 1;
+            let wide = Error::TooLarge { what: Quantity::Width, actual, limit: limit.into() };
+            assert_eq!(check(limit + 1), Err(wide));
+        }
+    }
+}

@@ -1,11 +1,19 @@
 //! The suite as it is run on backends: one that counts plainly passes all of it, and one that is wrong in any way is found out.
 
 use aleatron_core::arithmetic::Arithmetic;
-use aleatron_core::backend::{Backend, Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
-use aleatron_core::conformance::{Case, Operation, Reference, Subject, run_layers, suite, trace_words};
+use aleatron_core::backend::{
+    Backend, Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, Inputs, PrepareOptions,
+    PreparedLayer,
+};
+use aleatron_core::conformance::{
+    Case, LayerCase, Operation, Reference, Subject, run_layers, suite, trace_words,
+};
 use aleatron_core::lif::LifTrace;
 use aleatron_core::threshold::NEGATIVE;
-use aleatron_core::{Cancel, Error, LayerSpec, Polarity, Result, StreamMatrix, Weights, reference};
+use aleatron_core::{
+    BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, Result, SampleSeed, StreamMatrix,
+    Weights, reference,
+};
 use std::sync::Mutex;
 
 /// What a backend does wrong.
@@ -22,6 +30,8 @@ enum Fault {
     NoStreams,
     /// An error of another kind.
     Broken,
+    /// The same for streams that are encoded.
+    BrokenStreams,
 }
 
 /// The reference as a backend, with what it was asked to prepare.
@@ -87,6 +97,7 @@ impl PreparedLayer for PlainLayer {
             Inputs::Streams(_) | Inputs::SignedStreams { .. } if self.fault == Fault::NoStreams => {
                 return Err(Error::unsupported("plain", "streams"));
             }
+            Inputs::Streams(_) if self.fault == Fault::BrokenStreams => return Err(Error::Cancelled),
             Inputs::Streams(words) | Inputs::SignedStreams { words, .. } => {
                 let rows = n_samples * self.spec.n_inputs();
                 let streams = StreamMatrix::from_words(words.to_vec(), rows, self.spec.length())?;
@@ -208,16 +219,30 @@ fn samples_of_cases_are_whole() {
     }
 }
 
-/// Layers by default are not lost and have nothing to tell.
+/// A backend may have no code for one way of giving inputs; any other error is its answer.
+#[test]
+fn errors_of_one_way_are_those_of_the_case() {
+    let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 1 });
+    let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, encoding).unwrap();
+    let (weights, inputs) = (vec![1 << 31; 6], vec![1 << 30; 3]);
+    let case = LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best };
+    let run = |fault| run_layers(&Plain::new(fault), &Case::Layer(case.clone())).unwrap();
+    assert!(run(Fault::NoStreams).is_ok());
+    assert_eq!(run(Fault::BrokenStreams), Err(Error::Cancelled));
+}
+
+/// Layers by default are not lost, have nothing to tell, and read no memory of devices.
 #[test]
 fn layers_are_well_by_default() {
-    let Some((Case::Layer(case), _)) = cases().into_iter().next() else {
-        unreachable!("the first is a layer")
-    };
-    let layer = Plain::new(Fault::Nothing)
-        .prepare(&case.spec, &case.weight_values().unwrap(), &PrepareOptions::default())
-        .unwrap();
+    let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 1 });
+    let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, encoding).unwrap();
+    let weights = Weights::random(&spec, 1).unwrap();
+    let layer = Plain::new(Fault::Nothing).prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
     assert!(!layer.is_lost() && layer.notes().is_empty());
+    let array = DeviceArray { address: 0, len: 3, element: DeviceElement::F64 };
+    let batch = DeviceBatch { inputs: array, outputs: array, seed: SampleSeed::new(0), stream: None };
+    let error = layer.counts_on_device(&batch, Cancel::NEVER).unwrap_err();
+    assert_eq!(error.backend_fault(), Some(BackendFault::Unsupported));
 }
 
 #[test]

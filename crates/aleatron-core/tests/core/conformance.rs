@@ -1,6 +1,9 @@
 //! The fixed suite itself: its cases are valid, none is empty, and the answers of the reference have the known hashes.
 
+use aleatron_core::arithmetic::Accumulator;
+use aleatron_core::backend::CountMethod;
 use aleatron_core::conformance::{Case, Operation, Reference, digest, suite};
+use aleatron_core::{Encoding, Topology};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
@@ -44,4 +47,30 @@ fn no_answer_is_empty_or_the_same_throughout() {
         let distinct: BTreeSet<&Vec<u64>> = of().map(|(_, answer)| answer).collect();
         assert!(2 * distinct.len() > of().count(), "{operation:?}: {} of {}", distinct.len(), of().count());
     }
+}
+
+/// What no answer shows: convolutions are counted in both ways, and networks have accumulators wide enough and others.
+#[test]
+fn cases_are_of_every_kind() {
+    let (mut methods, mut accumulators) = ([0; 2], [0; 2]);
+    for case in suite::fixed().unwrap() {
+        match case {
+            Case::Layer(layer) => {
+                let is_conv = matches!(layer.spec.topology(), Topology::Conv(_));
+                if is_conv && matches!(layer.spec.encoding(), Encoding::Sequences(_)) {
+                    assert_ne!(layer.method, CountMethod::Best);
+                    methods[usize::from(layer.method == CountMethod::Tables)] += 1;
+                }
+            }
+            Case::Network(network) => {
+                for layer in &network.layers {
+                    let is_wide =
+                        Accumulator::calibrated(&layer.spec, &layer.stage).unwrap() == layer.accumulator;
+                    accumulators[usize::from(is_wide)] += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(methods.iter().chain(&accumulators).all(|&n| n >= 10), "{methods:?} {accumulators:?}");
 }

@@ -404,8 +404,65 @@ fn tables_refuse_what_they_cannot_hold() {
     };
     assert_eq!(from_values(&[], &[]), Error::Zero(Quantity::Length));
     assert!(matches!(from_values(&[1, 2], &[1]), Error::Mismatch { expected: 2, actual: 1, .. }));
-    assert!(matches!(from_values(&[1, 8], &[1, 1]), Error::OutOfRange { index: 1, .. }));
+    let (what, value) = (Quantity::Value, 8.0);
+    let outside = Error::OutOfRange { what, index: 1, value, low: 0.0, high: 7.0 };
+    assert_eq!(from_values(&[1, 8], &[1, 1]), outside);
     assert!(matches!(from_values(&[1, 7], &[4, 1]), Error::OutOfRange { index: 0, .. }));
+}
+
+/// A threshold past that of the stream of ones makes it, too.
+#[test]
+fn rows_end_with_the_stream_of_ones() {
+    for polarity in Polarity::ALL {
+        let prefixes =
+            PrefixCounts::from_values(&[5, 0, 7, 2], &[1, 3, 0, 2], [width(3), width(2)], polarity).unwrap();
+        let row = |threshold: u64| {
+            let mut row = Vec::new();
+            prefixes.append_row(threshold, &mut row);
+            row
+        };
+        // Of the stream of ones, the ones at each weight threshold 0 to 4: matches or products alike.
+        assert_eq!(row(8), [0, 1, 2, 3, 4], "{polarity}");
+        assert_eq!([row(9), row(10), row(u64::MAX)], [row(8), row(8), row(8)], "{polarity}");
+    }
+}
+
+/// States are too close within a quarter of a register's cycle, or twice its width where that is less.
+#[test]
+fn neighbours_end_with_a_quarter_of_the_cycle_or_twice_the_width() {
+    for bits in 3..=12 {
+        let lfsr = Lfsr::new(width(bits), 1).unwrap();
+        let last = ((1 << bits) - 1_usize).div_euclid(4).min(2 * bits as usize);
+        let warning =
+            |steps: usize| Warning::of(&Sequence::Lfsr(lfsr), &Sequence::Lfsr(lfsr.advanced(steps as u64)));
+        let near = Warning::NeighbouringStates { steps: last, width: bits as u32 };
+        assert_eq!([warning(last), warning(last + 1)], [Some(near), None], "{bits} bits");
+    }
+}
+
+/// Run s starts the register of inputs s golden sections of its cycle on, and that of weights 2 s + 1, or the first one after
+/// that is not too close.
+#[test]
+fn seeds_are_phases_of_a_register() {
+    let mut later = 0;
+    for (bits, seed) in
+        (3..=9).flat_map(|bits| [0, 1, 5, 6, 7, (1 << 31) + 5, u64::MAX].map(|seed| (bits, seed)))
+    {
+        let register = Sequence::Lfsr(Lfsr::new(width(bits), 0x9e37_79b9 >> (32 - bits)).unwrap());
+        let run = (seed & 0x7fff_ffff) as usize;
+        let inputs = register.nth(run).unwrap();
+        let is_apart = |k: &usize| Warning::of(&inputs, &register.nth(2 * run + k).unwrap()).is_none();
+        let k = (1..20).find(is_apart).unwrap();
+        later += usize::from(k > 1);
+        let (weights, sharing) = (register.nth(2 * run + k).unwrap(), Sharing::OneForAll);
+        let expected = Encoding::Sequences(Pairing { inputs, weights, sharing });
+        assert_eq!(
+            GeneratorName::Lfsr.encoding(seed, width(bits), sharing),
+            Ok(expected),
+            "{bits} bits, {seed}"
+        );
+    }
+    assert!(later > 2, "{later}");
 }
 
 #[test]
@@ -523,6 +580,7 @@ fn widths_fit_the_length_where_a_whole_period_is_needed() {
     assert_eq!("auto".parse::<WidthChoice>().unwrap(), WidthChoice::Auto);
     assert_eq!("11".parse::<WidthChoice>().unwrap(), WidthChoice::Fixed(Width::new(11).unwrap()));
     assert_eq!("11".parse::<WidthChoice>().unwrap().to_string(), "11");
+    assert_eq!(WidthChoice::from(Width::EIGHT), WidthChoice::Fixed(Width::EIGHT));
     assert!("33".parse::<WidthChoice>().is_err() && "0".parse::<WidthChoice>().is_err());
     assert!("wide".parse::<WidthChoice>().unwrap_err().to_string().contains("use auto or a number of bits"));
 }

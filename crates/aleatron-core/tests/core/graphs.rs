@@ -128,3 +128,27 @@ fn bad_parameters_are_errors() {
         assert!(matches!(error, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }), "{value}");
     }
 }
+
+#[test]
+fn integers_end_where_their_widths_do() {
+    let most = 2f64.powi(62);
+    for value in [most, -most] {
+        let error = Error::OutOfRange { what: Quantity::Bound, index: 1, value, low: -most, high: most };
+        assert_eq!(to_units(Quantity::Bound, 1, value, 1.0), Err(error));
+        // Numbers of 53 bits below 2^62 are 2^9 apart.
+        let below = ((1 << 62) - (1 << 9)) * value.signum() as i64;
+        assert_eq!(to_units(Quantity::Bound, 1, below as f64, 1.0), Ok(below));
+    }
+    let four_times = Rescaler::calibrated(4.0, 1.0, 16).unwrap();
+    for (value, expected) in [
+        (i64::MAX, i64::MAX),
+        (1 << 61, i64::MAX),
+        (1 << 60, 1 << 62),
+        (-(1 << 60), -(1 << 62)),
+        (-(1 << 61), i64::MIN),
+        (i64::MIN, i64::MIN),
+    ] {
+        assert_eq!(four_times.apply(value), expected, "{value}");
+        assert_eq!(reference::rescale(&four_times, value), expected, "{value}");
+    }
+}

@@ -1,10 +1,10 @@
 //! What a layer is, without counting: sizes, parts, seeds, thresholds and values, and batches cut into pieces.
 
-use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions};
+use aleatron_core::backend::{Batch, CountMethod, DeviceArray, DeviceElement, Inputs, PrepareOptions};
 use aleatron_core::generator::{Lfsr, OperandSequences, Pairing, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
-    BackendFault, Cancel, Connections, DenseShape, Domain, Encoding, Error, LayerIndex, LayerSpec, Length,
-    Polarity, Quantity, SampleSeed, StreamAddress, Weights, weights,
+    BackendFault, Cancel, Connections, Convolution, DenseShape, Domain, Encoding, Error, LayerIndex,
+    LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, Topology, Weights, philox, weights,
 };
 
 const BERNOULLI: Encoding = Encoding::Bernoulli { seed: 5 };
@@ -109,6 +109,21 @@ fn some_neurons_are_a_layer() {
     let past = Error::TooLarge { what: Quantity::Neurons, actual: 6, limit: 5 };
     assert_eq!(dense(3, 5).neurons(5..6), Err(past));
     assert!(dense(3, 5).neurons(4..5).is_ok());
+    assert_eq!(dense(3, 5).starting_at(9).first_neuron(), 9);
+
+    // Channels of three positions and two taps.
+    let spec = LayerSpec::conv(Convolution::conv1d([1, 4], 4, 2), length(64), Polarity::Unipolar, BERNOULLI)
+        .unwrap();
+    let part = spec.neurons(3..12).unwrap();
+    let first_channel = |spec: &LayerSpec| match spec.topology() {
+        Topology::Conv(shape) => shape.first_channel(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((part.n_neurons(), part.first_neuron(), first_channel(&part)), (9, 1, 1));
+    let part_of_it = part.neurons(3..6).unwrap();
+    assert_eq!((part_of_it.n_neurons(), part_of_it.first_neuron(), first_channel(&part_of_it)), (3, 2, 2));
+    let whole = Weights::random(&spec, 9).unwrap();
+    assert_eq!(whole.neurons(&spec, 3..12).values(), &whole.values()[2..8]);
 
     // Their weights are those of the whole.
     for spec in [dense(3, 5), sparse(Polarity::Bipolar)] {
@@ -126,6 +141,10 @@ fn some_neurons_are_a_layer() {
 #[test]
 fn random_weights_have_their_address() {
     let index = LayerIndex::new(3).unwrap();
+    // Word 5 % 4 of Philox at (5 / 4, 0, neuron, domain and layer).
+    let words = philox::philox4x32([1, 0, 2, Domain::WeightInit as u32 + 3 * 16], philox::key(9));
+    let weight = f64::from(words[1]) / 2f64.powi(32);
+    assert_eq!(weights::random(9, index, 2, 5, Polarity::Unipolar), weight);
     let spec = sparse(Polarity::Bipolar).at(index);
     let expected: Vec<f64> = [(0, 0), (0, 2), (2, 0), (2, 1), (2, 2), (2, 3), (3, 3)]
         .map(|(neuron, input)| weights::random(9, index, neuron, input, Polarity::Bipolar))
@@ -297,6 +316,19 @@ fn batches_are_counted_checked_and_cut() {
     let random_inputs = mixed(Encoding::BernoulliInputs { weights: pairing.of_weights() });
     assert!(Batch::values(&values, later).check(&random_inputs).is_err());
     assert_eq!(Batch::values(&[], later).check(&spec), Ok(0));
+}
+
+#[test]
+fn arrays_of_devices_have_the_bytes_of_their_elements() {
+    for (element, name, bytes) in [
+        (DeviceElement::U64, "uint64", 8),
+        (DeviceElement::F64, "float64", 8),
+        (DeviceElement::F32, "float32", 4),
+    ] {
+        assert_eq!((element.bytes(), element.to_string()), (bytes, name.to_owned()));
+        let array = |len| DeviceArray { address: 1, len, element };
+        assert_eq!((array(3).bytes(), array(usize::MAX).bytes()), (3 * bytes as u64, u64::MAX));
+    }
 }
 
 #[test]

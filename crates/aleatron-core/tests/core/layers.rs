@@ -5,7 +5,7 @@ use aleatron_core::arithmetic::{
 };
 use aleatron_core::backend::{Batch, CountMethod};
 use aleatron_core::conformance::{Case, LayerCase, Reference};
-use aleatron_core::generator::{GeneratorName, Sharing};
+use aleatron_core::generator::{GeneratorName, Pairing, Sequence, Sharing, Sobol};
 use aleatron_core::golden::{self, LAYERS_TEXT};
 use aleatron_core::threshold::{NEGATIVE, magnitude};
 use aleatron_core::{
@@ -305,6 +305,15 @@ fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
     let tables = conv([1, 20, 20], Sharing::OnePerInput).unwrap();
     assert_eq!(CountMethod::Best.resolve(&tables), Ok(CountMethod::Bits));
     assert!(CountMethod::Tables.resolve(&tables).is_err());
+    // Weights have the even dimensions up to 1110: 555 streams, which are 111 kernels of 5 taps.
+    let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
+    let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerStream };
+    let kernels = |n| {
+        let (convolution, encoding) = (Convolution::conv1d([1, 5], n, 5), Encoding::Sequences(pairing));
+        LayerSpec::conv(convolution, Length::new(64).unwrap(), Polarity::Signed, encoding)
+    };
+    assert!(kernels(111).is_ok());
+    assert!(matches!(kernels(112), Err(Error::TooLarge { what: Quantity::SobolDimension, .. })));
     let tables = conv([1, 20, 20], Sharing::OneForAll).unwrap();
     assert_eq!(CountMethod::Best.resolve(&tables), Ok(CountMethod::Tables));
 }

@@ -2,7 +2,9 @@
 
 use aleatron_core::gates::{self, Gate};
 use aleatron_core::stream::{StreamWords, check_words};
-use aleatron_core::{BitStream, Length, Overlap, Polarity, StreamMatrix, reference};
+use aleatron_core::{
+    BitStream, Length, Overlap, Polarity, StreamAddress, StreamMatrix, Threshold, reference,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -86,6 +88,9 @@ proptest! {
         prop_assert_eq!((matrix.rows(), matrix.length()), (3, a.length()));
         prop_assert_eq!([0, 1, 2].map(|row| matrix.stream(row).unwrap()), [a, b, c]);
         prop_assert_eq!(matrix.words(), &words);
+        let mut written = matrix.clone();
+        written.words_mut().fill(0);
+        prop_assert_eq!(written.words(), vec![0; words.len()]);
         prop_assert_eq!(matrix.into_words(), words);
     }
 
@@ -179,4 +184,16 @@ fn words_of_32_bits_follow_the_length() {
     assert_eq!(of(64), StreamWords { stored: 2, full: 2, tail_mask: 0 });
     assert_eq!(of(65), StreamWords { stored: 4, full: 2, tail_mask: 1 });
     assert_eq!(of(127), StreamWords { stored: 4, full: 3, tail_mask: 0x7fff_ffff });
+}
+
+/// A bit is 1 where its integer is below the threshold, so not where they are equal.
+#[test]
+fn equal_integers_are_not_below() {
+    let (address, length) = (StreamAddress::input(3, 1, 4), length(70));
+    for k in [0, 31, 32, 69] {
+        let uniform = u64::from(reference::uniform(address, k));
+        let bit =
+            |threshold| reference::encode(Threshold::saturating(threshold), length, address).to_bits()[k];
+        assert_eq!([bit(uniform), bit(uniform + 1)], [0, 1], "{k}");
+    }
 }

@@ -8,8 +8,8 @@ use aleatron_core::generator::{
 };
 use aleatron_core::lif::{FixedPointLif, LifDrive, LifLayer, LifLayerParams, LifParams};
 use aleatron_core::{
-    BitStream, Connections, Encoding, Error, LayerSpec, Length, Overlap, Polarity, Quantity, StreamMatrix,
-    golden, memory, reference,
+    BitStream, Connections, ConvShape, Convolution, Encoding, Error, LayerSpec, Length, Overlap, Polarity,
+    Quantity, StreamMatrix, Topology, golden, memory, reference,
 };
 
 fn length(bits: usize) -> Length {
@@ -160,6 +160,10 @@ fn what_cuts_a_period_off_warns() {
     assert_eq!(cut(ramp(3), sobol(8), 4), None);
     let lfsr = Sequence::Lfsr(Lfsr::new(width(8), 1).unwrap());
     assert_eq!(cut(lfsr, sobol(8), 255), None);
+    // Wider than any that is chosen for a length.
+    let wide = Sequence::Lfsr(Lfsr::new(width(13), 1).unwrap());
+    assert_eq!(cut(wide, sobol(8), 8191), None);
+    assert_eq!(cut(wide, sobol(8), 8190), Some(Warning::CutOff { sequence: wide, length: 8190 }));
     let warning = cut(lfsr, sobol(8), 100).unwrap();
     assert_eq!(
         warning.to_string(),
@@ -193,6 +197,7 @@ fn neurons_keep_what_they_are_given() {
     let params = params.with_rest(1).with_reset(-2).with_threshold(30).with_refractory_period(4);
     assert_eq!((params.data_width(), params.fraction(), params.refractory_period()), (9, 4, 4));
     assert_eq!((params.v_rest(), params.v_reset(), params.v_threshold()), (1, -2, 30));
+    assert_eq!(params.with_rest(-5).v_rest(), -5);
     // Nine bits: -256 to 255.
     assert_eq!([255, 256, -256, -257, 512].map(|x| params.wrap(x)), [255, -256, -256, 255, 0]);
     let mut neuron = FixedPointLif::in_state(params, 300, 2);
@@ -210,6 +215,8 @@ fn neurons_keep_what_they_are_given() {
     let weak = LifDrive { current: 4, noise: 0, ..drive };
     // 1 + 4 = 5; then 5 + ((1 - 5) * 8 >> 4) + 4 = 7.
     assert_eq!([neuron.step(weak), neuron.step(weak)], [(false, 5), (false, 7)]);
+    // 7 + ((1 - 7) * 8 >> 4) + 4 - 3.
+    assert_eq!(neuron.step(LifDrive { noise: -3, ..weak }), (false, 5));
 }
 
 #[test]
@@ -238,6 +245,24 @@ fn the_binary_side_at_its_edges() {
     assert_eq!(stage(Activation::Relu).outputs(&spec(Polarity::Bipolar), &counts), [0.5, 0.0, 0.0, 7.0]);
     let clamp = Activation::Clamp { low: 0.25, high: 5.0 };
     assert_eq!(outputs(clamp), [4.5, 0.25, 0.5, 5.0]);
+    for (activation, expected) in [
+        (Activation::Identity, [-1.5, 0.0, 0.5, 6.0]),
+        (Activation::Relu, [0.0, 0.0, 0.5, 6.0]),
+        (clamp, [0.25, 0.25, 0.5, 5.0]),
+    ] {
+        assert_eq!([-1.5, 0.0, 0.5, 6.0].map(|value| activation.apply(value)), expected);
+    }
+    // Two samples of two channels with three positions each, which share the bias of their channel.
+    let shape = ConvShape::new(Convolution::conv1d([1, 4], 2, 2)).unwrap();
+    let encoding = Encoding::Bernoulli { seed: 0 };
+    let conv = LayerSpec::new(Topology::Conv(shape), length(8), Polarity::Unipolar, encoding).unwrap();
+    let counts: Vec<u64> = (0..12).collect();
+    let expected: Vec<f64> = counts
+        .iter()
+        .zip([0.5, 0.5, 0.5, -1.0, -1.0, -1.0].iter().cycle())
+        .map(|(&count, bias)| count as f64 / 8.0 * 2.0 + bias)
+        .collect();
+    assert_eq!(stage(Activation::Identity).outputs(&conv, &counts), expected);
     // Divided by 4, then held in the interval; the bounds themselves are inside.
     for (polarity, expected, n) in [
         (Polarity::Bipolar, [-1.0, -1.0, 0.5, 1.0, 1.0], 2),
@@ -270,6 +295,14 @@ fn requantizers_count_what_saturates() {
     assert_eq!(levels, [true, false, false, false, false, true, true, true]);
     assert_eq!((narrow.multiplier(), narrow.multiplier_width(), narrow.shift()), (3, 2, 1));
     assert_eq!((narrow.comparator(), narrow.polarity()), (width(4), Polarity::Bipolar));
+    // A level that is just an end is not saturated.
+    for (polarity, [low, high]) in
+        [(Polarity::Unipolar, [0, 16]), (Polarity::Bipolar, [-8, 8]), (Polarity::Signed, [-16, 16])]
+    {
+        let plain = Requantizer::new(1, 1, 0, width(4), polarity).unwrap();
+        assert_eq!(plain.thresholds(&[low, high], width(4)).unwrap().saturated, 0, "{polarity}");
+        assert_eq!(plain.thresholds(&[low - 1, high + 1], width(4)).unwrap().saturated, 2, "{polarity}");
+    }
     // Products past 2^63 are counted as widely as they must be: the same values, one at a time.
     for shift in [0, 1, 61, 62, 100] {
         let wide = Requantizer::new((1 << 62) - 1, 62, shift, width(32), Polarity::Bipolar).unwrap();
@@ -324,6 +357,34 @@ fn accumulators_are_as_wide_as_they_must_be() {
         let [_, most] = held.interval();
         assert_eq!(held.values(&spec, &[1 << 62, 1 << 62]), Ok(vec![most; 2]));
     }
+    // The largest biases, counts past any layer's, and a layer with 2^65 products.
+    let encoding = Encoding::Bernoulli { seed: 0 };
+    for (polarity, (fan_in, bits)) in Polarity::ALL
+        .into_iter()
+        .flat_map(|polarity| [(7, 100), (1 << 32, 1 << 33)].map(|size| (polarity, size)))
+    {
+        let Ok(spec) = LayerSpec::dense(fan_in, 1, length(bits), polarity, encoding) else {
+            // Signed counts of as many products would not fit 64 bits.
+            assert!(polarity == Polarity::Signed && fan_in > 7);
+            continue;
+        };
+        for bias in [-(1 << 62), 0, (1 << 62) - 1] {
+            let held = Accumulator::new(63, vec![bias], IntegerActivation::Identity).unwrap();
+            for count in [0, 1, (1 << 61) - 1, 1 << 61, 1 << 62, u64::MAX] {
+                let plain = reference::accumulate(&held, &spec, 0, count);
+                assert_eq!(held.values(&spec, &[count]), Ok(vec![plain]), "{polarity} {bits} {bias} {count}");
+            }
+        }
+    }
+    // The largest bias below 2^62 that f64 holds is 2^62 - 2^9: 8 times 63 products still fit 63 bits beside it, 8 times 64 do not.
+    let widest = |bits: usize| {
+        let spec = LayerSpec::dense(8, 1, length(bits), Polarity::Unipolar, encoding).unwrap();
+        let (unit, bias) = (bits as f64, 2f64.powi(62).next_down());
+        Accumulator::per_row(&spec, &[unit], &[bias]).map(|held| held.width())
+    };
+    assert_eq!(widest(63), Ok(63));
+    let too_wide = Error::TooLarge { what: Quantity::AccumulatorWidth, actual: 64, limit: 63 };
+    assert_eq!(widest(64), Err(too_wide));
     let edge = Accumulator::new(4, vec![-8, 7], IntegerActivation::Clamp { low: -8, high: 7 });
     assert!(edge.is_ok());
     let low = Accumulator::new(4, vec![], IntegerActivation::Clamp { low: -9, high: 7 }).unwrap_err();
@@ -342,6 +403,7 @@ fn memory_is_what_is_asked_for() {
     let left = memory::available().unwrap();
     assert!((4096..1 << 50).contains(&left), "{left}");
     assert!(memory::check(u128::from(left) * 100, Quantity::Counts).is_err());
+    assert_eq!(memory::check(u128::from(left) / 2, Quantity::Counts), Ok(()));
 }
 
 #[test]
