@@ -194,6 +194,17 @@ fn a_folder_of_images_has_a_class_for_each_folder() {
     assert_eq!(data.features(), [0.0, 1.0, 1.0, 32768.0 / 65535.0, 0.0, 1.0]);
     assert_eq!((data.labels(), data.n_features()), (&[0, 1, 1][..], 2));
 
+    // Numbers are in the order of their values.
+    let folder = Folder::new("numbers");
+    for (name, pixel) in [("2", 2), ("10", 3), ("9", 2), ("01", 1)] {
+        folder.write(&format!("{name}/a.png"), &image(Grayscale, Eight, [1, 1], &[pixel]));
+    }
+    let pixels = Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
+    assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 2, 2, 3]);
+    // One name that is none, and all of them are names.
+    folder.write("x/a.png", &image(Grayscale, Eight, [1, 1], &[9]));
+    let pixels = Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
+    assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 3, 2, 2, 9]);
     let folder = Folder::new("rgb");
     // Two rows of one pixel each: channels come first.
     folder.write("0/a.png", &image(Rgb, Eight, [1, 2], &[51, 102, 153, 204, 255, 0]));

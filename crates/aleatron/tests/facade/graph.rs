@@ -2,14 +2,14 @@
 #![cfg(feature = "graph")]
 
 use aleatron::data::Dataset;
-use aleatron::eval::{Assembly, Found, Job, Part, Plan, Search, evaluate, find};
+use aleatron::eval::{Assembly, Found, Job, Part, Plan, Search, evaluate, evaluate_regression, find};
 use aleatron::graph::{
     Calibration, Graph, GraphNetwork, InputScale, Mode, NetworkShape, Op, Statistics, WeightScale,
 };
 use aleatron::network::{Arithmetic, StreamConfig};
 use aleatron::{Cancel, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
-use aleatron_graph::{Dim, Unary, Value, ValueId};
+use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 use std::borrow::Cow;
 
@@ -502,4 +502,61 @@ fn graphs_of_regression_have_errors() {
     let errors: Vec<f64> = found.cells.iter().map(|cell| cell.to_targets.root_mean_square).collect();
     assert!(errors[1] < errors[0] / 4.0, "{errors:?}");
     assert_eq!(found.cells[0].to_targets, found.cells[0].to_float);
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_refused() {
+    for (what, index, value) in [("weights", 7, f32::NAN), ("bias", 2, f32::INFINITY)] {
+        let mut graph = Graph::new("bad");
+        let x = input(&mut graph, &[6]);
+        let (mut w, mut b) = (numbers(24, 1), numbers(4, 2));
+        if what == "weights" {
+            w[index] = value
+        } else {
+            b[index] = value
+        }
+        let w = graph.add_constant("w", Tensor::from_slice(&w, &[4, 6], &Device::Cpu).unwrap());
+        let b = graph.add_constant("b", Tensor::from_slice(&b, &[4], &Device::Cpu).unwrap());
+        let y = graph.add_node("fc", gemm(), &[x, w, b]);
+        graph.add_output(y);
+        let error = GraphNetwork::new(graph).unwrap_err().to_string();
+        let said = format!("the {what} of \"fc\" at flat index {index}: {value} is not finite");
+        assert!(error.contains(&said), "{error}");
+    }
+}
+
+/// A score that is NaN has no place among the others: no class is the best, and no accuracy can be said.
+#[test]
+fn outputs_that_are_not_numbers_are_not_judged() {
+    let network = |constant: f32| {
+        let mut graph = Graph::new("sum");
+        let x = input(&mut graph, &[6]);
+        let w = self::constant(&mut graph, "w", &[4, 6], 1);
+        let made = graph.add_node("fc", gemm(), &[x, w]);
+        let values = [0.0, 0.0, 0.0, constant];
+        let b = graph.add_constant("b", Tensor::from_slice(&values, &[4], &Device::Cpu).unwrap());
+        let y = graph.add_node("sum", Op::Binary(Binary::Mul), &[made, b]);
+        graph.add_output(y);
+        GraphNetwork::new(graph).unwrap()
+    };
+    let plan = Plan { lengths: vec![8], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
+    // Zero times infinity, in the second piece of the samples alone.
+    let n = 300;
+    let mut x = features(6 * n, 3);
+    x[6 * 299..].fill(0.0);
+    let data = Dataset::new("made", 6, x.clone(), vec![0; n]).unwrap();
+    let error = evaluate(&network(f32::INFINITY), &data, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
+    let error = match error {
+        Error::Unfinished { source, .. } => *source,
+        error => error,
+    };
+    assert!(matches!(error, Error::Output { sample: 299, output: 3, .. }), "{error}");
+    let search =
+        Search { generator: "sobol".parse().unwrap(), loss: 1.0, longest: 8, shortest: 8, budget: 1 };
+    let error = find(&network(f32::NAN), &data, &plan, &search, None, Cancel::NEVER, |_| ()).unwrap_err();
+    assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
+    let numbers = Dataset::with_targets("made", 6, x[..12].to_vec(), 4, vec![0.0; 8]).unwrap();
+    let infinite = &network(f32::INFINITY);
+    let error = evaluate_regression(infinite, &numbers, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
+    assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
 }

@@ -119,6 +119,13 @@ fn what_does_not_fit_is_refused() {
     ));
     assert!(Dataset::with_targets("n", 64, features.clone(), 0, vec![]).is_err());
     assert!(Dataset::with_targets("n", 64, features.clone(), 2, vec![0.0; 3]).is_err());
-    let nan = Dataset::with_targets("n", 64, features, 1, vec![0.0, f64::NAN, 0.0]);
-    assert!(matches!(nan, Err(Error::Target { sample: 1, .. })));
+    for bad in [f64::NAN, f64::INFINITY, -1.1e100, 1.1e100] {
+        let bad = Dataset::with_targets("n", 64, features.clone(), 1, vec![0.0, bad, 0.0]);
+        assert!(matches!(bad, Err(Error::Target { sample: 1, .. })));
+    }
+    // The largest have errors that can be written and read.
+    let large = vec![1e100; 10 * data.len()];
+    let large = Dataset::with_targets("n", 64, data.features().to_vec(), 10, large).unwrap();
+    let found = run(&network, &large, &plan(), None).unwrap();
+    assert_eq!(RegressionEvaluation::from_json(&found.to_json().unwrap()).unwrap(), found);
 }
