@@ -139,3 +139,25 @@ fn nodes_that_make_too_much_of_constants_are_left() {
         assert_eq!(graph.nodes().len(), 1, "{name}");
     }
 }
+
+/// Beyond 2^53 not every integer is a float.
+#[test]
+fn ranges_of_large_integers_are_exact() {
+    let n = 1_i64 << 53;
+    for (start, limit, delta, expected) in [
+        (n, n + 4, 1, vec![n, n + 1, n + 2, n + 3]),
+        (n + 5, n, -2, vec![n + 5, n + 3, n + 1]),
+        (i64::MAX - 3, i64::MAX, 2, vec![i64::MAX - 3, i64::MAX - 1]),
+        (0, -3, 1, vec![]),
+        (0, 0, -1, vec![]),
+    ] {
+        let mut graph = Graph::new("range");
+        let ids = [start, limit, delta].map(|value| {
+            graph.add_constant(format!("c{value}"), Tensor::from_slice(&[value], &[], CPU).unwrap())
+        });
+        let y = graph.add_node("y", Op::Range, &ids);
+        graph.add_output(y);
+        let made = Runner::new(graph, CPU).unwrap().run(Vec::new()).unwrap();
+        assert_eq!(made[0].to_vec::<i64>().unwrap(), expected);
+    }
+}

@@ -107,8 +107,8 @@ impl LabelKind {
     }
 }
 
-/// The magnitude of numbers to be found: sums of the squares of their errors are finite.
-const MAX_TARGET: f64 = 1e100;
+/// Numbers to be found: sums of the squares of their errors are finite.
+const TARGETS: std::ops::RangeInclusive<f64> = -1e100..=1e100;
 
 impl Answers {
     fn new(kind: LabelKind, width: usize, values: Vec<f64>, name: &str) -> Result<Self> {
@@ -125,7 +125,7 @@ impl Answers {
                 let classes = classes.map(|(sample, &value)| class(value).ok_or_else(|| fault(sample)));
                 Ok(Self::Classes(classes.collect::<Result<_>>()?))
             }
-            LabelKind::Numbers => match values.iter().position(|value| !(value.abs() <= MAX_TARGET)) {
+            LabelKind::Numbers => match values.iter().position(|value| !TARGETS.contains(value)) {
                 Some(index) => Err(fault(index)),
                 None => Ok(Self::Numbers { width, values }),
             },
