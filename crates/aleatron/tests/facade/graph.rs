@@ -560,3 +560,41 @@ fn outputs_that_are_not_numbers_are_not_judged() {
     let error = evaluate_regression(infinite, &numbers, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
     assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
 }
+
+/// What makes a run impossible is found before it begins: no cell is run that could be.
+#[test]
+fn generators_are_checked_before_a_graph_runs() {
+    let network = cnn();
+    let data = Dataset::new("own", 40, features(40, 8), vec![0]).unwrap();
+    let plan = |default: &str, layers: &[(&str, &str)]| {
+        let layers = layers.iter().map(|(name, text)| ((*name).to_owned(), text.parse().unwrap()));
+        let generators = vec!["bernoulli".parse().unwrap(), default.parse().unwrap()];
+        Plan { lengths: vec![8], generators, layers: layers.collect(), seeds: 1, ..Plan::default() }
+    };
+    let run = |network: &GraphNetwork, plan: &Plan| {
+        evaluate(network, &data, plan, None, Cancel::NEVER, |_| ()).map(|found| found.cells.len())
+    };
+    // A counter is one sequence; inputs of their own need as many as there are inputs.
+    for (name, place) in [("conv", 0), ("fc", 1)] {
+        let error = run(&network, &plan("sobol", &[(name, "generator=ramp,sharing=input")])).unwrap_err();
+        let Error::Layer { layer, name: named, .. } = error else { panic!("{error}") };
+        assert_eq!((layer, named.as_str()), (place, name));
+    }
+    // A layer in binary needs no sequences.
+    let per_input = Plan { sharing: aleatron::generator::Sharing::OnePerInput, ..plan("ramp", &[]) };
+    assert!(matches!(run(&network, &per_input), Err(Error::Core(_))));
+    let conv = [("conv", "generator=sobol")];
+    let conv_alone = Plan { sharing: per_input.sharing, ..plan("ramp", &conv) };
+    assert!(matches!(run(&network, &conv_alone), Err(Error::Layer { layer: 1, .. })));
+    let binary = network.clone().with_mode("fc", Mode::Binary).unwrap();
+    assert_eq!(run(&binary, &conv_alone).unwrap(), 2);
+    // Settings of a layer that has none, or is not there.
+    let fc = plan("sobol", &[("fc", "length=4")]);
+    assert!(matches!(run(&binary, &fc), Err(Error::BinaryLayer(name)) if name == "fc"));
+    assert_eq!(run(&network, &fc).unwrap(), 2);
+    let error = run(&network, &plan("sobol", &[("nope", "length=4")])).unwrap_err();
+    assert!(matches!(error, Error::UnknownLayer { .. }));
+    for network in [&network, &binary] {
+        assert!(run(network, &Plan { seeds: (1 << 20) + 1, ..plan("sobol", &[]) }).is_err());
+    }
+}
