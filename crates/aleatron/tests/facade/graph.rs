@@ -7,7 +7,7 @@ use aleatron::graph::{
     Calibration, Graph, GraphNetwork, InputScale, Mode, NetworkShape, Op, Statistics, WeightScale,
 };
 use aleatron::network::{Arithmetic, StreamConfig};
-use aleatron::{Cancel, Error, Polarity, StreamLayer};
+use aleatron::{Cancel, CoreError, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -596,5 +596,44 @@ fn generators_are_checked_before_a_graph_runs() {
     assert!(matches!(error, Error::UnknownLayer { .. }));
     for network in [&network, &binary] {
         assert!(run(network, &Plan { seeds: (1 << 20) + 1, ..plan("sobol", &[]) }).is_err());
+    }
+}
+
+/// What a node in binary makes may not be a number: the product that gets it says where.
+#[test]
+fn inputs_of_products_that_are_not_numbers_are_named() {
+    let mut graph = Graph::new("log");
+    let x = input(&mut graph, &[6]);
+    let made = graph.add_node("log", Op::Unary(Unary::Log), &[x]);
+    let w = constant(&mut graph, "w", &[4, 6], 1);
+    let y = graph.add_node("fc", gemm(), &[made, w]);
+    graph.add_output(y);
+    let streams = GraphNetwork::new(graph).unwrap().to_streams(&StreamConfig::new(16)).unwrap();
+    let mut x = vec![1.5; 18];
+    assert_eq!(streams.forward(&x, 0).unwrap().len(), 12);
+    (x[8], x[11]) = (-1.0, -1.0);
+    let error = streams.forward(&x, 0).unwrap_err();
+    let Some(CoreError::OutOfRange { index: 8, value, .. }) = error.core() else { panic!("{error}") };
+    assert!(value.is_nan());
+}
+
+/// Random weights have a variance of two over the fan-in, which the variance of what a rectifier lets through makes up for, and no two
+/// layers have the same.
+#[test]
+fn random_networks_keep_the_size_of_their_values() {
+    let network = GraphNetwork::random(NetworkShape::Resnet20, 3).unwrap();
+    let mut seen: Vec<&[f32]> = Vec::new();
+    for layer in network.layers() {
+        let weights = &layer.product.weights;
+        let squares: f64 = weights.iter().map(|&w| f64::from(w).powi(2)).sum();
+        let n = weights.len() as f64;
+        let variance = squares / n * layer.product.fan_in() as f64 / 2.0;
+        // The mean of n squares of a normal number has a standard deviation of the root of 2 / n.
+        assert!((variance - 1.0).abs() < 6.0 * (2.0 / n).sqrt(), "{}: {variance}", layer.name);
+        assert!(!seen.contains(&&weights[..8]), "{}", layer.name);
+        // The same draws with another scale would show in the ratio of two of them.
+        let ratio = |w: &[f32]| w[0] / w[1];
+        assert!(seen.iter().all(|other| (ratio(other) - ratio(weights)).abs() > 1e-4), "{}", layer.name);
+        seen.push(&weights[..8]);
     }
 }
