@@ -36,7 +36,9 @@ fn what_is_kept_is_good_enough_and_cannot_be_halved() {
     let found =
         find(&network, &data(), &plan(), &search(3.0, [8, 128]), None, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_good() && found.lengths != [128, 128], "{found:?}");
-    assert!((found.bar - (found.float_accuracy - 0.03)).abs() < 2e-9);
+    // A little below, so that rounding does not refuse an accuracy that is just good enough.
+    let below = found.float_accuracy - 0.03 - found.bar;
+    assert!(below > 0.0 && below < 2e-9, "{below}");
     for trial in &found.trials {
         assert!((trial.accuracy - accuracy(&network, &trial.lengths)).abs() < 1e-12, "{trial:?}");
         assert!(trial.lengths.iter().all(|length| (8..=128).contains(length)), "{trial:?}");
