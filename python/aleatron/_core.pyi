@@ -27,6 +27,9 @@ from aleatron._types import (
 
 _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
 
+_Judged: TypeAlias = Network | GraphNetwork
+_Progress: TypeAlias = Callable[[int, int, str, int, int], object] | None
+
 _Out = TypeVar("_Out")
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "_Evaluation",
     "_GraphBuilder",
     "_Job",
+    "_Plan",
     "_RegressionEvaluation",
     "Transformer",
     "_Generation",
@@ -155,16 +159,8 @@ class DenseLayer(StreamLayer):
     ) -> Self: ...
     @staticmethod
     def _part(
-        n_neurons: int,
-        first: int,
-        weights: npt.ArrayLike | tuple[int, int],
-        length: SupportsIndex,
-        seed: SupportsIndex,
-        polarity: Polarity,
-        device: DeviceNames,
-        generator: str,
-        width: Width,
-        sharing: Sharing,
+        n_neurons: int, first: int, weights: npt.ArrayLike | tuple[int, int], length: SupportsIndex, seed: SupportsIndex,
+        polarity: Polarity, device: DeviceNames, generator: str, width: Width, sharing: Sharing
     ) -> DenseLayer: ...
     @property
     def weights(self) -> npt.NDArray[np.float64]: ...
@@ -565,13 +561,10 @@ class _RegressionEvaluation:
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
 @final
-class _Job:
+class _Plan:
     def __new__(
         cls,
-        network: Network | GraphNetwork,
-        x: npt.ArrayLike,
-        y: npt.ArrayLike,
-        name: str,
+        *,
         lengths: list[int] | None,
         generators: list[str] | None,
         seeds: SupportsIndex,
@@ -582,7 +575,12 @@ class _Job:
         clip: bool,
         margins: list[float] | None,
         device: DeviceNames,
-        checkpoint: _Evaluation | None,
+    ) -> Self: ...
+
+@final
+class _Job:
+    def __new__(
+        cls, network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None
     ) -> Self: ...
     @staticmethod
     def from_bytes(bytes: bytes, on: str | None) -> _Job: ...
@@ -675,59 +673,14 @@ def _correlation(
     a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, measure: str
 ) -> npt.NDArray[np.float64]: ...
 def _evaluate(
-    network: Network | GraphNetwork,
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    name: str,
-    lengths: list[int] | None,
-    generators: list[str] | None,
-    seeds: SupportsIndex,
-    width: Width,
-    sharing: Sharing,
-    layers: dict[str, LayerSettings],
-    arithmetic: Arithmetic,
-    clip: bool,
-    margins: list[float] | None,
-    device: DeviceNames,
-    checkpoint: _Evaluation | None,
-    progress: Callable[[int, int, str, int, int], object] | None,
+    network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None, progress: _Progress
 ) -> tuple[str, BaseException | None]: ...
 def _evaluate_regression(
-    network: Network | GraphNetwork,
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    name: str,
-    lengths: list[int] | None,
-    generators: list[str] | None,
-    seeds: SupportsIndex,
-    width: Width,
-    sharing: Sharing,
-    layers: dict[str, LayerSettings],
-    arithmetic: Arithmetic,
-    clip: bool,
-    device: DeviceNames,
-    checkpoint: _RegressionEvaluation | None,
-    progress: Callable[[int, int, str, int, int], object] | None,
+    network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _RegressionEvaluation | None, progress: _Progress
 ) -> tuple[str, BaseException | None]: ...
 def _find(
-    network: Network | GraphNetwork,
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    name: str,
-    loss: float,
-    generator: str,
-    longest: int,
-    shortest: int,
-    budget: int,
-    seeds: SupportsIndex,
-    width: Width,
-    sharing: Sharing,
-    layers: dict[str, LayerSettings],
-    arithmetic: Arithmetic,
-    clip: bool,
-    device: DeviceNames,
-    known: str | None,
-    progress: Callable[[int, int, str, int, int], object] | None,
+    network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan,
+    loss: float, generator: str, longest: int, shortest: int, budget: int, known: str | None, progress: _Progress
 ) -> tuple[str, BaseException | None]: ...
 def _read_found(text: str) -> str: ...
 def _after_fork() -> None: ...

@@ -190,28 +190,17 @@ def evaluate(
         raise ValueError("give both x and y, or neither")
     if executor is not None and comm is not None:
         raise ValueError("give executor or comm, not both")
-    subject: tuple[Any, ...] = (
-        *read_plan(lengths, generators),
-        seeds,
-        width,
-        sharing,
-        dict(layers or {}),
-        arithmetic,
-        clip,
-        None if margins is None else _numbers(margins, "margins"),
-        device,
-    )
 
     def run(executors: Executors | None) -> Evaluation:
+        plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators, margins)
         features, classes, name = x, y, "arrays"
         if features is None or classes is None:
             (features, classes), name = load_digits(), "digits (test)"
-        judged = [_core.Network.digits() if network is None else network, features, classes, name]
+        judged = (_core.Network.digits() if network is None else network, features, classes, name, plan)
         with Checkpoint(checkpoint, Evaluation) as file, shown(progress) as callback:
-            asked: list[Any] = [*judged, *subject, file.found]
             if executors is not None:
-                return _run_on(executors, _core._Job(*asked), file, callback)
-            text, raised = _core._evaluate(*[*asked, callback])
+                return _run_on(executors, _core._Job(*judged, file.found), file, callback)
+            text, raised = _core._evaluate(*judged, file.found, callback)
             file.write(text)
         if raised is not None:
             raise raised
@@ -317,10 +306,30 @@ def shown(progress: bool | Progress) -> Iterator[Progress | None]:
 
 
 def read_plan(
-    lengths: SupportsIndex | Sequence[SupportsIndex] | None, generators: str | Sequence[str] | None
-) -> tuple[list[int] | None, list[str] | None]:
-    """Lengths and generators as lists, where they are given."""
-    return None if lengths is None else _integers(lengths, "lengths"), None if generators is None else _names(generators)
+    seeds: SupportsIndex,
+    width: Width,
+    sharing: Sharing,
+    layers: Mapping[str, LayerSettings] | None,
+    arithmetic: Arithmetic,
+    clip: bool,
+    device: DeviceNames,
+    lengths: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    generators: str | Sequence[str] | None = None,
+    margins: float | Sequence[float] | None = None,
+) -> _core._Plan:
+    """The settings of an evaluation, checked."""
+    return _core._Plan(
+        lengths=None if lengths is None else _integers(lengths, "lengths"),
+        generators=None if generators is None else _names(generators),
+        seeds=seeds,
+        width=width,
+        sharing=sharing,
+        layers=dict(layers or {}),
+        arithmetic=arithmetic,
+        clip=clip,
+        margins=None if margins is None else _numbers(margins, "margins"),
+        device=device,
+    )
 
 
 def _integers(values: SupportsIndex | Sequence[SupportsIndex], name: str) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy.typing as npt
 
 from aleatron import _core
-from aleatron._evaluation import Checkpoint, Progress, integer, load_digits, shown
+from aleatron._evaluation import Checkpoint, Progress, integer, load_digits, read_plan, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -197,24 +197,19 @@ def find(
     name = "arrays"
     if x is None or y is None:
         (x, y), name = load_digits(), "digits (test)"
+    plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device)
     with Checkpoint(checkpoint, Found.from_json) as file, shown(progress) as callback:
         text, raised = _core._find(
             _core.Network.digits() if network is None else network,
             x,
             y,
             name,
+            plan,
             loss,
             generator,
             integer(longest, "longest"),
             integer(shortest, "shortest"),
             integer(budget, "budget"),
-            seeds,
-            width,
-            sharing,
-            dict(layers or {}),
-            arithmetic,
-            clip,
-            device,
             None if file.found is None else file.found.to_json(),
             callback,
         )

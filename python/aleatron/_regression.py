@@ -110,20 +110,14 @@ def evaluate_regression(
     >>> al.evaluate_regression(network, x, network(x), lengths=64, generators="sobol")
     RegressionEvaluation(network="noise_aware", samples=360, cells=1, unfinished=0)
     """
+    plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators)
     with Checkpoint(checkpoint, RegressionEvaluation) as file, shown(progress) as callback:
         text, raised = _core._evaluate_regression(
             network,
             x,
             y,
             "arrays",
-            *read_plan(lengths, generators),
-            seeds,
-            width,
-            sharing,
-            dict(layers or {}),
-            arithmetic,
-            clip,
-            device,
+            plan,
             file.found,
             callback,
         )

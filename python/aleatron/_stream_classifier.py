@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone  # type: ignore[import-untyped]
 from sklearn.exceptions import NotFittedError  # type: ignore[import-untyped]
+from sklearn.utils import column_or_1d  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
@@ -73,11 +74,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         ready = isinstance(self.estimator, (Network, GraphNetwork)) or _is_fitted(self.estimator)
         if y is None and ready:
-            features = validate_data(self, X, dtype=np.float64)
+            inner = self._validated(X)
         else:
-            features, y = validate_data(self, X, y, dtype=np.float64)
+            inner, y = self._validated(X, y)
             check_classification_targets(y)
-        inner = _inner_features(X, features)
         if isinstance(self.estimator, (Network, GraphNetwork)):
             self.estimator_ = None
             network, self.classes_ = self.estimator, np.arange(self.estimator.n_classes)
@@ -116,12 +116,28 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: npt.ArrayLike) -> Floats:
         check_is_fitted(self)
-        features = validate_data(self, X, dtype=np.float64, reset=False)
-        x = self._transform(_inner_features(X, features))
+        x = self._transform(self._validated(X, reset=False))
         if isinstance(self.network_, GraphNetwork):
             # Its inputs always saturate.
             return self.network_.streams(self.length, self.generator, self.seed, device=self.device)(x)
         return self.network_.streams(self.length, self.generator, self.seed, clip=True, device=self.device)(x)
+
+    def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
+        """What the estimator is given, and `y` where there is one.
+
+        Steps of a pipeline say themselves what they take: text, missing values, columns of any type. Without them, features are numbers.
+        """
+        network = isinstance(self.estimator, (Network, GraphNetwork))
+        if not network and split_pipeline(self.estimator)[0]:
+            # What has no columns is for the first step to judge: a list of texts, or one sample that lacks an axis.
+            if reset or getattr(X, "ndim", 2) != 1:
+                validate_data(self, X, *y, reset=reset, skip_check_array=True)
+            return (X, column_or_1d(y[0], warn=True)) if y else X
+        features = validate_data(self, X, *y, reset=reset, dtype=np.float64)
+        if hasattr(X, "columns"):
+            # The estimator sees the names of the columns of a data frame.
+            return (X, features[1]) if y else X
+        return features
 
     def _transform(self, x: Any) -> Floats:
         """The features that the network gets: those after the pipeline's steps."""
@@ -137,8 +153,3 @@ def _is_fitted(estimator: Any) -> bool:
     except NotFittedError:
         return False
     return True
-
-
-def _inner_features(given: Any, features: Floats) -> Any:
-    """A data frame as it is, so that the estimator sees the names of its columns; else the features that were read."""
-    return given if hasattr(given, "columns") else features

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import importlib.util
 import inspect
 import io
 import sys
@@ -37,7 +39,8 @@ def from_torch(
 
     Plain modules are read as they are: `Sequential`, nested or not, of Linear, Conv1d, Conv2d, BatchNorm, pools,
     Flatten, Dropout, Identity, Softmax and activations. Any other module goes through torch's own exporter to ONNX, which needs the package onnx. Layers have
-    the names that `named_modules` has. The module is read as it is after training, and is left as it was.
+    the names that `named_modules` has. The module is read as it is after training, and is left as it was; one in half precision is
+    taken, and compared, in 32 bits.
 
     The network's outputs on `example` must be the module's own, within what rounding to 32 bits explains: a bound is derived from the
     magnitudes of weights and values. Where the network has operators without such a bound (layer normalisation, attention), one
@@ -74,6 +77,7 @@ def from_torch(
     if not np.isfinite(x).all():
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
         raise ValueError(f"example at index {index} is {x[index]}, not finite")
+    module = _in_32_bits(module)
     with _as_after_training(module):
         given = _as_tensor(module, example)
         expected = _read_output(module(given), len(x))
@@ -115,7 +119,8 @@ def _steps(module: Any, path: str) -> Iterator[tuple[str, Any]]:
     for hooks in ("_forward_hooks", "_forward_pre_hooks"):
         if getattr(module, hooks, None):
             raise NotPlain(f"{_place(path)} (Sequential) has hooks")
-    for name, child in module.named_children():
+    # A module may stand in several places, such as one ReLU for all layers; `named_children` would show the first alone.
+    for name, child in module._modules.items():
         yield from _steps(child, f"{path}.{name}" if path else str(name))
 
 
@@ -310,6 +315,16 @@ def _as_after_training(module: Any) -> Iterator[None]:
             inner.training = training
 
 
+def _in_32_bits(module: Any) -> Any:
+    """The module, or a copy where its parameters have half precision: networks compute with 32 bits, and so must what they are compared with."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(module, torch.nn.Module):
+        return module
+    halves = (torch.float16, torch.bfloat16)
+    tensors = [*module.parameters(), *module.buffers()]
+    return copy.deepcopy(module).float() if any(tensor.dtype in halves for tensor in tensors) else module
+
+
 def _as_tensor(module: Any, example: Any) -> Any:
     """The example as the module takes it: a tensor of the type and on the device of its parameters."""
     torch = sys.modules.get("torch")
@@ -335,6 +350,21 @@ def _export(module: Any, example: Any, reason: str) -> bytes:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         raise ValueError(f"{reason}, and only modules of torch can be exported")
+    with warnings.catch_warnings(), _without_fast_path(torch):
+        warnings.simplefilter("ignore")
+        try:
+            return _trace(torch, module, example)
+        except Exception as error:
+            failure = error
+        if importlib.util.find_spec("onnxscript") is not None:
+            # The newer exporter knows some modules that the other one does not.
+            with contextlib.suppress(Exception):
+                return _export_program(torch, module, example)
+    raise ValueError(f"{reason}, and torch cannot export it: {type(failure).__name__}: {failure}") from failure
+
+
+def _trace(torch: Any, module: Any, example: Any) -> bytes:
+    """What the exporter that needs no package but onnx writes."""
     file = io.BytesIO()
     arguments: dict[str, Any] = {
         "input_names": ["input"],
@@ -342,15 +372,32 @@ def _export(module: Any, example: Any, reason: str) -> bytes:
         "dynamic_axes": {"input": {0: "samples"}, "output": {0: "samples"}},
     }
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
-        # The exporter that needs no package but onnx.
         arguments["dynamo"] = False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(module, (example,), file, **arguments)
-    except Exception as error:
-        raise ValueError(f"{reason}, and torch cannot export it: {type(error).__name__}: {error}") from error
+    torch.onnx.export(module, (example,), file, **arguments)
     return file.getvalue()
+
+
+def _export_program(torch: Any, module: Any, example: Any) -> bytes:
+    """What the exporter that needs onnxscript writes."""
+    shapes = ({0: torch.export.Dim("samples")},)
+    program = torch.onnx.export(module, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False)
+    model: bytes = program.model_proto.SerializeToString()
+    return model
+
+
+@contextlib.contextmanager
+def _without_fast_path(torch: Any) -> Iterator[None]:
+    """Attention as its parts: the operator that does it at once after training has no form in ONNX."""
+    mha = getattr(getattr(torch, "backends", None), "mha", None)
+    if mha is None:
+        yield
+        return
+    enabled = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        mha.set_fastpath_enabled(enabled)
 
 
 def _check(

@@ -12,14 +12,17 @@ import numpy.typing as npt
 import pytest
 from scipy.special import expit  # type: ignore[import-untyped]
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_wine, make_multilabel_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -290,6 +293,34 @@ def test_data_frames_keep_their_names(wine: Arrays) -> None:
     classifier = al.StreamClassifier(pipeline).fit(x, wine[1])
     plain = al.StreamClassifier(clone(pipeline)).fit(wine[0], wine[1])
     assert (classifier.predict(x) == plain.predict(wine[0])).all()
+
+
+def test_steps_of_a_pipeline_take_what_they_take(wine: Arrays) -> None:
+    """Text, missing values, columns of names: what the first step can read is not read before it."""
+    pandas = pytest.importorskip("pandas")
+    x, y = wine
+    documents = np.array(["good red", "bad white", "good", "white bad bad"] * 5)
+    judged = np.array(["p", "n", "p", "n"] * 5)
+    missing = x.copy()
+    missing[::7, 3] = np.nan
+    named = pandas.DataFrame({"alcohol": x[:, 0], "colour": np.where(x[:, 9] > 5, "dark", "light")})
+    columns = ColumnTransformer([("numbers", StandardScaler(), ["alcohol"]), ("names", OneHotEncoder(), ["colour"])])
+    for samples, classes, steps in [
+        (documents, judged, [TfidfVectorizer()]),
+        (documents.tolist(), judged, [TfidfVectorizer()]),
+        (missing, y, [SimpleImputer(), StandardScaler()]),
+        (named, y, [columns]),
+    ]:
+        model = make_pipeline(*steps, LogisticRegression()).fit(samples, classes)
+        classifier = al.StreamClassifier(clone(model), length=4096).fit(samples, classes)
+        # Streams of 4096 bits may turn a sample between two classes, here one in fifty.
+        assert (classifier.predict(samples) == model.predict(samples)).mean() > 0.98
+        ready = al.StreamClassifier(model, length=4096).fit(samples)
+        assert (ready.predict(samples) == classifier.predict(samples)).all()
+        cross_val_score(classifier, samples, classes, cv=2, error_score="raise")
+    # Without such a step, features are finite numbers.
+    with pytest.raises(ValueError, match="NaN"):
+        al.StreamClassifier(LogisticRegression()).fit(missing, y)
 
 
 def test_a_regressor_is_no_classifier(wine: Arrays) -> None:

@@ -47,11 +47,12 @@ class Module:
 
     def modules(self) -> Iterator[Module]:
         yield self
-        for _, child in self.named_children():
+        for child in self._modules.values():
             yield from child.modules()
 
-    def named_children(self) -> list[tuple[str, Module]]:
-        return []
+    @property
+    def _modules(self) -> dict[str, Module]:
+        return {}
 
     def eval(self) -> None:
         for module in self.modules():
@@ -76,8 +77,9 @@ class Sequential(Module):
     def __init__(self, *modules: Module) -> None:
         self.children = [(str(k), module) for k, module in enumerate(modules)]
 
-    def named_children(self) -> list[tuple[str, Module]]:
-        return self.children
+    @property
+    def _modules(self) -> dict[str, Module]:
+        return dict(self.children)
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         for _, module in self.children:
@@ -275,6 +277,14 @@ def test_a_sequence_network() -> None:
     assert network.input_shape == (3, 40) and [layer.kind for layer in network.layers] == ["convolution", "dense"]
 
 
+def test_one_module_may_stand_in_several_places() -> None:
+    relu, twice = function("ReLU"), linear(6, 6)
+    module = Sequential(twice, relu, twice, relu, linear(6, 2))
+    network = al.Network.from_torch(module, RNG.uniform(-2, 2, (5, 6)))
+    assert network.layer_names == ["0", "2", "4"]
+    assert (network.layers[0].weights == network.layers[1].weights).all()
+
+
 def test_rows_of_samples() -> None:
     network = al.Network.from_torch(Sequential(linear(6, 5), function("ReLU"), flatten(), linear(20, 2)), RNG.uniform(-1, 1, (3, 4, 6)))
     assert network.input_shape == (4, 6) and [layer.weights.shape for layer in network.layers] == [(5, 6), (2, 20)]
@@ -364,15 +374,18 @@ def test_walked_modules_are_files() -> None:
     assert al.Network.from_onnx(model).name == "small"
 
 
-def fake_torch(monkeypatch: pytest.MonkeyPatch, export: Any) -> None:
+def fake_torch(monkeypatch: pytest.MonkeyPatch, export: Any) -> Any:
     """A package torch whose exporter is this function."""
     torch: Any = types.ModuleType("torch")
     torch.nn = types.SimpleNamespace(Module=Module)
     torch.onnx = types.SimpleNamespace(export=export)
     torch.no_grad = contextlib.nullcontext
     torch.as_tensor = lambda example: example
+    torch.float16, torch.bfloat16 = "torch.float16", "torch.bfloat16"
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(Module, "parameters", lambda self: iter(()), raising=False)
+    monkeypatch.setattr(Module, "buffers", lambda self: iter(()), raising=False)
+    return torch
 
 
 def test_other_modules_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,3 +410,68 @@ def test_other_modules_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_torch(monkeypatch, fail)
     with pytest.raises(ValueError, match="the module is a Own, which is not a plain module, and torch cannot export it: RuntimeError: no way"):
         al.Network.from_torch(own(), x)
+
+
+@pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])
+def test_half_precision_is_compared_in_32_bits(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    class Half(Sequential):
+        dtype = ""
+
+        def parameters(self) -> Iterator[Any]:
+            # The example becomes a tensor of this type.
+            return iter([types.SimpleNamespace(dtype=self.dtype, device="cpu")])
+
+        def float(self) -> Half:
+            self.dtype = "torch.float32"
+            return self
+
+        def forward(self, x: np.ndarray) -> np.ndarray:
+            scores = super().forward(x)
+            return scores if self.dtype == "torch.float32" else scores.astype(np.float16).astype(np.float64)
+
+    Half.__name__ = "Sequential"
+    torch = fake_torch(monkeypatch, None)
+    torch.as_tensor = lambda example: types.SimpleNamespace(to=lambda device, dtype: example)
+    module = changed(Half(linear(6, 3)), dtype=dtype)
+    assert al.Network.from_torch(module, RNG.uniform(-2, 2, (5, 6))).n_outputs == 3
+    assert module.__dict__["dtype"] == dtype, "the module stays as it was"
+
+
+def test_attention_is_exported_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = al.Network([al.Layer(RNG.normal(size=(3, 4)), name="only")])
+    own = stand_in("Own", lambda self, x: chain(x))
+    enabled = [True]
+
+    def export(module: Any, arguments: Any, file: Any, **settings: Any) -> None:
+        if enabled[-1]:
+            raise RuntimeError("the operator 'aten::_native_multi_head_attention' is not supported")
+        file.write(chain.to_onnx())
+
+    torch = fake_torch(monkeypatch, export)
+    torch.backends = types.SimpleNamespace(
+        mha=types.SimpleNamespace(get_fastpath_enabled=lambda: enabled[-1], set_fastpath_enabled=enabled.append)
+    )
+    assert al.Network.from_torch(own(), RNG.uniform(-1, 1, (5, 4))).layer_names == ["only"]
+    assert enabled == [True, False, True]
+
+
+def test_the_newer_exporter_is_tried_where_the_other_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = al.Network([al.Layer(RNG.normal(size=(3, 4)), name="only")])
+    own = stand_in("Own", lambda self, x: chain(x))
+
+    def export(module: Any, arguments: Any, file: Any = None, *, dynamo: bool, **settings: Any) -> Any:
+        if not dynamo:
+            raise RuntimeError("aten::rms_norm is not supported")
+        assert settings["dynamic_shapes"] == ({0: "samples"},)
+        return types.SimpleNamespace(model_proto=types.SimpleNamespace(SerializeToString=chain.to_onnx))
+
+    torch = fake_torch(monkeypatch, export)
+    torch.export = types.SimpleNamespace(Dim=lambda name: name)
+    x = RNG.uniform(-1, 1, (5, 4))
+    for package, is_read in [(None, False), (object(), True)]:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name, package=package: package)
+        if is_read:
+            assert al.Network.from_torch(own(), x).layer_names == ["only"]
+        else:
+            with pytest.raises(ValueError, match="torch cannot export it: RuntimeError: aten::rms_norm"):
+                al.Network.from_torch(own(), x)

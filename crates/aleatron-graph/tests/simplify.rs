@@ -1,5 +1,5 @@
 //! What simplifying changes, and that it changes no result.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::product::Product;
@@ -112,4 +112,52 @@ fn nodes_of_constants_are_computed_once() {
     assert_eq!(outputs(&graph, &x), before);
     assert_eq!(graph.constants().count(), 1);
     assert!(unused.index() > 0);
+}
+
+/// What is too large to be kept is left to the run, and is not computed first: 2^40 elements would not even fit.
+#[test]
+fn nodes_that_make_too_much_of_constants_are_left() {
+    let big = 1_i64 << 20;
+    let integers = |values: &[i64], shape: &[usize]| Tensor::from_slice(values, shape, CPU).unwrap();
+    let column = Tensor::ones(&[big as usize, 1], DType::F32, CPU).unwrap();
+    let row = Tensor::ones(&[1, big as usize], DType::F32, CPU).unwrap();
+    let one = |value: i64| integers(&[value], &[]);
+    let cases = [
+        (Op::Tile, vec![tensor(&[2, 2], 1), integers(&[big, big], &[2])]),
+        (Op::Binary(Binary::Add), vec![column.clone(), row.clone()]),
+        (Op::MatMul, vec![column, row]),
+        (Op::Range, vec![one(0), one(big * big), one(1)]),
+    ];
+    for (op, inputs) in cases {
+        let name = format!("{op:?}");
+        let mut graph = Graph::new("large");
+        let ids: Vec<_> =
+            inputs.into_iter().enumerate().map(|(k, t)| graph.add_constant(format!("c{k}"), t)).collect();
+        let y = graph.add_node("y", op, &ids);
+        graph.add_output(y);
+        graph.simplify().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(graph.nodes().len(), 1, "{name}");
+    }
+}
+
+/// Beyond 2^53 not every integer is a float.
+#[test]
+fn ranges_of_large_integers_are_exact() {
+    let n = 1_i64 << 53;
+    for (start, limit, delta, expected) in [
+        (n, n + 4, 1, vec![n, n + 1, n + 2, n + 3]),
+        (n + 5, n, -2, vec![n + 5, n + 3, n + 1]),
+        (i64::MAX - 3, i64::MAX, 2, vec![i64::MAX - 3, i64::MAX - 1]),
+        (0, -3, 1, vec![]),
+        (0, 0, -1, vec![]),
+    ] {
+        let mut graph = Graph::new("range");
+        let ids = [start, limit, delta].map(|value| {
+            graph.add_constant(format!("c{value}"), Tensor::from_slice(&[value], &[], CPU).unwrap())
+        });
+        let y = graph.add_node("y", Op::Range, &ids);
+        graph.add_output(y);
+        let made = Runner::new(graph, CPU).unwrap().run(Vec::new()).unwrap();
+        assert_eq!(made[0].to_vec::<i64>().unwrap(), expected);
+    }
 }

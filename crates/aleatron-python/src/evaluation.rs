@@ -1,19 +1,17 @@
 //! Judging networks: the run behind `evaluate`, and `Evaluation`, which holds what it found.
 
-use crate::argument::{arithmetic, device, n_seeds, sharing, width};
 use crate::array::{Input, output, shape_text};
 use crate::error::exception;
 use crate::graph::GraphNetwork;
-use crate::network::{Network, read_settings};
+use crate::network::Network;
+use crate::plan::EvaluationPlan;
 use crate::warning::warn;
 use aleatron::data::Dataset;
-use aleatron::eval::{self, Plan, Progress, Subject};
-use aleatron::generator::{Sharing, WidthChoice};
-use aleatron::network::{Arithmetic, FeatureRange};
-use aleatron::{Cancel, Device, Error};
+use aleatron::eval::{self, Progress, Subject};
+use aleatron::{Cancel, Error};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::PyType;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What an evaluation found: accuracy against length and generator. Print it for a table.
@@ -135,27 +133,17 @@ pub(crate) fn evaluate(
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
     name: &str,
-    lengths: Option<Vec<usize>>,
-    generators: Option<Vec<String>>,
-    #[pyo3(from_py_with = n_seeds)] seeds: usize,
-    #[pyo3(from_py_with = width)] width: WidthChoice,
-    #[pyo3(from_py_with = sharing)] sharing: Sharing,
-    layers: &Bound<'_, PyDict>,
-    #[pyo3(from_py_with = arithmetic)] arithmetic: Arithmetic,
-    clip: bool,
-    margins: Option<Vec<f64>>,
-    #[pyo3(from_py_with = device)] device: Device,
+    plan: &Bound<'_, EvaluationPlan>,
     checkpoint: Option<&Bound<'_, Evaluation>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
     let subject = subject(network)?;
-    let plan =
-        read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
-    subject.check(&plan).map_err(|error| exception(error, &[]))?;
+    let plan = &plan.get().0;
+    subject.check(plan).map_err(|error| exception(error, &[]))?;
     let data = dataset(x, y, name, sample_shape(&subject))?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
     let (evaluation, raised) = watched(py, progress, |cancel, report| {
-        match eval::evaluate(&subject, &data, &plan, checkpoint, cancel, report) {
+        match eval::evaluate(&subject, &data, plan, checkpoint, cancel, report) {
             Ok(evaluation) => Ok((evaluation, None)),
             Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
             Err(error) => Err(error),
@@ -220,38 +208,6 @@ pub(crate) fn sample_shape(subject: &Subject) -> &[usize] {
         Subject::Layers(_) => &[],
         Subject::Graph(network) => network.sample_shape(),
     }
-}
-
-/// The plan that arguments ask for.
-pub(crate) fn read_plan(
-    lengths: Option<Vec<usize>>,
-    generators: Option<Vec<String>>,
-    seeds: usize,
-    width: WidthChoice,
-    sharing: Sharing,
-    layers: &Bound<'_, PyDict>,
-    arithmetic: Arithmetic,
-    clip: bool,
-    margins: Option<Vec<f64>>,
-    device: Device,
-) -> PyResult<Plan> {
-    let range = if clip { FeatureRange::Clip } else { FeatureRange::Check };
-    let mut plan = Plan { seeds, width, sharing, arithmetic, range, device, ..Plan::default() };
-    if let Some(lengths) = lengths {
-        plan.lengths = lengths;
-    }
-    if let Some(generators) = generators {
-        let parse =
-            |name: &String| name.parse().map_err(|error: aleatron::CoreError| exception(error.into(), &[]));
-        plan.generators = generators.iter().map(parse).collect::<PyResult<_>>()?;
-    }
-    if let Some(margins) = margins {
-        plan.margins = margins;
-    }
-    for (name, settings) in layers {
-        read_settings(&settings, plan.layers.entry(name.extract()?).or_default())?;
-    }
-    Ok(plan)
 }
 
 /// Samples with classes; x may be flat, or have the axes of a `sample`.

@@ -1,14 +1,13 @@
 //! The search behind `find`.
 
-use crate::argument::{arithmetic, device, generator, n_seeds, sharing, width};
+use crate::argument::generator;
 use crate::error::exception;
-use crate::evaluation::{dataset, read_plan, sample_shape, subject, watched};
+use crate::evaluation::{dataset, sample_shape, subject, watched};
+use crate::plan::EvaluationPlan;
+use aleatron::Error;
 use aleatron::eval::{self, Found, Progress, Search};
-use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
-use aleatron::network::Arithmetic;
-use aleatron::{Device, Error};
+use aleatron::generator::GeneratorName;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 /// Searches. `progress` is called with (trials done, the most of them, generator, longest length, 0) and ends the search by raising;
 /// `known` is what an earlier search left. Returns what was found as JSON, and what was raised.
@@ -20,29 +19,23 @@ pub(crate) fn find(
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
     name: &str,
+    plan: &Bound<'_, EvaluationPlan>,
     loss: f64,
     #[pyo3(from_py_with = generator)] generator: GeneratorName,
     longest: usize,
     shortest: usize,
     budget: usize,
-    #[pyo3(from_py_with = n_seeds)] seeds: usize,
-    #[pyo3(from_py_with = width)] width: WidthChoice,
-    #[pyo3(from_py_with = sharing)] sharing: Sharing,
-    layers: &Bound<'_, PyDict>,
-    #[pyo3(from_py_with = arithmetic)] arithmetic: Arithmetic,
-    clip: bool,
-    #[pyo3(from_py_with = device)] device: Device,
     known: Option<&str>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
     let subject = subject(network)?;
-    let plan = read_plan(None, None, seeds, width, sharing, layers, arithmetic, clip, None, device)?;
+    let plan = &plan.get().0;
     let data = dataset(x, y, name, sample_shape(&subject))?;
     let known = known.map(Found::from_json).transpose().map_err(|error| exception(error, &[]))?;
     let search = Search { generator, loss, longest, shortest, budget };
     let named = generator.to_string();
     let (found, raised) = watched(py, progress, |cancel, report| {
-        let found = eval::find(&subject, &data, &plan, &search, known, cancel, |done| {
+        let found = eval::find(&subject, &data, plan, &search, known, cancel, |done| {
             report(Progress { done, total: budget, generator: &named, length: longest, seed: 0 });
         })?;
         Ok((found, None::<Error>))

@@ -1,17 +1,16 @@
 //! Evaluations as tasks, for `aleatron.cluster`: what there is to do, doing some of it, and putting it together.
 
-use crate::argument::{arithmetic, device, n_seeds, sharing, width};
+use crate::argument::device;
 use crate::compute::{compute, compute_unless};
 use crate::error::exception;
-use crate::evaluation::{Evaluation, dataset, read_plan, sample_shape, subject};
+use crate::evaluation::{Evaluation, dataset, sample_shape, subject};
+use crate::plan::EvaluationPlan;
+use aleatron::Cancel;
 use aleatron::eval::{self, Assembly, Part, Task, read_lines};
-use aleatron::generator::{Sharing, WidthChoice};
-use aleatron::network::Arithmetic;
-use aleatron::{Cancel, Device};
 use aleatron_cli::DistributedEval;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyBytes;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -53,20 +52,10 @@ impl Job {
         x: &Bound<'_, PyAny>,
         y: &Bound<'_, PyAny>,
         name: &str,
-        lengths: Option<Vec<usize>>,
-        generators: Option<Vec<String>>,
-        #[pyo3(from_py_with = n_seeds)] seeds: usize,
-        #[pyo3(from_py_with = width)] width: WidthChoice,
-        #[pyo3(from_py_with = sharing)] sharing: Sharing,
-        layers: &Bound<'_, PyDict>,
-        #[pyo3(from_py_with = arithmetic)] arithmetic: Arithmetic,
-        clip: bool,
-        margins: Option<Vec<f64>>,
-        #[pyo3(from_py_with = device)] device: Device,
+        plan: &Bound<'_, EvaluationPlan>,
         checkpoint: Option<&Bound<'_, Evaluation>>,
     ) -> PyResult<Self> {
-        let plan =
-            read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, margins, device)?;
+        let plan = plan.get().0.clone();
         let subject = subject(network)?;
         subject.check(&plan).map_err(|error| exception(error, &[]))?;
         let data = dataset(x, y, name, sample_shape(&subject))?;

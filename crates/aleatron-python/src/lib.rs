@@ -2,7 +2,7 @@
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
 //! `compute.rs` releases the interpreter around every computation, `cuda.rs` takes arrays that are on a card. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `convolution.rs`, `network.rs`, `graph.rs`, `graph_builder.rs`, `evaluation.rs`, `regression.rs`, `find.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
+//! `convolution.rs`, `network.rs`, `graph.rs`, `graph_builder.rs`, `plan.rs`, `evaluation.rs`, `regression.rs`, `find.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
 //! `python/tests/test_docs.py`.
 #![forbid(unsafe_code)]
 #![allow(
@@ -26,6 +26,7 @@ mod kept;
 mod layer;
 mod lif;
 mod network;
+mod plan;
 mod regression;
 mod streams;
 mod system;
@@ -60,6 +61,8 @@ mod _core {
     use crate::lif::{FixedPointLif, lif_run, lif_run_multi, lif_run_varying};
     #[pymodule_export]
     use crate::network::{Network, StreamNetwork};
+    #[pymodule_export]
+    use crate::plan::EvaluationPlan;
     #[pymodule_export]
     use crate::regression::{RegressionEvaluation, evaluate_regression};
     #[pymodule_export]

@@ -1,18 +1,16 @@
 //! Judging networks that are to find numbers: the run behind `evaluate_regression`, and what it found.
 
-use crate::argument::{arithmetic, device, n_seeds, sharing, width};
 use crate::array::{Input, shape_text};
 use crate::error::exception;
-use crate::evaluation::{dictionaries, read_plan, sample_shape, size, subject, watched};
+use crate::evaluation::{dictionaries, sample_shape, size, subject, watched};
+use crate::plan::EvaluationPlan;
 use crate::warning::warn;
+use aleatron::Error;
 use aleatron::data::Dataset;
 use aleatron::eval;
-use aleatron::generator::{Sharing, WidthChoice};
-use aleatron::network::Arithmetic;
-use aleatron::{Device, Error};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::PyType;
 
 /// What an evaluation of a network of regression found: errors against length and generator. Print it for a table.
 #[pyclass(module = "aleatron", name = "_RegressionEvaluation", frozen, subclass)]
@@ -106,25 +104,17 @@ pub(crate) fn evaluate_regression(
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
     name: &str,
-    lengths: Option<Vec<usize>>,
-    generators: Option<Vec<String>>,
-    #[pyo3(from_py_with = n_seeds)] seeds: usize,
-    #[pyo3(from_py_with = width)] width: WidthChoice,
-    #[pyo3(from_py_with = sharing)] sharing: Sharing,
-    layers: &Bound<'_, PyDict>,
-    #[pyo3(from_py_with = arithmetic)] arithmetic: Arithmetic,
-    clip: bool,
-    #[pyo3(from_py_with = device)] device: Device,
+    plan: &Bound<'_, EvaluationPlan>,
     checkpoint: Option<&Bound<'_, RegressionEvaluation>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
     let subject = subject(network)?;
-    let plan = read_plan(lengths, generators, seeds, width, sharing, layers, arithmetic, clip, None, device)?;
-    subject.check(&plan).map_err(|error| exception(error, &[]))?;
+    let plan = &plan.get().0;
+    subject.check(plan).map_err(|error| exception(error, &[]))?;
     let data = dataset(x, y, name, sample_shape(&subject))?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
     let (evaluation, raised) = watched(py, progress, |cancel, report| {
-        match eval::evaluate_regression(&subject, &data, &plan, checkpoint, cancel, report) {
+        match eval::evaluate_regression(&subject, &data, plan, checkpoint, cancel, report) {
             Ok(evaluation) => Ok((evaluation, None)),
             Err(Error::UnfinishedRegression { done, source }) => Ok((*done, Some(*source))),
             Err(error) => Err(error),

@@ -153,8 +153,11 @@ pub enum Error {
         /// The layers there are.
         known: Vec<String>,
     },
-    /// A setting of a layer cannot be read.
-    #[error("\"{text}\" is not a setting of a layer: {reason}")]
+    /// A layer runs in binary, where settings of streams would change nothing.
+    #[error("layer \"{0}\" runs in binary: it has no settings of streams")]
+    BinaryLayer(String),
+    /// A setting cannot be read.
+    #[error("\"{text}\" is not a setting: {reason}")]
     Setting {
         /// What was given.
         text: String,
@@ -259,8 +262,8 @@ pub enum Error {
         /// The label.
         value: String,
     },
-    /// A number to be found is not finite.
-    #[error("{name}: sample {sample} is to be {value}, which is not finite")]
+    /// A number to be found is not finite, or so large that sums of squares are not.
+    #[error("{name}: sample {sample} is to be {value}, not a number from -1e100 to 1e100")]
     Target {
         /// The data set.
         name: String,
@@ -338,6 +341,16 @@ pub enum Error {
         expected: usize,
         /// What the data have.
         actual: usize,
+    },
+    /// An output in floating point is NaN, or, where errors are found, infinite.
+    #[error("sample {sample}: output {output} of the network is {value} in floating point")]
+    Output {
+        /// The sample.
+        sample: usize,
+        /// The output.
+        output: usize,
+        /// What it is.
+        value: f64,
     },
     /// A label is no class of the network.
     #[error("the label of sample {sample} is {label}, but the network has {n_classes} classes")]

@@ -15,6 +15,7 @@ import pytest
 
 import aleatron as al
 from aleatron import _tasks
+from aleatron._evaluation import read_plan
 from aleatron.cluster import WorkersLost
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -127,8 +128,8 @@ def test_what_is_finished_is_kept_when_workers_stay_lost(
 
 def job(subject: dict[str, Any]) -> Any:
     s = subject
-    plan = (s["lengths"], s["generators"], s["seeds"], "auto", "all", s["layers"], "float", False, None, "cpu", None)
-    return al._core._Job(s["network"], s["x"], s["y"], "arrays", *plan)
+    plan = read_plan(s["seeds"], "auto", "all", s["layers"], "float", False, "cpu", s["lengths"], s["generators"])
+    return al._core._Job(s["network"], s["x"], s["y"], "arrays", plan, None)
 
 
 class Hopeless(Executor):

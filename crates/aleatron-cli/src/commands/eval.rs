@@ -1,6 +1,6 @@
 //! `aleatron eval`: a network as bit streams, accuracy against length and generator.
 
-use super::report::{Earlier, Format, Found, Report};
+use super::report::{Earlier, Format, Found, Report, fault, try_writing};
 use super::shard::{self, Shard};
 use super::{Failure, Outcome, read_length, read_positive};
 use crate::interrupt;
@@ -17,6 +17,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "graph")]
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
@@ -91,10 +93,10 @@ pub(crate) struct Arguments {
     binary: Vec<String>,
     /// Look for the shortest streams of each layer that lose at most this many percentage points, between the least and the greatest of the
     /// lengths given.
-    #[arg(long, value_name = "POINTS", conflicts_with = "csv")]
+    #[arg(long, value_name = "POINTS", conflicts_with_all = ["csv", "shard"])]
     find: Option<f64>,
     /// The most trials of --find.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, requires = "find")]
     budget: usize,
     /// How numbers are kept between layers: float, or integer as a circuit does.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
@@ -150,7 +152,7 @@ fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
 /// The network that arguments name.
 fn load_subject(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Subject, Failure> {
     #[cfg(feature = "graph")]
-    if arguments.network().extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx")) {
+    if arguments.is_graph() {
         return Ok(Subject::Graph(load_graph(arguments, plan, data)?.into()));
     }
     let _ = data;
@@ -176,12 +178,12 @@ fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Grap
     for name in &arguments.binary {
         network = network.with_mode(name, Mode::Binary).map_err(Failure::usage)?;
     }
-    if let Some(name) =
-        plan.layers.keys().find(|name| !network.layers().iter().any(|layer| layer.name == **name))
-    {
-        let known = network.layers().iter().map(|layer| layer.name.clone()).collect();
-        return Err(Failure::usage(Error::UnknownLayer { name: name.clone(), known }));
-    }
+    let network = Arc::new(network);
+    Subject::from(Arc::clone(&network)).check(plan).map_err(|error| match error {
+        // What the network lacks is not the fault of an argument.
+        Error::Nothing(_) | Error::NoIntegerForm { .. } => arguments.explain(error),
+        error => Failure::usage(error),
+    })?;
     let (expected, actual) = (network.n_features(), data.n_features());
     if expected != actual {
         return Err(arguments.explain(Error::FeatureCount { expected, actual }));
@@ -224,11 +226,9 @@ fn with_losses(
 }
 
 fn search(arguments: &Arguments, network: &Subject, data: &Dataset, plan: &Plan, loss: f64) -> Outcome {
-    if !(0.0..=100.0).contains(&loss) {
-        return Err(Failure::Usage(format!("--find: {loss} is not a number of percentage points")));
-    }
     if let Some(folder) = &arguments.report {
-        std::fs::create_dir_all(folder).map_err(|e| Failure::Work(format!("{}: {e}", folder.display())))?;
+        std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
+        try_writing(folder)?;
     }
     let request = super::find::Request {
         loss,
@@ -287,6 +287,10 @@ impl Distributed {
         if arguments.task == Task::Regression {
             return Err(Failure::Usage("--task regression runs in one process".to_owned()));
         }
+        if arguments.find.is_some() {
+            return Err(Failure::Usage("--find runs in one process".to_owned()));
+        }
+        arguments.check()?;
         let (network, data, plan) = arguments.subject()?;
         let job = Job::new(network, Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
         let earlier = Earlier::new(arguments.resume);
@@ -372,17 +376,57 @@ impl Arguments {
         }
     }
 
-    /// Refuses what does not go with regression.
+    /// Refuses what does not go together, before anything is read.
     fn check(&self) -> Result<(), Failure> {
-        match (self.task, self.find.is_some(), self.shard) {
-            (Task::Regression, true, _) => {
-                Err(Failure::Usage("--find looks for accuracy, which --task regression has not".to_owned()))
+        let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
+        if self.task == Task::Regression {
+            if self.find.is_some() {
+                return usage("--find looks for accuracy, which --task regression has not");
             }
-            (Task::Regression, _, Some(_)) => {
-                Err(Failure::Usage("--shard: --task regression runs in one process".to_owned()))
+            if self.shard.is_some() {
+                return usage("--shard: --task regression runs in one process");
             }
-            _ => Ok(()),
         }
+        match self.find {
+            Some(loss) if !(0.0..=100.0).contains(&loss) => {
+                return Err(Failure::Usage(format!("--find: {loss} is not a number of percentage points")));
+            }
+            Some(_) if self.generators.len() > 1 => {
+                return usage("--find: give one generator with --generators");
+            }
+            _ => {}
+        }
+        #[cfg(feature = "graph")]
+        {
+            if !(self.percentile > 0.0 && self.percentile <= 1.0) {
+                let share = self.percentile;
+                return Err(Failure::Usage(format!("--percentile: {share} is not a share in (0, 1]")));
+            }
+            let is_set = self.calibrate.is_some() || self.percentile != 1.0 || !self.binary.is_empty();
+            if is_set && !self.is_graph() {
+                return usage("--calibrate, --percentile and --binary are for .onnx networks");
+            }
+        }
+        if self.read_options(None).csv != CsvOptions::default() && !self.reads_csv() {
+            return usage("--header and --label are for .csv files");
+        }
+        Ok(())
+    }
+
+    /// Whether the network is an .onnx file.
+    #[cfg(feature = "graph")]
+    fn is_graph(&self) -> bool {
+        self.network().extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"))
+    }
+
+    /// Whether samples are read from a .csv file.
+    fn reads_csv(&self) -> bool {
+        #[cfg(feature = "graph")]
+        let calibrate = self.calibrate.as_ref();
+        #[cfg(not(feature = "graph"))]
+        let calibrate = None;
+        let mut files = self.data.iter().chain(calibrate);
+        files.any(|file| file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")))
     }
 
     /// The network, the data and the plan, which fit each other.
@@ -447,6 +491,7 @@ impl Arguments {
                 " (these are the embedded digits: give samples of your own with --data)"
             }
             Error::Feature { .. } => " (--clip does that)",
+            Error::Checkpoint(_) => " (without --resume, the report is replaced)",
             _ => "",
         };
         Failure::Work(format!("{error}{hint}"))

@@ -37,9 +37,6 @@ pub(super) fn run(
     else {
         return Err(Failure::Usage("--find needs a generator and lengths".to_owned()));
     };
-    if plan.generators.len() > 1 {
-        return Err(Failure::Usage("--find: give one generator with --generators".to_owned()));
-    }
     let search = Search { generator, loss: request.loss, longest, shortest, budget: request.budget };
     let known = match (request.folder, request.resume) {
         (Some(folder), true) => Some(read(&folder.join(NAME))?),

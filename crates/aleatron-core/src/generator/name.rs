@@ -49,12 +49,9 @@ impl SequenceName {
     pub fn sequence(&self, width: Width) -> Result<Sequence> {
         self.kind.sequence(self.parameter, width)
     }
-}
 
-impl FromStr for SequenceName {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
+    /// Reads a name; `known` introduces the list of all of them in the error for one that is unknown.
+    fn read(text: &str, known: &str) -> Result<Self> {
         let fault =
             |reason: String| Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason };
         let (name, parameter) = match text.trim().split_once(':') {
@@ -69,7 +66,7 @@ impl FromStr for SequenceName {
             };
         }
         let Some(&kind) = SequenceKind::ALL.iter().find(|kind| kind.name() == name) else {
-            return Err(fault(format!("sequences are {}", all_sequences())));
+            return Err(fault(format!("{known} {}", all_sequences())));
         };
         match (kind.parameter(), parameter) {
             (None, Some(_)) => Err(fault(format!("{name} takes no parameter"))),
@@ -82,6 +79,14 @@ impl FromStr for SequenceName {
                 }
             },
         }
+    }
+}
+
+impl FromStr for SequenceName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::read(text, "sequences are")
     }
 }
 
@@ -161,7 +166,7 @@ fn operand(text: &str) -> Result<Option<SequenceName>> {
             let reason = format!("{BERNOULLI} takes no parameter: it has the seed of the run");
             Err(Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason })
         }
-        _ => text.parse().map(Some),
+        _ => SequenceName::read(text, "operands are bernoulli,").map(Some),
     }
 }
 

@@ -533,19 +533,19 @@ fn names_are_read_and_written() {
     assert!(!same("bernoulli+sobol", "sobol+bernoulli"));
     for (text, part) in [
         ("foo", "use one of bernoulli, sobol, lfsr, halton, vdc, ramp"),
-        ("foo+sobol", "sequences are lfsr:SEED, sobol:DIMENSION, halton:BASE, ramp, vdc"),
+        ("foo+sobol", "operands are bernoulli, lfsr:SEED, sobol:DIMENSION, halton:BASE, ramp, vdc"),
         ("sobol:x+sobol", "\"x\" is not a dimension"),
         ("sobol:-1+sobol", "\"-1\" is not a dimension"),
         ("sobol:4294967296+sobol", "is not a dimension in 0..2^32"),
         ("ramp:3+sobol", "ramp takes no parameter"),
         ("vdc:3+sobol", "vdc takes no parameter"),
         ("", "use one of"),
-        ("+", "sequences are"),
-        ("bernoulli+", "sequences are"),
-        ("bernoulli+foo", "sequences are"),
+        ("+", "operands are bernoulli"),
+        ("bernoulli+", "operands are bernoulli"),
+        ("bernoulli+foo", "operands are bernoulli"),
         ("bernoulli:5+sobol", "bernoulli takes no parameter"),
         ("sobol+bernoulli:", "bernoulli takes no parameter"),
-        ("bernoullis+sobol", "sequences are"),
+        ("bernoullis+sobol", "operands are bernoulli"),
     ] {
         let error = text.parse::<GeneratorName>().unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");

@@ -15,7 +15,7 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
     let nodes = std::mem::take(&mut graph.nodes);
     let mut count = 0;
     for (index, node) in nodes.into_iter().enumerate() {
-        let is_graph = matches!(node.op, Op::If { .. } | Op::Loop { .. });
+        let has_graph = matches!(node.op, Op::If { .. } | Op::Loop { .. });
         let inputs: Option<Vec<Option<Tensor>>> = node
             .inputs
             .iter()
@@ -25,7 +25,7 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
             })
             .collect();
         let made = match inputs {
-            Some(inputs) if !is_graph => {
+            Some(inputs) if !has_graph && at_least(&node.op, &inputs) <= MAX_ELEMENTS => {
                 let made = crate::run::compute(&node.op, &inputs, node.outputs.len());
                 let made = made.map_err(|source| Error::Node {
                     index,
@@ -49,6 +49,42 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
         count += 1;
     }
     Ok(count)
+}
+
+/// Elements that a node makes at least, for the operators that make many of few: what is too large to be kept is not computed.
+fn at_least(op: &Op, inputs: &[Option<Tensor>]) -> usize {
+    let given = || inputs.iter().flatten();
+    let product = |sizes: &mut dyn Iterator<Item = usize>| sizes.fold(1_usize, usize::saturating_mul);
+    let number = |at: usize| {
+        let tensor = inputs.get(at)?.as_ref()?;
+        floats(tensor).ok()?.first().copied().map(f64::from)
+    };
+    match op {
+        Op::Tile => {
+            let [Some(x), Some(repeats)] = inputs else { return 0 };
+            let repeats = repeats.to_vec::<i64>().unwrap_or_default();
+            product(&mut repeats.iter().map(|&n| usize::try_from(n).unwrap_or(0)).chain([x.len()]))
+        }
+        Op::Binary(_) | Op::Variadic(_) | Op::Where => {
+            let rank = given().map(Tensor::rank).max().unwrap_or(0);
+            let size = |from_end: usize| {
+                let sizes = given().filter_map(|x| x.shape().iter().rev().nth(from_end));
+                sizes.copied().max().unwrap_or(1)
+            };
+            product(&mut (0..rank).map(size))
+        }
+        Op::MatMul => {
+            let [Some(a), Some(b)] = inputs else { return 0 };
+            let rows = a.shape().iter().rev().nth(1).copied().unwrap_or(1);
+            let columns = if b.rank() < 2 { 1 } else { b.shape()[b.rank() - 1] };
+            rows.saturating_mul(columns)
+        }
+        Op::Range => match (number(0), number(1), number(2)) {
+            (Some(start), Some(limit), Some(delta)) => ((limit - start) / delta) as usize,
+            _ => 0,
+        },
+        _ => 0,
+    }
 }
 
 /// Folds batch normalisations into the products before them; gives their number.

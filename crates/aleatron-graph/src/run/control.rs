@@ -1,5 +1,6 @@
 //! Graphs inside nodes.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use aleatron_tensor::{Device, Tensor};
@@ -12,8 +13,8 @@ use crate::graph::{Graph, ValueId};
 /// Looks up a value of the graph around.
 type Outer<'a> = &'a dyn Fn(ValueId) -> Result<Tensor>;
 
-/// The most steps of a loop: one that runs longer is taken for one that never ends.
-const MAX_STEPS: i64 = 1 << 24;
+/// The most steps of all loops of a run together, those inside others included: a run with more is taken for one that never ends.
+pub(super) const MAX_STEPS: u32 = 1 << 20;
 
 fn captured(graph: &Graph, outer: Outer<'_>) -> Result<HashMap<ValueId, Tensor>> {
     graph.captures.iter().map(|(from, to)| Ok((*to, outer(*from)?))).collect()
@@ -32,9 +33,10 @@ pub(super) fn branch(
     else_branch: &Graph,
     outer: Outer<'_>,
     device: &Device,
+    steps_left: &Cell<u32>,
 ) -> Result<Vec<Tensor>> {
     let graph = if truth(inputs.get(0)?, 0)? { then_branch } else { else_branch };
-    Runner::new(graph.clone(), device)?.run_values(captured(graph, outer)?, &mut Nobody)
+    Runner::new(graph.clone(), device)?.run_values(captured(graph, outer)?, &mut Nobody, steps_left)
 }
 
 pub(super) fn repeat(
@@ -42,6 +44,7 @@ pub(super) fn repeat(
     body: &Graph,
     outer: Outer<'_>,
     device: &Device,
+    steps_left: &Cell<u32>,
 ) -> Result<Vec<Tensor>> {
     let most = match inputs.maybe(0) {
         Some(_) => inputs.int(0)?,
@@ -61,15 +64,16 @@ pub(super) fn repeat(
     let mut collected: Vec<Vec<Option<Tensor>>> = vec![Vec::new(); body.outputs().len() - n - 1];
     let mut step = 0;
     while goes_on && step < most {
-        if step >= MAX_STEPS {
-            return Err(Error::input(0, format!("the loop runs longer than {MAX_STEPS} steps")));
-        }
+        let Some(left) = steps_left.get().checked_sub(1) else {
+            return Err(Error::input(0, format!("the loops of the graph take more than {MAX_STEPS} steps")));
+        };
+        steps_left.set(left);
         let mut values = given.clone();
         let number = Tensor::from_slice(&[step], &[], &Device::Cpu)?;
         let condition = Tensor::from_slice(&[goes_on], &[], &Device::Cpu)?;
         let all = [number, condition].into_iter().chain(carried);
         values.extend(body.inputs().iter().copied().zip(all));
-        let mut made = runner.run_values(values, &mut Nobody)?.into_iter();
+        let mut made = runner.run_values(values, &mut Nobody, steps_left)?.into_iter();
         goes_on = match made.next() {
             Some(condition) => truth(&condition, 1)?,
             None => false,
@@ -87,4 +91,55 @@ pub(super) fn repeat(
         carried.push(super::shape::concat(&Inputs(&list), 0)?);
     }
     Ok(carried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Value;
+    use crate::op::{Binary, Op};
+
+    /// The body of a loop that never ends by itself and carries a number.
+    fn body(made: impl FnOnce(&mut Graph, ValueId) -> ValueId) -> Box<Graph> {
+        let mut graph = Graph::new("body");
+        let input = |name: &str| Value { name: name.to_owned(), dtype: None, shape: None };
+        graph.add_input(input("step"));
+        let goes_on = graph.add_input(input("goes_on"));
+        let number = graph.add_input(input("number"));
+        let made = made(&mut graph, number);
+        graph.add_output(goes_on);
+        graph.add_output(made);
+        Box::new(graph)
+    }
+
+    fn scalar<T: aleatron_tensor::Element>(value: T) -> Tensor {
+        Tensor::from_slice(&[value], &[], &Device::Cpu).unwrap()
+    }
+
+    /// A loop of so many steps over a body.
+    fn repeated(graph: &mut Graph, steps: i64, number: ValueId, body: Box<Graph>) -> ValueId {
+        let steps = graph.add_constant("steps", scalar(steps));
+        let goes_on = graph.add_constant("begins", scalar(true));
+        graph.add_node("loop", Op::Loop { body }, &[steps, goes_on, number])
+    }
+
+    /// Loops inside loops have one limit for all of them: three steps of four steps each are fifteen.
+    #[test]
+    fn nested_loops_share_a_limit() {
+        let increment = body(|graph, number| {
+            let one = graph.add_constant("one", scalar(1_i64));
+            graph.add_node("add", Op::Binary(Binary::Add), &[number, one])
+        });
+        let outer = body(|graph, number| repeated(graph, 4, number, increment));
+        let mut graph = Graph::new("nested");
+        let zero = graph.add_constant("zero", scalar(0_i64));
+        let sum = repeated(&mut graph, 3, zero, outer);
+        graph.add_output(sum);
+        let runner = Runner::new(graph, &Device::Cpu).unwrap();
+        let run = |steps: u32| runner.run_values(HashMap::new(), &mut Nobody, &Cell::new(steps));
+        assert_eq!(run(15).unwrap()[0].to_vec::<i64>().unwrap(), [12]);
+        let error = run(14).unwrap_err().to_string();
+        assert!(error.contains("the loops of the graph take more than"), "{error}");
+        assert_eq!(runner.run(Vec::new()).unwrap()[0].to_vec::<i64>().unwrap(), [12]);
+    }
 }

@@ -21,6 +21,7 @@ mod select;
 mod shape;
 mod window;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -148,7 +149,7 @@ impl Runner {
         for (&id, tensor) in self.graph.inputs().iter().zip(inputs) {
             values.insert(id, to_device(tensor, &self.device)?);
         }
-        self.run_values(values, observer)
+        self.run_values(values, observer, &Cell::new(control::MAX_STEPS))
     }
 
     /// What a node makes of another first input; its other inputs must be constants.
@@ -177,6 +178,7 @@ impl Runner {
         &self,
         mut values: HashMap<ValueId, Tensor>,
         observer: &mut dyn Observer,
+        steps_left: &Cell<u32>,
     ) -> Result<Vec<Tensor>> {
         for (index, node) in self.graph.nodes().iter().enumerate() {
             let in_node = |source: Error| Error::Node {
@@ -194,7 +196,7 @@ impl Runner {
             }
             let made = match observer.compute(index, node, &inputs).map_err(in_node)? {
                 Some(made) => made,
-                None => self.node(node, &inputs, &values).map_err(in_node)?,
+                None => self.node(node, &inputs, &values, steps_left).map_err(in_node)?,
             };
             observer.made(index, node, &made).map_err(in_node)?;
             for (k, id) in node.outputs.iter().enumerate() {
@@ -226,13 +228,14 @@ impl Runner {
         node: &Node,
         inputs: &[Option<Tensor>],
         values: &HashMap<ValueId, Tensor>,
+        steps_left: &Cell<u32>,
     ) -> Result<Vec<Tensor>> {
         let outer = |id: ValueId| self.lookup(values, id);
         match &node.op {
             Op::If { then_branch, else_branch } => {
-                control::branch(&Inputs(inputs), then_branch, else_branch, &outer, &self.device)
+                control::branch(&Inputs(inputs), then_branch, else_branch, &outer, &self.device, steps_left)
             }
-            Op::Loop { body } => control::repeat(&Inputs(inputs), body, &outer, &self.device),
+            Op::Loop { body } => control::repeat(&Inputs(inputs), body, &outer, &self.device, steps_left),
             op => compute(op, &placed(inputs, &self.device)?, node.outputs.len()),
         }
     }

@@ -190,6 +190,24 @@ pub(super) fn unique(x: &Tensor, number: Option<i64>, sorted: bool) -> Result<Ve
 
 pub(super) fn range(inputs: &Inputs<'_>) -> Result<Tensor> {
     let start = inputs.get(0)?;
+    // Numbers of 64 bits are not all floats.
+    if start.dtype() == DType::I64 {
+        let (start, limit, delta) = (inputs.int(0)?, inputs.int(1)?, inputs.int(2)?);
+        if delta == 0 {
+            return Err(Error::input(2, format!("a step of 0 from {start} to {limit}")));
+        }
+        let (distance, step) = (i128::from(limit) - i128::from(start), i128::from(delta));
+        let is_ahead = (distance > 0) == (step > 0);
+        let n = if is_ahead { distance / step + i128::from(distance % step != 0) } else { 0 };
+        let n = usize::try_from(n).map_err(|_| Error::input(1, format!("{n} numbers are too many")))?;
+        let mut out = Array::<i64>::full(&[n], start)?;
+        let mut next = start;
+        for element in &mut out.data {
+            *element = next;
+            next = next.wrapping_add(delta);
+        }
+        return out.tensor();
+    }
     for_number!(start, T => {
         let one = |k: usize| -> Result<T> {
             match inputs.get(k)?.to_vec::<T>()?.as_slice() {

@@ -51,6 +51,7 @@ impl FromStr for LabelColumn {
 
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text.parse() {
+            Ok(-1) => Self::Last,
             Ok(index) => Self::Index(index),
             Err(_) => Self::Name(text.to_owned()),
         })
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!((data.features(), data.labels()), (&[1.0, 2.0, 3.0, 4.0][..], &[][..]));
         let message = |text: &str| read(text).unwrap_err().to_string();
         assert_eq!(message("1,x\n2,3\n1,y\n"), "t, line 3: \"y\" is not a number");
-        assert_eq!(message("1,2\n1,inf\n"), "t: sample 1 is to be inf, which is not finite");
+        assert_eq!(message("1,2\n1,inf\n"), "t: sample 1 is to be inf, not a number from -1e100 to 1e100");
     }
 
     #[test]

@@ -12,10 +12,16 @@ use std::path::{Path, PathBuf};
 /// The most bytes the decoder may take beside the image, for chunks that are not pixels.
 const OTHER_CHUNKS: usize = 8 << 20;
 
-/// Reads all images. Classes are numbered in the order of the names of their folders.
+/// Reads all images. Classes are numbered in the order of the names of their folders, by value where all of them are numbers.
 pub(super) fn read(path: &Path, name: String) -> Result<Dataset> {
     let mut files: Vec<(PathBuf, usize)> = Vec::new();
-    for (class, folder) in entries(path)?.into_iter().enumerate() {
+    let mut folders = entries(path)?;
+    // "10" follows "9" where all names are numbers.
+    let number = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u64>().ok();
+    if folders.iter().all(|folder| number(folder).is_some()) {
+        folders.sort_by_key(number);
+    }
+    for (class, folder) in folders.into_iter().enumerate() {
         if !folder.is_dir() {
             return Err(fault(&folder, "a folder of images holds a folder for each class, and nothing else"));
         }

@@ -107,6 +107,9 @@ impl LabelKind {
     }
 }
 
+/// Numbers to be found: sums of the squares of their errors are finite.
+const TARGETS: std::ops::RangeInclusive<f64> = -1e100..=1e100;
+
 impl Answers {
     fn new(kind: LabelKind, width: usize, values: Vec<f64>, name: &str) -> Result<Self> {
         let fault = |index: usize| {
@@ -122,7 +125,7 @@ impl Answers {
                 let classes = classes.map(|(sample, &value)| class(value).ok_or_else(|| fault(sample)));
                 Ok(Self::Classes(classes.collect::<Result<_>>()?))
             }
-            LabelKind::Numbers => match values.iter().position(|value| !value.is_finite()) {
+            LabelKind::Numbers => match values.iter().position(|value| !TARGETS.contains(value)) {
                 Some(index) => Err(fault(index)),
                 None => Ok(Self::Numbers { width, values }),
             },
@@ -156,7 +159,7 @@ impl Dataset {
     /// Samples one after the other, with `n_targets` numbers to be found for each.
     ///
     /// # Errors
-    /// As [`Self::new`], and [`Error::Target`] for a number that is not finite.
+    /// As [`Self::new`], and [`Error::Target`] for a number that is not finite or beyond 1e100.
     ///
     /// ```
     /// use aleatron::data::Dataset;

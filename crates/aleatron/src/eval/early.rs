@@ -260,4 +260,44 @@ mod tests {
         assert!(is_certain(&part, &full, &[36 + 9, 36], &[0.0, 0.0], &moves));
         assert!(!is_certain(&part, &full, &[36 + 8, 36], &[0.0, 0.0], &moves));
     }
+    #[test]
+    fn one_score_is_decided_away_from_zero_and_several_apart() {
+        for (ends, decided) in [
+            (&[[0.5, 1.0]][..], true),
+            (&[[0.0, 1.0]], false),
+            (&[[-1.0, 1.0]], false),
+            (&[[-1.0, 0.0]], false),
+            (&[[-1.0, -0.5]], true),
+            (&[[0.0, 1.0], [1.5, 2.0]], true),
+            // The most of the other is the least of the best.
+            (&[[0.0, 1.5], [1.5, 2.0]], false),
+            (&[[3.0, 4.0], [1.5, 2.0], [2.5, 9.0]], false),
+        ] {
+            assert_eq!(is_decided(ends), decided, "{ends:?}");
+        }
+    }
+
+    /// Variances of independent products add up: 16 of 1/4 are 4, and the difference of two such scores has twice that.
+    #[test]
+    fn noise_grows_with_the_root_of_products() {
+        assert_eq!(noise_of_products(Polarity::Unipolar, 1, 16), 2.0);
+        assert_eq!(noise_of_products(Polarity::Signed, 2, 32), 4.0);
+        assert_eq!(noise_of_products(Polarity::Bipolar, 10, 18), 6.0);
+        let network = Network::digits_noise_aware().unwrap();
+        let last = network.layers().last().unwrap();
+        let scales = last.input_scale() * last.weight_scale();
+        assert!(scales != 1.0 && last.polarity() == Polarity::Bipolar, "{scales}");
+        let expected = (2.0_f64 * 64.0).sqrt() * last.input_scale() * last.weight_scale();
+        assert_eq!(noise_of_one_cycle(&network), expected);
+    }
+
+    /// Products of equal signs can only add, the others only take away.
+    #[test]
+    fn signs_say_where_products_can_go() {
+        let length = Length::new(8).unwrap();
+        let spec = LayerSpec::dense(4, 1, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 }).unwrap();
+        let found = moves(&spec, &[0.5, -0.5, 0.5, -0.5], &[0.5, 0.5, -0.5, -0.5]);
+        assert_eq!(found, [[-2.0, 2.0]]);
+        assert_eq!(moves(&spec, &[0.5, -0.5, 0.5, 0.0], &[0.5, 0.5, -0.5, 0.5]), [[-2.0, 1.0]]);
+    }
 }

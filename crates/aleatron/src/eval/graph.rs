@@ -1,9 +1,9 @@
 //! What judging a graph needs to know of it.
 
 use super::outline::fingerprint;
-use super::plan::Plan;
+use super::plan::{Plan, StreamedProduct};
 use super::result::NetworkSummary;
-use crate::graph::{GraphNetwork, Mode, check_integer};
+use crate::graph::{GraphNetwork, Mode, check_integer, product_topology};
 use crate::network::Arithmetic;
 use crate::{Error, Result};
 use aleatron_core::Length;
@@ -28,10 +28,35 @@ pub(super) fn check_plan(network: &GraphNetwork, plan: &Plan) -> Result<()> {
     if plan.arithmetic == Arithmetic::Integer {
         check_integer(network)?;
     }
-    match plan.layers.keys().find(|name| !network.layers().iter().any(|layer| layer.name == **name)) {
-        Some(name) => Err(network.unknown(name)),
-        None => Ok(()),
+    for name in plan.layers.keys() {
+        match network.layers().iter().find(|layer| layer.name == *name).map(|layer| layer.mode) {
+            Some(Mode::Streams) => {}
+            Some(Mode::Binary) => return Err(Error::BinaryLayer(name.clone())),
+            None => return Err(network.unknown(name)),
+        }
     }
+    plan.check_cells(&streamed(network)?)
+}
+
+/// The layers that run as streams, but for those whose inputs have shapes that are not known before a run.
+fn streamed(network: &GraphNetwork) -> Result<Vec<StreamedProduct<'_>>> {
+    let graph = network.graph();
+    let summaries = network.inspect(1)?.nodes;
+    let mut found = Vec::new();
+    for (place, layer) in network.layers().iter().enumerate() {
+        let input = graph.nodes().get(layer.node).and_then(|node| node.inputs.first().copied().flatten());
+        let maker = graph.nodes().iter().position(|node| node.outputs.first().copied().flatten() == input);
+        let shape = match maker.and_then(|maker| summaries.get(maker)) {
+            Some(summary) => summary.shape.clone(),
+            None if graph.inputs().first().copied() == input => [&[1], network.sample_shape()].concat(),
+            None => continue,
+        };
+        if layer.mode == Mode::Streams {
+            let (topology, ..) = product_topology(layer, &shape)?;
+            found.push(StreamedProduct { place, name: &layer.name, topology, polarity: layer.polarity });
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn summarize(network: &GraphNetwork, products: u64) -> NetworkSummary {

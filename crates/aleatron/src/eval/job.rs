@@ -83,7 +83,8 @@ impl<'a> Job<'a> {
             let features = &*self.data.samples(first..(first + PIECE).min(self.data.len()))?;
             pieces.push(match &pass {
                 None => {
-                    let scores = self.subject.forward(features, cancel)?;
+                    let scores = self.subject.forward(features, cancel);
+                    let scores = scores.map_err(|error| from_sample(error, first))?;
                     Piece { classes: self.subject.classes(&scores), ..Piece::default() }
                 }
                 // Fits: a job has at most 2^32 samples.
@@ -148,6 +149,7 @@ pub(super) fn from_sample(error: Error, first: usize) -> Error {
         Error::Feature { sample, feature, value, low, high } => {
             Error::Feature { sample: first + sample, feature, value, low, high }
         }
+        Error::Output { sample, output, value } => Error::Output { sample: first + sample, output, value },
         error => error,
     }
 }

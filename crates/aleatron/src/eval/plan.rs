@@ -4,8 +4,17 @@ use crate::network::{FeatureRange, LayerOverride, Network, StreamConfig};
 use crate::{Device, Error, Result};
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
-use aleatron_core::{Encoding, LayerSpec, Length, Quantity, memory};
+use aleatron_core::{Encoding, LayerSpec, Length, Polarity, Quantity, Topology, memory};
 use std::collections::BTreeMap;
+
+/// A layer as streams.
+pub(super) struct StreamedProduct<'a> {
+    /// Which of the layers it is.
+    pub(super) place: usize,
+    pub(super) name: &'a str,
+    pub(super) topology: Topology,
+    pub(super) polarity: Polarity,
+}
 
 /// Lengths, generators and seeds to evaluate a network with.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,12 +85,18 @@ impl Plan {
         if let Some(name) = self.layers.keys().find(|name| !known().any(|known| known == **name)) {
             return Err(Error::UnknownLayer { name: name.clone(), known: known().collect() });
         }
-        for &length in &self.lengths {
-            for generator in &self.generators {
-                self.check_cell(network, generator, length)?;
-            }
-        }
-        Ok(())
+        let layers: Vec<_> = network
+            .layers()
+            .iter()
+            .enumerate()
+            .map(|(place, layer)| StreamedProduct {
+                place,
+                name: layer.name(),
+                topology: layer.topology(),
+                polarity: layer.polarity(),
+            })
+            .collect();
+        self.check_cells(&layers)
     }
 
     /// Checks that leads can reach the margins.
@@ -101,30 +116,39 @@ impl Plan {
         Err(aleatron_core::Error::TooLarge { what: Quantity::Seeds, actual, limit }.into())
     }
 
-    fn check_cell(&self, network: &Network, generator: &GeneratorName, length: usize) -> Result<()> {
-        let config = self.config(generator, length, 0);
-        for (k, layer) in network.layers().iter().enumerate() {
-            let settings = config.settings_of(layer.name());
-            let check = || -> Result<()> {
-                let length = Length::new(settings.length)?;
-                let width = settings.width.resolve(&settings.generator, length);
-                let encoding = settings.generator.encoding(0, width, settings.sharing)?;
-                // The sequences it needs are there, or it is an error.
-                let spec = LayerSpec::new(layer.topology(), length, layer.polarity(), encoding)?;
-                let on_host = matches!(self.device, Device::Auto | Device::Cpu);
-                // Where both operands have sequences, tables may take the place of streams.
-                if on_host && !matches!(encoding, Encoding::Sequences(_)) {
-                    memory::check(8 * spec.weight_words() as u128, Quantity::Streams)?;
-                }
-                Ok(())
-            };
-            check().map_err(|error| match error {
-                // A length or a width is at fault everywhere alike.
-                error if self.layers.is_empty() && k == 0 => error,
-                error => Error::Layer { layer: k, name: layer.name().to_owned(), source: Box::new(error) },
-            })?;
+    /// Checks that every generator has what the layers need at every length.
+    pub(super) fn check_cells(&self, layers: &[StreamedProduct<'_>]) -> Result<()> {
+        for &length in &self.lengths {
+            for generator in &self.generators {
+                let config = self.config(generator, length, 0);
+                layers.iter().try_for_each(|layer| self.check_layer(layer, &config))?;
+            }
         }
         Ok(())
+    }
+
+    fn check_layer(&self, layer: &StreamedProduct<'_>, config: &StreamConfig) -> Result<()> {
+        let settings = config.settings_of(layer.name);
+        let check = || -> Result<()> {
+            let length = Length::new(settings.length)?;
+            let width = settings.width.resolve(&settings.generator, length);
+            let encoding = settings.generator.encoding(0, width, settings.sharing)?;
+            // The sequences it needs are there, or it is an error.
+            let spec = LayerSpec::new(layer.topology.clone(), length, layer.polarity, encoding)?;
+            let on_host = matches!(self.device, Device::Auto | Device::Cpu);
+            // Where both operands have sequences, tables may take the place of streams.
+            if on_host && !matches!(encoding, Encoding::Sequences(_)) {
+                memory::check(8 * spec.weight_words() as u128, Quantity::Streams)?;
+            }
+            Ok(())
+        };
+        check().map_err(|error| match error {
+            // A length or a width is at fault everywhere alike.
+            error if self.layers.is_empty() && layer.place == 0 => error,
+            error => {
+                Error::Layer { layer: layer.place, name: layer.name.to_owned(), source: Box::new(error) }
+            }
+        })
     }
 
     /// The seeds to run for a generator: several only where they make a difference.

@@ -174,6 +174,9 @@ pub fn evaluate_regression(
     let subject = network.into();
     check(&subject, data, plan)?;
     let float = subject.forward_all(data, cancel)?;
+    if let Some(index) = float.iter().position(|output| !output.is_finite()) {
+        return Err(subject.bad_output(index, float[index]));
+    }
     let mut sums = Sums::default();
     sums.add(&float, data.targets());
     let layers = subject.streamed()?;

@@ -187,16 +187,26 @@ impl Subject {
         }
     }
 
-    /// The outputs of samples in floating point.
+    /// The outputs of samples in floating point; what has no order cannot be judged.
     pub(super) fn forward(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<f64>> {
-        match self {
+        let outputs = match self {
             Self::Layers(network) => {
                 cancel.check()?;
-                network.forward(features)
+                network.forward(features)?
             }
             #[cfg(feature = "graph")]
-            Self::Graph(network) => network.forward_unless(features, cancel),
+            Self::Graph(network) => network.forward_unless(features, cancel)?,
+        };
+        match outputs.iter().position(|output| output.is_nan()) {
+            Some(index) => Err(self.bad_output(index, outputs[index])),
+            None => Ok(outputs),
         }
+    }
+
+    /// What is wrong with the output at an index.
+    pub(super) fn bad_output(&self, index: usize, value: f64) -> Error {
+        let n = self.n_outputs().max(1);
+        Error::Output { sample: index / n, output: index % n, value }
     }
 
     /// The outputs of all samples in floating point.

@@ -30,6 +30,7 @@ pub use aleatron_graph::{Error as GraphError, Graph, Op, Simplified};
 pub use calibrate::{Calibration, InputScale, WeightScale};
 pub(crate) use integer::check as check_integer;
 pub use random::NetworkShape;
+pub(crate) use stream::topology as product_topology;
 pub use stream::{IntegerProduct, Statistics, StreamGraph, StreamGraphOutput};
 pub(crate) use stream::{NodeErrors, Watch};
 
@@ -156,10 +157,15 @@ impl GraphNetwork {
         let mut layers = Vec::new();
         for (k, node) in graph.nodes().iter().enumerate() {
             if let Some(product) = Product::of(&graph, node)? {
-                if product.weights.is_empty() || product.weights.iter().any(|w| !w.is_finite()) {
-                    return Err(
-                        fault(format!("the weights of \"{}\" are empty or not finite", node.name)).into()
-                    );
+                if product.weights.is_empty() {
+                    return Err(fault(format!("\"{}\" has no weights", node.name)).into());
+                }
+                for (what, values) in [("weights", &product.weights), ("bias", &product.bias)] {
+                    if let Some((k, value)) = values.iter().enumerate().find(|(_, value)| !value.is_finite())
+                    {
+                        let reason = format!("the {what} of \"{}\" at flat index {k}: {value}", node.name);
+                        return Err(fault(reason + " is not finite").into());
+                    }
                 }
                 let weight_scales = calibrate::weight_scales(&product, WeightScale::PerRow);
                 layers.push(GraphLayer {

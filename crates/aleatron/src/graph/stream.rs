@@ -598,7 +598,7 @@ pub(super) fn input_floats(input: &Tensor) -> Result<Vec<f32>> {
 }
 
 /// The topology of a product over an input, the shape of its output, and the rows of inputs that meet its weights.
-pub(super) fn topology(layer: &GraphLayer, input: &[usize]) -> Result<(Topology, Vec<usize>, usize)> {
+pub(crate) fn topology(layer: &GraphLayer, input: &[usize]) -> Result<(Topology, Vec<usize>, usize)> {
     let fault =
         || GraphError::Input { input: 0, reason: format!("shape {input:?} does not go with the weights") };
     match &layer.product.kind {

@@ -79,12 +79,19 @@ impl FromStr for LayerOverride {
 
     fn from_str(text: &str) -> Result<Self> {
         let mut layer = Self::default();
+        let mut keys: Vec<&str> = Vec::new();
         for part in text.split(',') {
             let Some((key, value)) = part.split_once('=') else {
                 let reason = "use length=, generator=, width= or sharing=".to_owned();
                 return Err(Error::Setting { text: part.to_owned(), reason });
             };
-            layer.set(key.trim(), value.trim())?;
+            let key = key.trim();
+            layer.set(key, value.trim())?;
+            if keys.contains(&key) {
+                let reason = format!("{key} is given twice");
+                return Err(Error::Setting { text: text.to_owned(), reason });
+            }
+            keys.push(key);
         }
         Ok(layer)
     }

@@ -126,4 +126,12 @@ mod tests {
             assert_eq!(products, topology.n_products());
         }
     }
+    #[test]
+    fn sparse_layers_have_the_products_that_are_there() {
+        let mask = [true, false, true, false, true, true];
+        let connections = aleatron_core::Connections::from_mask(&mask, 3).unwrap();
+        let topology = Topology::Sparse(connections.into());
+        let found = sums(&topology, &[2.0, 3.0, 5.0, 7.0], &[1.0, 10.0, 100.0]).unwrap();
+        assert_eq!(found, [2.0 + 300.0, 50.0 + 700.0]);
+    }
 }

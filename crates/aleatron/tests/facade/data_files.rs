@@ -1,9 +1,9 @@
 //! Data sets from `.npy` files, which are read in pieces, and from folders of images.
 
-use aleatron::Cancel;
-use aleatron::data::{Dataset, LabelKind, ReadOptions};
+use aleatron::data::{Dataset, Header, LabelKind, ReadOptions};
 use aleatron::eval::{Plan, evaluate};
 use aleatron::network::Network;
+use aleatron::{Cancel, Error};
 use std::path::{Path, PathBuf};
 
 /// A folder of its own for a test, gone when the test is over.
@@ -194,6 +194,17 @@ fn a_folder_of_images_has_a_class_for_each_folder() {
     assert_eq!(data.features(), [0.0, 1.0, 1.0, 32768.0 / 65535.0, 0.0, 1.0]);
     assert_eq!((data.labels(), data.n_features()), (&[0, 1, 1][..], 2));
 
+    // Numbers are in the order of their values.
+    let folder = Folder::new("numbers");
+    for (name, pixel) in [("2", 2), ("10", 3), ("9", 2), ("01", 1)] {
+        folder.write(&format!("{name}/a.png"), &image(Grayscale, Eight, [1, 1], &[pixel]));
+    }
+    let pixels = Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
+    assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 2, 2, 3]);
+    // One name that is none, and all of them are names.
+    folder.write("x/a.png", &image(Grayscale, Eight, [1, 1], &[9]));
+    let pixels = Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
+    assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 3, 2, 2, 9]);
     let folder = Folder::new("rgb");
     // Two rows of one pixel each: channels come first.
     folder.write("0/a.png", &image(Rgb, Eight, [1, 2], &[51, 102, 153, 204, 255, 0]));
@@ -258,4 +269,57 @@ fn crc32(bytes: &[u8]) -> u32 {
         (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 })
     };
     !bytes.iter().fold(u32::MAX, step)
+}
+
+#[test]
+fn text_files_are_read_and_divided() {
+    let folder = Folder::new("text");
+    let path = folder.write("x.CSV", b"a,b,c\n2,4,1\n6,8,0\n");
+    let data = Dataset::read_with(&path, &ReadOptions { divisor: 2.0, ..ReadOptions::default() }).unwrap();
+    assert_eq!((all(&data), data.labels()), (vec![1.0, 2.0, 3.0, 4.0], &[1, 0][..]));
+    for (text, header) in [("auto", Header::Auto), ("yes", Header::Yes), ("no", Header::No)] {
+        assert_eq!(text.parse::<Header>().unwrap(), header);
+    }
+    assert!("maybe".parse::<Header>().is_err());
+    // Dividing by a number that is too small is found out.
+    let tiny = ReadOptions { divisor: 1e-308, ..ReadOptions::default() };
+    assert!(Dataset::read_with(folder.write("y.csv", b"1e10,0\n"), &tiny).is_err());
+}
+
+#[test]
+fn one_number_to_be_found_needs_no_axis_of_its_own() {
+    let folder = Folder::new("one-target");
+    let x = folder.npy("x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
+    let y = folder.npy("y.npy", "<f4", "False", "(2,)", &[0.5_f32, -1.5].map(f32::to_le_bytes).concat());
+    let options = ReadOptions { labels: Some(y), kind: LabelKind::Numbers, ..ReadOptions::default() };
+    let data = Dataset::read_with(&x, &options).unwrap();
+    assert_eq!((data.n_targets(), data.targets()), (1, &[0.5, -1.5][..]));
+}
+
+#[test]
+fn mapped_data_is_equal_where_file_and_divisor_are() {
+    let folder = Folder::new("equal");
+    let x = folder.npy("a/x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
+    let other = folder.npy("b/x.npy", "|u1", "False", "(2, 1)", &[1, 3]);
+    let y = folder.npy("y.npy", "|u1", "False", "(2,)", &[1, 0]);
+    let read = |x: &Path, divisor: f64| {
+        let options = ReadOptions { labels: Some(y.clone()), divisor, ..ReadOptions::default() };
+        Dataset::read_with(x, &options).unwrap()
+    };
+    assert_eq!(read(&x, 2.0), read(&x, 2.0));
+    assert_ne!(read(&x, 2.0), read(&x, 4.0));
+    assert_ne!(read(&x, 2.0), read(&other, 2.0));
+}
+
+#[test]
+fn samples_that_are_not_there_are_refused() {
+    let data = Dataset::new("three", 2, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![0; 3]).unwrap();
+    assert_eq!(data.samples(1..3).unwrap()[..], [3.0, 4.0, 5.0, 6.0]);
+    assert!(data.samples(3..3).unwrap().is_empty() && data.samples(0..0).unwrap().is_empty());
+    #[expect(clippy::reversed_empty_ranges, reason = "what is refused")]
+    for range in [2..1, 0..4, 4..4, 3..usize::MAX] {
+        assert!(matches!(data.samples(range.clone()), Err(Error::RaggedSamples { .. })), "{range:?}");
+    }
+    let error = Dataset::new("bad", 2, vec![1.0, 2.0, 3.0, f64::NAN], vec![0; 2]).unwrap_err().to_string();
+    assert_eq!(error, "bad: sample 1, feature 1 is NaN");
 }

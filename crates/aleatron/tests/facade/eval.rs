@@ -388,3 +388,77 @@ fn correlation_tells_good_pairs_from_bad_ones() {
     assert_eq!(warning, Some(Warning::NeighbouringStates { steps: 10, width: 8 }));
     assert_eq!(operand("bernoulli").warning(&operand("bernoulli")).unwrap(), None);
 }
+
+#[test]
+fn results_are_written_as_a_whole() {
+    let path = std::env::temp_dir().join(format!("aleatron-written-{}.txt", std::process::id()));
+    for text in ["a longer text", "short"] {
+        aleatron::eval::write(&path, text).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    let settings = r#"{"a": {"length": 4}}"#;
+    aleatron::eval::write(&path, settings).unwrap();
+    let layers = aleatron::network::read_layers(&path).unwrap();
+    assert_eq!(layers, [("a".to_owned(), "length=4".parse().unwrap())].into());
+    std::fs::remove_file(&path).unwrap();
+    let error = aleatron::network::read_layers(&path).unwrap_err().to_string();
+    assert!(error.contains("aleatron-written-"), "{error}");
+    assert!(aleatron::eval::write("/no such folder/x", "").is_err());
+}
+
+#[test]
+fn subjects_have_the_names_of_networks() {
+    assert_eq!(aleatron::eval::Subject::from(&crate::network()).name(), "n");
+}
+
+/// The error of the engine is found through the layers around it.
+#[test]
+fn the_error_of_the_engine_is_at_the_bottom() {
+    let inner = aleatron::CoreError::Cancelled;
+    let layer = aleatron::Error::Layer {
+        layer: 1,
+        name: "b".to_owned(),
+        source: Box::new(aleatron::Error::Core(inner.clone())),
+    };
+    assert_eq!(layer.core(), Some(&inner));
+    let done = Box::new(crate::run(&plan(&["sobol"], &[8])));
+    let unfinished = aleatron::Error::Unfinished { done, source: Box::new(layer) };
+    assert_eq!(unfinished.core(), Some(&inner));
+    assert_eq!(aleatron::Error::NoLayers.core(), None);
+}
+
+/// Which sample, and which of its features.
+#[test]
+fn a_feature_outside_is_named_by_sample_and_place() {
+    let network = crate::network();
+    let error = network.to_streams(&aleatron::network::StreamConfig::new(8)).unwrap();
+    let error = error.forward(&[0.0, 0.5, 0.25, 0.5, 1.0, 3.0], 0).unwrap_err();
+    let expected = "sample 2, feature 1 is 3, ";
+    assert!(error.to_string().starts_with(expected), "{error}");
+}
+
+/// Counters in natural and in bit-reversed order, multiplied by hand: a bit is one where the sequence is below the value.
+#[test]
+fn the_map_of_a_multiplier_shows_where_its_errors_are() {
+    let found = MultiplierStats::of("ramp".parse().unwrap(), "vdc".parse().unwrap(), 64).unwrap();
+    let block = 256 / MAP_SIDE;
+    let error = |a: usize, b: usize| {
+        let both = (0..64_usize).filter(|&t| t < a && ((t as u8).reverse_bits() as usize) < b).count();
+        (both as f64 / 64.0 - (a * b) as f64 / 65536.0).abs()
+    };
+    for [row, column] in [[0, 0], [1, 3], [MAP_SIDE - 1, 2], [5, MAP_SIDE - 1], [MAP_SIDE / 2, MAP_SIDE / 4]]
+    {
+        let inside = (0..block * block).map(|k| error(row * block + k / block, column * block + k % block));
+        let expected = inside.sum::<f64>() / (block * block) as f64;
+        let shown = found.map[row * MAP_SIDE + column];
+        assert!((shown - expected).abs() < 1e-12, "{row} {column}: {shown} {expected}");
+    }
+    let mean = found.map.iter().sum::<f64>() / found.map.len() as f64;
+    assert!((mean - found.mae).abs() < 1e-12);
+    let worst = (0..65536).map(|k| error(k / 256, k % 256)).fold(0.0, f64::max);
+    assert_eq!((found.worst, found.x.as_str(), found.y.as_str()), (worst, "ramp", "vdc"));
+    for text in ["ramp", "sobol:3", "bernoulli:5"] {
+        assert_eq!(text.parse::<Operand>().unwrap().to_string(), text);
+    }
+    assert_eq!("bernoulli".parse::<Operand>().unwrap().to_string(), "bernoulli:0");
+}

@@ -187,3 +187,69 @@ fn parts_that_cannot_be_true_are_refused() {
     }
     assert_eq!(&Outline::from_line(&head).unwrap(), job.outline());
 }
+
+#[test]
+fn tasks_say_what_they_are() {
+    let job = job(&Plan { device: "cpu".parse().unwrap(), ..plan() });
+    let labels: BTreeSet<_> = job.outline().tasks().iter().map(|task| job.outline().label(task)).collect();
+    let mut expected: BTreeSet<(&str, usize, u64)> = [("floating point", 0, 0)].into();
+    // The lengths, and the looks of early termination on the way to them: after 8 cycles, and whenever they have doubled.
+    for length in [40, 16, 64, 8, 32] {
+        expected.insert(("sobol", length, 0));
+        for seed in 0..2 {
+            expected.extend([("bernoulli", length, seed), ("lfsr", length, seed)]);
+        }
+    }
+    assert_eq!(labels, expected);
+    assert_eq!(job.device().to_string(), "cpu");
+    assert!(format!("{job:?}").starts_with("Job"), "{job:?}");
+}
+
+/// Every single thing that an outline says of its cells and labels is checked.
+#[test]
+fn outlines_that_cannot_be_true_are_refused() {
+    let job = job(&plan());
+    let whole: serde_json::Value = serde_json::from_str(&job.outline().to_line().unwrap()).unwrap();
+    let n_passes = whole["passes"].as_array().unwrap().len();
+    let samples = whole["labels"].as_array().unwrap().len();
+    let looks = whole["cells"][0]["looks"].as_array().unwrap().clone();
+    let length = whole["cells"][0]["length"].as_u64().unwrap();
+    assert!(samples == 700 && looks.len() >= 2, "{looks:?}");
+    let with = |pointer: &str, value: serde_json::Value| {
+        let mut changed = whole.clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        Outline::from_line(&changed.to_string())
+    };
+    assert!(with("/labels/0", 9.into()).is_ok());
+    let (first, last) = (&looks[0], &looks[looks.len() - 1]);
+    let at = |look: &serde_json::Value, k: usize, value: u64| {
+        let mut look = look.clone();
+        look[k] = value.into();
+        look
+    };
+    for (pointer, value) in [
+        ("/labels/0", serde_json::json!(10)),
+        ("/labels", serde_json::json!([])),
+        ("/n_streamed", serde_json::json!(0)),
+        ("/n_streamed", serde_json::json!(3)),
+        ("/cells/0/looks", serde_json::json!([])),
+        // Not in order, twice the same, and not up to the end.
+        ("/cells/0/looks", serde_json::json!([last, first, last])),
+        ("/cells/0/looks", serde_json::json!([first, last, last])),
+        ("/cells/0/looks", serde_json::json!([first])),
+        ("/cells/0/looks", serde_json::json!([first, at(last, 0, length + 1)])),
+        // Passes of floating point, and past the last one.
+        ("/cells/0/looks", serde_json::json!([first, at(last, 1, 0)])),
+        ("/cells/0/looks", serde_json::json!([first, at(last, 1, n_passes as u64)])),
+    ] {
+        let shown = value.to_string();
+        assert!(with(pointer, value).is_err(), "{pointer}: {shown}");
+    }
+    // A length that no stream has, with looks that would go with it.
+    let mut changed = whole.clone();
+    changed["cells"][0]["length"] = (1_u64 << 40).into();
+    changed["cells"][0]["looks"] = serde_json::json!([first, at(last, 0, 1 << 40)]);
+    assert!(Outline::from_line(&changed.to_string()).is_err());
+    let first_pass = whole["passes"][0].clone();
+    assert!(with("/passes/0", whole["passes"][1].clone()).is_err(), "{first_pass}");
+}

@@ -173,7 +173,7 @@ fn headers_that_are_broken_are_refused() {
 #[test]
 fn columns_of_labels_have_names() {
     for (text, column) in [
-        ("-1", LabelColumn::Index(-1)),
+        ("-1", LabelColumn::Last),
         ("2", LabelColumn::Index(2)),
         ("class", LabelColumn::Name("class".to_owned())),
     ] {

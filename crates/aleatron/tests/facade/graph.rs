@@ -2,14 +2,14 @@
 #![cfg(feature = "graph")]
 
 use aleatron::data::Dataset;
-use aleatron::eval::{Assembly, Found, Job, Part, Plan, Search, evaluate, find};
+use aleatron::eval::{Assembly, Found, Job, Part, Plan, Search, evaluate, evaluate_regression, find};
 use aleatron::graph::{
     Calibration, Graph, GraphNetwork, InputScale, Mode, NetworkShape, Op, Statistics, WeightScale,
 };
 use aleatron::network::{Arithmetic, StreamConfig};
-use aleatron::{Cancel, Error, Polarity, StreamLayer};
+use aleatron::{Cancel, CoreError, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
-use aleatron_graph::{Dim, Unary, Value, ValueId};
+use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 use std::borrow::Cow;
 
@@ -502,4 +502,138 @@ fn graphs_of_regression_have_errors() {
     let errors: Vec<f64> = found.cells.iter().map(|cell| cell.to_targets.root_mean_square).collect();
     assert!(errors[1] < errors[0] / 4.0, "{errors:?}");
     assert_eq!(found.cells[0].to_targets, found.cells[0].to_float);
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_refused() {
+    for (what, index, value) in [("weights", 7, f32::NAN), ("bias", 2, f32::INFINITY)] {
+        let mut graph = Graph::new("bad");
+        let x = input(&mut graph, &[6]);
+        let (mut w, mut b) = (numbers(24, 1), numbers(4, 2));
+        if what == "weights" {
+            w[index] = value
+        } else {
+            b[index] = value
+        }
+        let w = graph.add_constant("w", Tensor::from_slice(&w, &[4, 6], &Device::Cpu).unwrap());
+        let b = graph.add_constant("b", Tensor::from_slice(&b, &[4], &Device::Cpu).unwrap());
+        let y = graph.add_node("fc", gemm(), &[x, w, b]);
+        graph.add_output(y);
+        let error = GraphNetwork::new(graph).unwrap_err().to_string();
+        let said = format!("the {what} of \"fc\" at flat index {index}: {value} is not finite");
+        assert!(error.contains(&said), "{error}");
+    }
+}
+
+/// A score that is NaN has no place among the others: no class is the best, and no accuracy can be said.
+#[test]
+fn outputs_that_are_not_numbers_are_not_judged() {
+    let network = |constant: f32| {
+        let mut graph = Graph::new("sum");
+        let x = input(&mut graph, &[6]);
+        let w = self::constant(&mut graph, "w", &[4, 6], 1);
+        let made = graph.add_node("fc", gemm(), &[x, w]);
+        let values = [0.0, 0.0, 0.0, constant];
+        let b = graph.add_constant("b", Tensor::from_slice(&values, &[4], &Device::Cpu).unwrap());
+        let y = graph.add_node("sum", Op::Binary(Binary::Mul), &[made, b]);
+        graph.add_output(y);
+        GraphNetwork::new(graph).unwrap()
+    };
+    let plan = Plan { lengths: vec![8], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
+    // Zero times infinity, in the second piece of the samples alone.
+    let n = 300;
+    let mut x = features(6 * n, 3);
+    x[6 * 299..].fill(0.0);
+    let data = Dataset::new("made", 6, x.clone(), vec![0; n]).unwrap();
+    let error = evaluate(&network(f32::INFINITY), &data, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
+    let error = match error {
+        Error::Unfinished { source, .. } => *source,
+        error => error,
+    };
+    assert!(matches!(error, Error::Output { sample: 299, output: 3, .. }), "{error}");
+    let search =
+        Search { generator: "sobol".parse().unwrap(), loss: 1.0, longest: 8, shortest: 8, budget: 1 };
+    let error = find(&network(f32::NAN), &data, &plan, &search, None, Cancel::NEVER, |_| ()).unwrap_err();
+    assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
+    let numbers = Dataset::with_targets("made", 6, x[..12].to_vec(), 4, vec![0.0; 8]).unwrap();
+    let infinite = &network(f32::INFINITY);
+    let error = evaluate_regression(infinite, &numbers, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
+    assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
+}
+
+/// What makes a run impossible is found before it begins: no cell is run that could be.
+#[test]
+fn generators_are_checked_before_a_graph_runs() {
+    let network = cnn();
+    let data = Dataset::new("own", 40, features(40, 8), vec![0]).unwrap();
+    let plan = |default: &str, layers: &[(&str, &str)]| {
+        let layers = layers.iter().map(|(name, text)| ((*name).to_owned(), text.parse().unwrap()));
+        let generators = vec!["bernoulli".parse().unwrap(), default.parse().unwrap()];
+        Plan { lengths: vec![8], generators, layers: layers.collect(), seeds: 1, ..Plan::default() }
+    };
+    let run = |network: &GraphNetwork, plan: &Plan| {
+        evaluate(network, &data, plan, None, Cancel::NEVER, |_| ()).map(|found| found.cells.len())
+    };
+    // A counter is one sequence; inputs of their own need as many as there are inputs.
+    for (name, place) in [("conv", 0), ("fc", 1)] {
+        let error = run(&network, &plan("sobol", &[(name, "generator=ramp,sharing=input")])).unwrap_err();
+        let Error::Layer { layer, name: named, .. } = error else { panic!("{error}") };
+        assert_eq!((layer, named.as_str()), (place, name));
+    }
+    // A layer in binary needs no sequences.
+    let per_input = Plan { sharing: aleatron::generator::Sharing::OnePerInput, ..plan("ramp", &[]) };
+    assert!(matches!(run(&network, &per_input), Err(Error::Core(_))));
+    let conv = [("conv", "generator=sobol")];
+    let conv_alone = Plan { sharing: per_input.sharing, ..plan("ramp", &conv) };
+    assert!(matches!(run(&network, &conv_alone), Err(Error::Layer { layer: 1, .. })));
+    let binary = network.clone().with_mode("fc", Mode::Binary).unwrap();
+    assert_eq!(run(&binary, &conv_alone).unwrap(), 2);
+    // Settings of a layer that has none, or is not there.
+    let fc = plan("sobol", &[("fc", "length=4")]);
+    assert!(matches!(run(&binary, &fc), Err(Error::BinaryLayer(name)) if name == "fc"));
+    assert_eq!(run(&network, &fc).unwrap(), 2);
+    let error = run(&network, &plan("sobol", &[("nope", "length=4")])).unwrap_err();
+    assert!(matches!(error, Error::UnknownLayer { .. }));
+    for network in [&network, &binary] {
+        assert!(run(network, &Plan { seeds: (1 << 20) + 1, ..plan("sobol", &[]) }).is_err());
+    }
+}
+
+/// What a node in binary makes may not be a number: the product that gets it says where.
+#[test]
+fn inputs_of_products_that_are_not_numbers_are_named() {
+    let mut graph = Graph::new("log");
+    let x = input(&mut graph, &[6]);
+    let made = graph.add_node("log", Op::Unary(Unary::Log), &[x]);
+    let w = constant(&mut graph, "w", &[4, 6], 1);
+    let y = graph.add_node("fc", gemm(), &[made, w]);
+    graph.add_output(y);
+    let streams = GraphNetwork::new(graph).unwrap().to_streams(&StreamConfig::new(16)).unwrap();
+    let mut x = vec![1.5; 18];
+    assert_eq!(streams.forward(&x, 0).unwrap().len(), 12);
+    (x[8], x[11]) = (-1.0, -1.0);
+    let error = streams.forward(&x, 0).unwrap_err();
+    let Some(CoreError::OutOfRange { index: 8, value, .. }) = error.core() else { panic!("{error}") };
+    assert!(value.is_nan());
+}
+
+/// Random weights have a variance of two over the fan-in, which the variance of what a rectifier lets through makes up for, and no two
+/// layers have the same.
+#[test]
+fn random_networks_keep_the_size_of_their_values() {
+    let network = GraphNetwork::random(NetworkShape::Resnet20, 3).unwrap();
+    let mut seen: Vec<&[f32]> = Vec::new();
+    for layer in network.layers() {
+        let weights = &layer.product.weights;
+        let squares: f64 = weights.iter().map(|&w| f64::from(w).powi(2)).sum();
+        let n = weights.len() as f64;
+        let variance = squares / n * layer.product.fan_in() as f64 / 2.0;
+        // The mean of n squares of a normal number has a standard deviation of the root of 2 / n.
+        assert!((variance - 1.0).abs() < 6.0 * (2.0 / n).sqrt(), "{}: {variance}", layer.name);
+        assert!(!seen.contains(&&weights[..8]), "{}", layer.name);
+        // The same draws with another scale would show in the ratio of two of them.
+        let ratio = |w: &[f32]| w[0] / w[1];
+        assert!(seen.iter().all(|other| (ratio(other) - ratio(weights)).abs() > 1e-4), "{}", layer.name);
+        seen.push(&weights[..8]);
+    }
 }

@@ -416,3 +416,24 @@ fn mixed_operands_are_those_of_other_layers() {
         assert!(error.to_string().contains("32"), "{error}");
     }
 }
+
+/// Streams with signs count up where both signs are equal, and down where they are not.
+#[test]
+fn encoded_streams_with_signs() {
+    let x = [0.25, -0.5, 0.75];
+    let layer = StreamLayer::dense(3, 4).signed().length(128).build().unwrap();
+    let encode = |bits: usize| {
+        aleatron::encode_inputs(&x, 3, Length::new(bits).unwrap(), Polarity::Signed, 9).unwrap()
+    };
+    let found = layer.counts_encoded_signed(&encode(128), &[false, true, false]).unwrap();
+    assert_eq!(found, layer.counts(&x, 9).unwrap());
+    let turned = layer.counts_encoded_signed(&encode(128), &[true, false, true]).unwrap();
+    // A signed count is the number of products plus those that count up less those that count down.
+    let middle: Vec<u64> = found.iter().zip(&turned).map(|(a, b)| a + b).collect();
+    assert!(middle.iter().all(|sum| *sum == middle[0]) && found != turned, "{found:?} {turned:?}");
+    let error = layer.counts_encoded_signed(&encode(64), &[false; 3]).unwrap_err();
+    assert!(matches!(error, Error::Core(CoreError::Mismatch { expected: 128, actual: 64, .. })), "{error}");
+    let tiers = ["scalar", "portable", "sse", "avx", "neon", "sve", "simd"];
+    let tier = aleatron::simd_tier().unwrap();
+    assert!(tiers.iter().any(|known| tier.contains(known)), "{tier}");
+}

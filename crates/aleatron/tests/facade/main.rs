@@ -11,6 +11,7 @@ mod errors;
 mod eval;
 mod eval_tasks;
 mod files;
+mod find;
 mod gpu;
 mod graph;
 mod graph_files;

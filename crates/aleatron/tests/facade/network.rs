@@ -200,14 +200,8 @@ fn layers_can_have_settings_of_their_own() {
     let unknown = message(network.to_streams(&sobol.clone().layer("last", "length=3".parse().unwrap())));
     assert_eq!(unknown, "there is no layer \"last\"; the layers are hidden, output");
     let parse = |text: &str| message(text.parse::<aleatron::network::LayerOverride>());
-    assert_eq!(
-        parse("length"),
-        "\"length\" is not a setting of a layer: use length=, generator=, width= or sharing="
-    );
-    assert_eq!(
-        parse("depth=3"),
-        "\"depth=3\" is not a setting of a layer: use length=, generator=, width= or sharing="
-    );
+    assert_eq!(parse("length"), "\"length\" is not a setting: use length=, generator=, width= or sharing=");
+    assert_eq!(parse("depth=3"), "\"depth=3\" is not a setting: use length=, generator=, width= or sharing=");
     assert!(parse("length=x").contains("\"x\" is not a number of bits"));
     assert!(parse("generator=foo").contains("is not a generator"));
 }

@@ -161,6 +161,7 @@ fn settings_of_layers_are_read_and_written() {
         ("seed=3", "use length=, generator=, width= or sharing="),
         ("generator=foo", "use one of"),
         ("width=99", "99"),
+        ("length=3,width=4,length=3", "length is given twice"),
         ("sharing=foo", "use all, input or stream"),
     ] {
         let error = text.parse::<LayerOverride>().unwrap_err().to_string();

@@ -119,6 +119,135 @@ fn what_does_not_fit_is_refused() {
     ));
     assert!(Dataset::with_targets("n", 64, features.clone(), 0, vec![]).is_err());
     assert!(Dataset::with_targets("n", 64, features.clone(), 2, vec![0.0; 3]).is_err());
-    let nan = Dataset::with_targets("n", 64, features, 1, vec![0.0, f64::NAN, 0.0]);
-    assert!(matches!(nan, Err(Error::Target { sample: 1, .. })));
+    for bad in [f64::NAN, f64::INFINITY, -1.1e100, 1.1e100] {
+        let bad = Dataset::with_targets("n", 64, features.clone(), 1, vec![0.0, bad, 0.0]);
+        assert!(matches!(bad, Err(Error::Target { sample: 1, .. })));
+    }
+    // The largest have errors that can be written and read.
+    let large = vec![1e100; 10 * data.len()];
+    let large = Dataset::with_targets("n", 64, data.features().to_vec(), 10, large).unwrap();
+    let found = run(&network, &large, &plan(), None).unwrap();
+    assert_eq!(RegressionEvaluation::from_json(&found.to_json().unwrap()).unwrap(), found);
+}
+
+#[test]
+fn what_was_found_is_shown_and_complete() {
+    let (network, data) = data(3);
+    let found = run(&network, &data, &plan(), None).unwrap();
+    assert!(found.is_complete());
+    assert!(!RegressionEvaluation { unfinished: 1, ..found.clone() }.is_complete());
+    assert_eq!(found.to_string(), found.text(usize::MAX));
+    assert!(found.to_string().starts_with("Network "));
+}
+
+#[test]
+fn cells_add_up_over_pieces_and_are_in_order() {
+    let (network, data) = data(300);
+    // In an order of their own, with features that are clipped: one of the first piece and two of the second.
+    let mut features = data.features().to_vec();
+    for place in [5, 64 * 280, 64 * 299 + 63] {
+        features[place] = 17.0;
+    }
+    let data = Dataset::with_targets("clipped", 64, features, 10, data.targets().to_vec()).unwrap();
+    let generators = vec!["sobol".parse().unwrap(), "halton".parse().unwrap()];
+    let range = aleatron::network::FeatureRange::Clip;
+    let plan = Plan { lengths: vec![32, 16], generators, range, ..Plan::default() };
+    let found = run(&network, &data, &plan, None).unwrap();
+    let order: Vec<_> = found.cells.iter().map(|cell| (cell.generator.as_str(), cell.length)).collect();
+    assert_eq!(order, [("sobol", 16), ("sobol", 32), ("halton", 16), ("halton", 32)]);
+    assert!(found.plan.margins.is_empty());
+    for cell in &found.cells {
+        assert_eq!(cell.clipped, 3);
+        assert!(cell.seconds > 0.0);
+        assert!((cell.samples_per_second * cell.seconds / 300.0 - 1.0).abs() < 1e-9);
+        let bits = (64 * 64 + 64 * 10) * cell.length;
+        assert!((cell.bit_macs_per_second / cell.samples_per_second / bits as f64 - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn what_a_file_says_is_checked() {
+    let (network, data) = data(3);
+    let whole = run(&network, &data, &plan(), None).unwrap();
+    type Change = fn(&mut RegressionEvaluation);
+    let changes: [Change; 8] = [
+        |e| e.cells[0].generator = "halton".to_owned(),
+        |e| e.cells[0].length = 17,
+        |e| e.cells[0].to_targets.mean_absolute = -1.0,
+        |e| e.cells[0].to_float.root_mean_square = -1.0,
+        |e| e.cells[0].seconds = -1.0,
+        |e| e.cells[0].layers[0].mean_count = -1.0,
+        |e| e.cells[0].layers.truncate(1),
+        |e| e.cells.push(e.cells[0].clone()),
+    ];
+    for (k, change) in changes.iter().enumerate() {
+        let mut changed = whole.clone();
+        change(&mut changed);
+        assert!(RegressionEvaluation::from_json(&changed.to_json().unwrap()).is_err(), "change {k}");
+    }
+}
+
+/// Figures that are known, for pages and tables: two lengths of a generator with two seeds, and of one without.
+fn known() -> RegressionEvaluation {
+    let (network, data) = data(3);
+    let mut found = run(&network, &data, &plan(), None).unwrap();
+    for cell in &mut found.cells {
+        let size = if cell.length == 16 { 0.5 } else { 0.25 };
+        let size = if cell.generator == "sobol" { size } else { size + 0.125 * cell.seed as f64 };
+        for errors in [&mut cell.to_targets, &mut cell.to_float] {
+            (errors.mean_absolute, errors.root_mean_square) = (size / 2.0, size);
+        }
+    }
+    found
+}
+
+#[test]
+fn tables_have_intervals_where_there_are_seeds() {
+    let text = known().text(usize::MAX);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("Network noise_aware (64-64-10) on scores, 3 samples; floating point: "));
+    let rows: Vec<&str> = lines[3..].iter().copied().take_while(|line| !line.contains("points")).collect();
+    let of = |name: &str| rows.iter().copied().filter(|row| row.starts_with(name)).collect::<Vec<_>>();
+    let (sobol, bernoulli) = (of("sobol"), of("bernoulli"));
+    assert_eq!((sobol.len(), bernoulli.len()), (2, 2), "{text}");
+    assert!(sobol.iter().all(|row| !row.contains('[')), "{text}");
+    assert!(bernoulli.iter().all(|row| row.matches('[').count() >= 2), "{text}");
+    assert!(sobol[0].contains(" 0.25 ") && sobol[0].contains(" 0.50 "), "{text}");
+    // A blank line stands between generators and nowhere else.
+    assert_eq!((rows[2], rows[0] == sobol[0], rows[3] == bernoulli[0]), ("", true, true), "{text}");
+}
+
+#[test]
+fn the_page_has_a_heading_curves_and_all_figures() {
+    let known = known();
+    let page = report::regression(&known);
+    assert!(page.contains(
+        "<h1>noise_aware as streams</h1>\n<p>A network 64-64-10 run as bit streams on scores, 3 samples."
+    ));
+    assert_eq!(page.matches("<div class=\"card\">").count(), 2);
+    // A point for each row in both drawings, a band for the generator with seeds, and the errors of floats as a level in the first.
+    for point in [
+        "sobol, 16 bits: 0.50",
+        "sobol, 256 bits: 0.25",
+        "bernoulli, 16 bits: 0.56",
+        "bernoulli, 256 bits: 0.31",
+    ] {
+        assert_eq!(page.matches(point).count(), 2, "{point}");
+    }
+    assert_eq!(page.matches("floating point, 1.00").count(), 1);
+    let rows = page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td>"));
+    let firsts: Vec<bool> = rows.map(|row| row.contains("class=\"first\"")).collect();
+    assert_eq!(firsts, [true, false, true, false]);
+    // An error of nothing has no place on a logarithm; without any, there is no drawing.
+    let mut exact = known.clone();
+    exact.cells.retain(|cell| cell.generator == "sobol");
+    exact.cells[0].to_float.root_mean_square = 0.0;
+    let page = report::regression(&exact);
+    assert_eq!(page.matches("sobol, 16 bits: ").count(), 1);
+    assert_eq!(page.matches("sobol, 256 bits: ").count(), 2);
+    exact.float.root_mean_square = 0.0;
+    exact.cells.iter_mut().for_each(|cell| cell.to_float.root_mean_square = 0.0);
+    let page = report::regression(&exact);
+    assert_eq!((page.matches("<h3>").count(), page.matches("floating point, ").count()), (1, 0));
+    assert!(!page.contains("Against floating point"));
 }

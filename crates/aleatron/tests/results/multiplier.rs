@@ -88,3 +88,10 @@ fn place(text: &Element) -> String {
         None => format!("{} {}", text.number("x"), text.number("y")),
     }
 }
+
+#[test]
+fn a_line_of_text_has_the_columns_of_the_heading() {
+    let line = stats("a", 16).csv();
+    assert_eq!(line, "a,b<,16,0.125,0.25,-0.0625,0.75,0.5,0.03125");
+    assert_eq!(MultiplierStats::CSV_HEADING.split(',').count(), line.split(',').count());
+}

@@ -523,3 +523,53 @@ fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
 fn numbers(tensor: &Tensor) -> aleatron_graph::Result<Vec<u32>> {
     Ok(tensor.to_vec::<i64>()?.into_iter().map(|number| number as u32).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use aleatron_graph::Graph;
+
+    #[test]
+    fn widths_are_those_of_twos_complement() {
+        for (value, width) in [
+            (0, 1),
+            (-1, 1),
+            (1, 2),
+            (127, 8),
+            (-128, 8),
+            (128, 9),
+            (-129, 9),
+            (i64::MAX, 64),
+            (i64::MIN, 64),
+        ] {
+            assert_eq!(bits(value), width, "{value}");
+        }
+        for (width, most) in [(0, 0), (1, 0), (2, 1), (8, 127), (63, (1 << 62) - 1), (64, (1 << 62) - 1)] {
+            assert_eq!(interval(width), most, "{width}");
+        }
+    }
+
+    #[test]
+    fn constants_are_repeated_along_axes_of_one() {
+        let mut graph = Graph::new("sum");
+        let make = |shape: &[usize]| {
+            let values: Vec<f32> = (0..shape.iter().product::<usize>()).map(|k| k as f32).collect();
+            Tensor::from_slice(&values, shape, &Device::Cpu).unwrap()
+        };
+        let x = graph.add_constant("x", make(&[1]));
+        graph.add_node("sum", Op::Binary(Binary::Add), &[x, x]);
+        let node = &graph.nodes()[0];
+        let shape = [2, 2, 2, 3];
+        // Two matrices of one row each, which both rows of both samples get.
+        let rows = [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0], [3.0, 4.0, 5.0]];
+        let found = constants(node, &make(&[2, 1, 3]), &shape).unwrap();
+        assert_eq!(found, [rows, rows].concat().concat());
+        // One column.
+        let found = constants(node, &make(&[2, 1]), &[2, 3]).unwrap();
+        assert_eq!(found, [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(constants(node, &make(&[]), &[2]).unwrap(), [0.0, 0.0]);
+        assert!(constants(node, &make(&[1, 2]), &[2]).is_err());
+        assert!(constants(node, &make(&[3]), &[2]).is_err());
+    }
+}
