@@ -5,6 +5,7 @@ use crate::error::{Error, Quantity, Result};
 use crate::generator::Width;
 use crate::layer::LayerSpec;
 use crate::polarity::Polarity;
+use crate::stream::Length;
 use crate::threshold::{NEGATIVE, magnitude};
 
 /// An activation in units of an accumulator.
@@ -40,10 +41,22 @@ impl IntegerActivation {
 
 /// The counter of a layer's neurons: adds the bias to a count, saturates to its width, and applies the activation.
 ///
-/// Its unit is one product bit: a value of 1 is `length` of them.
+/// Its unit is one product bit, of which a value of 1 is `length`, or a part of one where it has fraction bits: counts come with as many zeros
+/// behind the point, and biases with digits.
+///
+/// ```
+/// use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
+/// use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
+/// let spec = LayerSpec::dense(3, 1, Length::new(16)?, Polarity::Unipolar, Encoding::Bernoulli { seed: 0 })?;
+/// // A bias of 2.75 product bits.
+/// let held = Accumulator::new(12, vec![11], IntegerActivation::Identity)?.with_fraction(2)?;
+/// assert_eq!(held.values(&spec, &[5])?, [31]); // 7.75
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Accumulator {
     width: u32,
+    fraction: u32,
     bias: Vec<i64>,
     activation: IntegerActivation,
 }
@@ -52,14 +65,17 @@ impl Accumulator {
     /// The widest accumulator.
     pub const MAX_WIDTH: u32 = 63;
 
-    /// An accumulator of `width` bits in two's complement.
+    /// The most fraction bits.
+    pub const MAX_FRACTION: u32 = 32;
+
+    /// An accumulator of `width` bits in two's complement, whose unit is one product bit.
     ///
     /// # Errors
     /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 2..=63, [`Error::OutOfRange`] with the first bias or bound
     /// that does not fit it, [`Error::OutOfRange`] for a lower bound above the upper one.
     pub fn new(width: u32, bias: Vec<i64>, activation: IntegerActivation) -> Result<Self> {
         bounded(Quantity::AccumulatorWidth, width, 2, Self::MAX_WIDTH)?;
-        let accumulator = Self { width, bias, activation };
+        let accumulator = Self { width, fraction: 0, bias, activation };
         let [low, high] = accumulator.interval();
         let check = |what, index, value: i64, low: i64| match (low..=high).contains(&value) {
             true => Ok(()),
@@ -78,37 +94,50 @@ impl Accumulator {
         Ok(accumulator)
     }
 
-    /// The accumulator that does what `stage` does for `spec`, wide enough never to saturate.
+    /// The same integers, of which `fraction` bits are behind the point.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one bias per row of weights, [`Error::TooLarge`] where more than 63 bits would be needed.
-    pub fn calibrated(spec: &LayerSpec, stage: &FloatStage) -> Result<Self> {
+    /// [`Error::TooLarge`] for more than [`Self::MAX_FRACTION`].
+    pub fn with_fraction(self, fraction: u32) -> Result<Self> {
+        bounded(Quantity::FractionBits, fraction, 0, Self::MAX_FRACTION)?;
+        Ok(Self { fraction, ..self })
+    }
+
+    /// The accumulator that does what `stage` does for `spec`, wide enough never to saturate, with `fraction` fraction bits or with as many fewer as
+    /// 63 bits need.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where there is not one bias per row of weights, [`Error::TooLarge`] where more than 63 bits would be needed without
+    /// a fraction, and for more than [`Self::MAX_FRACTION`].
+    pub fn calibrated(spec: &LayerSpec, stage: &FloatStage, fraction: u32) -> Result<Self> {
         let (expected, actual) = (spec.n_rows(), stage.bias.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
-        let unit = spec.length().bits() as f64 / stage.scale;
-        let integer = |what, index, value: f64| round(what, index, value * unit);
-        let bias = stage.bias.iter().enumerate().map(|(j, &bias)| integer(Quantity::Bias, j, bias));
-        let bias: Vec<i64> = bias.collect::<Result<_>>()?;
-        let activation = match stage.activation {
-            Activation::Identity => IntegerActivation::Identity,
-            Activation::Relu => IntegerActivation::Relu,
-            Activation::Clamp { low, high } => IntegerActivation::Clamp {
-                low: integer(Quantity::Bound, 0, low)?,
-                high: integer(Quantity::Bound, 1, high)?,
-            },
-        };
-        Self::wide_enough(spec, bias, activation)
+        let per_unit = spec.length().bits() as f64 / stage.scale;
+        most_fraction(fraction, |fraction| {
+            let integer = |what, index, value: f64| round(what, index, shifted(value * per_unit, fraction));
+            let bias = stage.bias.iter().enumerate().map(|(j, &bias)| integer(Quantity::Bias, j, bias));
+            let bias: Vec<i64> = bias.collect::<Result<_>>()?;
+            let activation = match stage.activation {
+                Activation::Identity => IntegerActivation::Identity,
+                Activation::Relu => IntegerActivation::Relu,
+                Activation::Clamp { low, high } => IntegerActivation::Clamp {
+                    low: integer(Quantity::Bound, 0, low)?,
+                    high: integer(Quantity::Bound, 1, high)?,
+                },
+            };
+            Self::wide_enough(spec, fraction, bias, activation)
+        })
     }
 
-    /// The accumulator of a layer whose rows of weights have scales of their own, wide enough never to saturate: a unit of row j stands for
+    /// The accumulator of a layer whose rows of weights have scales of their own, as [`Self::calibrated`]: a product bit of row j stands for
     /// `scales[j] / length`.
     ///
     /// # Errors
     /// [`Error::Mismatch`] where there is not one scale and one bias per row of weights, [`Error::OutOfRange`] with the first bias that is too
-    /// large, [`Error::TooLarge`] where more than 63 bits would be needed.
-    pub fn per_row(spec: &LayerSpec, scales: &[f64], bias: &[f64]) -> Result<Self> {
+    /// large, [`Error::TooLarge`] as [`Self::calibrated`].
+    pub fn per_row(spec: &LayerSpec, scales: &[f64], bias: &[f64], fraction: u32) -> Result<Self> {
         let expected = spec.n_rows();
         for actual in [scales.len(), bias.len()] {
             if expected != actual {
@@ -116,17 +145,26 @@ impl Accumulator {
             }
         }
         let length = spec.length().bits() as f64;
-        let rows = bias.iter().zip(scales).enumerate();
-        let bias = rows.map(|(j, (&bias, &scale))| round(Quantity::Bias, j, bias * (length / scale)));
-        Self::wide_enough(spec, bias.collect::<Result<_>>()?, IntegerActivation::Identity)
+        most_fraction(fraction, |fraction| {
+            let rows = bias.iter().zip(scales).enumerate();
+            let bias = rows.map(|(j, (&bias, &scale))| {
+                round(Quantity::Bias, j, shifted(bias * (length / scale), fraction))
+            });
+            Self::wide_enough(spec, fraction, bias.collect::<Result<_>>()?, IntegerActivation::Identity)
+        })
     }
 
-    fn wide_enough(spec: &LayerSpec, bias: Vec<i64>, activation: IntegerActivation) -> Result<Self> {
+    fn wide_enough(
+        spec: &LayerSpec,
+        fraction: u32,
+        bias: Vec<i64>,
+        activation: IntegerActivation,
+    ) -> Result<Self> {
         let bounds = match activation {
             IntegerActivation::Clamp { low, high } => [low, high],
             _ => [0, 0],
         };
-        let products = spec.max_fan_in() as u128 * spec.length().bits() as u128;
+        let products = (spec.max_fan_in() as u128 * spec.length().bits() as u128) << fraction;
         let largest = |values: &[i64]| values.iter().map(|value| value.unsigned_abs()).max().unwrap_or(0);
         let most = (products + u128::from(largest(&bias))).max(largest(&bounds).into());
         let width = 2 + most.checked_ilog2().unwrap_or(0);
@@ -134,13 +172,25 @@ impl Accumulator {
             let (actual, limit) = (width.into(), Self::MAX_WIDTH.into());
             return Err(Error::TooLarge { what: Quantity::AccumulatorWidth, actual, limit });
         }
-        Self::new(width, bias, activation)
+        Self::new(width, bias, activation)?.with_fraction(fraction)
     }
 
     /// The width in bits.
     #[must_use]
     pub const fn width(&self) -> u32 {
         self.width
+    }
+
+    /// How many of these bits are behind the point.
+    #[must_use]
+    pub const fn fraction(&self) -> u32 {
+        self.fraction
+    }
+
+    /// What 1 stands for in a layer of the given length, where a sum of 1 stands for `scale`.
+    #[must_use]
+    pub fn unit(&self, length: Length, scale: f64) -> f64 {
+        scale / length.bits() as f64 / 2f64.powi(self.fraction as i32)
     }
 
     /// The biases, one per row of weights: per neuron, or per output channel.
@@ -177,16 +227,17 @@ impl Accumulator {
         let neurons = biases.zip(fan_ins.iter().cycle());
         let [low, high] = self.interval();
         // With sums, biases and bounds below 2^62, i64 holds everything that follows.
-        let most = 2 * spec.max_fan_in() as u128 * spec.length().bits() as u128;
+        let most = (2 * spec.max_fan_in() as u128 * spec.length().bits() as u128) << self.fraction;
         let largest = counts.iter().fold(0, |all, &count| all | count);
-        if self.width < Self::MAX_WIDTH && most < 1 << 62 && largest < 1 << 61 {
-            let (factor, offset) = match spec.polarity() {
-                Polarity::Unipolar => (1, 0),
-                Polarity::Bipolar => (2, spec.length().bits() as i64),
-                Polarity::Signed => (1, spec.length().bits() as i64),
+        if self.width < Self::MAX_WIDTH && most < 1 << 62 && largest < 1 << (61 - self.fraction) {
+            let bits = (spec.length().bits() as i64) << self.fraction;
+            let (shift, offset) = match spec.polarity() {
+                Polarity::Unipolar => (self.fraction, 0),
+                Polarity::Bipolar => (self.fraction + 1, bits),
+                Polarity::Signed => (self.fraction, bits),
             };
             let offsets: Vec<i64> = neurons.map(|(bias, &n)| bias - offset * n as i64).collect();
-            let mut values: Vec<i64> = counts.iter().map(|&count| factor * count as i64).collect();
+            let mut values: Vec<i64> = counts.iter().map(|&count| (count << shift) as i64).collect();
             for sample in values.chunks_mut(offsets.len()) {
                 for (value, &offset) in sample.iter_mut().zip(&offsets) {
                     *value = self.activation.apply((*value + offset).clamp(low, high));
@@ -196,7 +247,7 @@ impl Accumulator {
         }
         let neurons: Vec<_> = neurons.collect();
         let value = |(&count, &(&bias, &n)): (&u64, &(&i64, &usize))| {
-            let sum = spec.polarity().sum(count, n, spec.length());
+            let sum = spec.polarity().sum(count, n, spec.length()) << self.fraction;
             let held = (sum + i128::from(bias)).clamp(low.into(), high.into());
             self.activation.apply(held as i64)
         };
@@ -496,6 +547,18 @@ impl Factor {
 /// [`Error::OutOfRange`] with `index` where it has no place in 63 bits.
 pub fn to_units(what: Quantity, index: usize, value: f64, unit: f64) -> Result<i64> {
     round(what, index, value / unit)
+}
+
+/// `value` times 2^fraction, which is exact.
+fn shifted(value: f64, fraction: u32) -> f64 {
+    value * 2f64.powi(fraction as i32)
+}
+
+/// What is made with `fraction` fraction bits, or with the most below that with which it can be made.
+fn most_fraction(fraction: u32, make: impl Fn(u32) -> Result<Accumulator>) -> Result<Accumulator> {
+    bounded(Quantity::FractionBits, fraction, 0, Accumulator::MAX_FRACTION)?;
+    let found = (1..=fraction).rev().find_map(|fraction| make(fraction).ok());
+    found.map_or_else(|| make(0), Ok)
 }
 
 /// The nearest integer, halves rounded up.

@@ -294,7 +294,7 @@ fn accumulators_are_as_wide_as_they_must_be() {
         LayerSpec::dense(3, 1, length(10), Polarity::Bipolar, Encoding::Bernoulli { seed: 0 }).unwrap();
     let calibrated = |bias: f64, activation| {
         let stage = FloatStage { scale: 2.0, bias: vec![bias], activation };
-        Accumulator::calibrated(&spec, &stage).unwrap()
+        Accumulator::calibrated(&spec, &stage, 0).unwrap()
     };
     // A unit is 2 / 10; sums are up to 30, and 31 fits six bits with a sign, 32 does not.
     assert_eq!(
