@@ -1,5 +1,6 @@
 //! The binary side as a circuit has it, in integers of stated widths.
 
+use super::exact;
 use super::float::{Activation, FloatStage};
 use crate::error::{Error, Quantity, Result};
 use crate::generator::Width;
@@ -221,30 +222,44 @@ impl Accumulator {
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
-        // The bias and the products of each neuron.
-        let fan_ins = spec.topology().fan_ins();
-        let biases = self.bias.iter().flat_map(|bias| std::iter::repeat_n(bias, spec.neurons_per_row()));
-        let neurons = biases.zip(fan_ins.iter().cycle());
+        let (fan_ins, per_row) = (spec.topology().fan_ins(), spec.neurons_per_row());
         let [low, high] = self.interval();
-        // With sums, biases and bounds below 2^62, i64 holds everything that follows.
+        // With all integers on the way below 2^51, f64 holds them, and vector registers of every processor can do the rest.
         let most = (2 * spec.max_fan_in() as u128 * spec.length().bits() as u128) << self.fraction;
         let largest = counts.iter().fold(0, |all, &count| all | count);
-        if self.width < Self::MAX_WIDTH && most < 1 << 62 && largest < 1 << (61 - self.fraction) {
-            let bits = (spec.length().bits() as i64) << self.fraction;
-            let (shift, offset) = match spec.polarity() {
-                Polarity::Unipolar => (self.fraction, 0),
-                Polarity::Bipolar => (self.fraction + 1, bits),
-                Polarity::Signed => (self.fraction, bits),
+        if self.width <= exact::BITS && most < 1 << 50 && largest < 1 << (50 - self.fraction) {
+            let one = 2f64.powi(self.fraction as i32);
+            let bits = spec.length().bits() as f64 * one;
+            let (factor, bits) = match spec.polarity() {
+                Polarity::Unipolar => (one, 0.0),
+                Polarity::Bipolar => (2.0 * one, bits),
+                Polarity::Signed => (one, bits),
             };
-            let offsets: Vec<i64> = neurons.map(|(bias, &n)| bias - offset * n as i64).collect();
-            let mut values: Vec<i64> = counts.iter().map(|&count| (count << shift) as i64).collect();
-            for sample in values.chunks_mut(offsets.len()) {
-                for (value, &offset) in sample.iter_mut().zip(&offsets) {
-                    *value = self.activation.apply((*value + offset).clamp(low, high));
+            // What is added to each neuron's count.
+            let offsets: Vec<f64> = match fan_ins[..] {
+                [n] if per_row == 1 => self.bias.iter().map(|&bias| bias as f64 - bits * n as f64).collect(),
+                _ => {
+                    let biases = self.bias.iter().flat_map(|&bias| std::iter::repeat_n(bias as f64, per_row));
+                    biases.zip(fan_ins.iter().cycle()).map(|(bias, &n)| bias - bits * n as f64).collect()
                 }
-            }
-            return Ok(values);
+            };
+            let held = |count: u64, offset: f64| {
+                exact::clamp(exact::of_count(count) * factor + offset, low as f64, high as f64)
+            };
+            // A loop for each activation: the compiler makes vector code of one without a match inside.
+            return Ok(match self.activation {
+                IntegerActivation::Identity => each(counts, &offsets, held),
+                IntegerActivation::Relu => each(counts, &offsets, |count, offset| {
+                    let held = held(count, offset);
+                    if held > 0.0 { held } else { 0.0 }
+                }),
+                IntegerActivation::Clamp { low, high } => each(counts, &offsets, |count, offset| {
+                    exact::clamp(held(count, offset), low as f64, high as f64)
+                }),
+            });
         }
+        let biases = self.bias.iter().flat_map(|bias| std::iter::repeat_n(bias, per_row));
+        let neurons = biases.zip(fan_ins.iter().cycle());
         let neurons: Vec<_> = neurons.collect();
         let value = |(&count, &(&bias, &n)): (&u64, &(&i64, &usize))| {
             let sum = spec.polarity().sum(count, n, spec.length()) << self.fraction;
@@ -253,6 +268,19 @@ impl Accumulator {
         };
         Ok(counts.iter().zip(neurons.iter().cycle()).map(value).collect())
     }
+}
+
+/// What is held for counts of samples by neurons, each with the offset of its neuron.
+#[inline]
+fn each(counts: &[u64], offsets: &[f64], held: impl Fn(u64, f64) -> f64) -> Vec<i64> {
+    let mut values = vec![0; counts.len()];
+    let samples = values.chunks_mut(offsets.len().max(1)).zip(counts.chunks(offsets.len().max(1)));
+    for (values, counts) in samples {
+        for ((value, &count), &offset) in values.iter_mut().zip(counts).zip(offsets) {
+            *value = exact::to_integer(held(count, offset));
+        }
+    }
+    values
 }
 
 /// From what an accumulator holds to the thresholds of the next layer's comparators.
@@ -411,26 +439,31 @@ impl Requantizer {
             return Err(Error::TooLarge { what: Quantity::ComparatorWidth, actual, limit });
         };
         let mut saturated = 0;
-        // Values up to this stay below 2^62 when multiplied and rounded, so that i64 holds them.
-        let narrow = if self.shift < 62 { (1u64 << 61) / self.multiplier.max(1) } else { 0 };
+        // Values up to this stay below 2^51 when multiplied and rounded, so that f64 holds them.
+        let narrow = if self.shift <= 50 { (1u64 << 50) / self.multiplier.max(1) } else { 0 };
         let largest = values.iter().fold(0, |all, value| all | value.unsigned_abs());
         let thresholds = if largest < narrow {
-            let (multiplier, half) = (self.multiplier as i64, (1i64 << self.shift) >> 1);
-            let (middle, most) = (self.middle() as i64, self.comparator.one() as i64);
-            let level = |value: i64| ((value * multiplier + half) >> self.shift) + middle;
-            let unsigned = |&value: &i64| {
-                let level = level(value);
-                saturated += u64::from((level < 0) | (level > most));
-                (level.clamp(0, most) as u64) << unused
-            };
+            let (multiplier, half) = (self.multiplier as f64, ((1u64 << self.shift) >> 1) as f64);
+            let (step, middle) = (2f64.powi(-(self.shift as i32)), self.middle() as f64);
+            let most = self.comparator.one() as f64;
+            let level =
+                |value: i64| exact::floor((exact::of_integer(value) * multiplier + half) * step) + middle;
             match self.polarity {
-                Polarity::Unipolar | Polarity::Bipolar => values.iter().map(unsigned).collect(),
+                Polarity::Unipolar | Polarity::Bipolar => {
+                    let unsigned = |&value: &i64| {
+                        let level = level(value);
+                        saturated += u64::from((level < 0.0) | (level > most));
+                        exact::to_count(exact::clamp(level, 0.0, most)) << unused
+                    };
+                    values.iter().map(unsigned).collect()
+                }
                 Polarity::Signed => {
                     let signed = |&value: &i64| {
-                        // The sign of an integer is that of a threshold.
-                        let (level, most) = (level(value), most as u64);
-                        saturated += u64::from(level.unsigned_abs() > most);
-                        level.unsigned_abs().min(most) << unused | level as u64 & NEGATIVE
+                        let level = level(value);
+                        saturated += u64::from(level.abs() > most);
+                        // The sign of a number is that of a threshold; none of these is -0.
+                        let threshold = exact::to_count(exact::clamp(level.abs(), 0.0, most));
+                        threshold << unused | level.to_bits() & NEGATIVE
                     };
                     values.iter().map(signed).collect()
                 }
