@@ -448,26 +448,29 @@ impl Requantizer {
             let most = self.comparator.one() as f64;
             let level =
                 |value: i64| exact::floor((exact::of_integer(value) * multiplier + half) * step) + middle;
+            let mut thresholds = vec![0; values.len()];
+            let each = thresholds.iter_mut().zip(values);
+            // Loops of this form become vector code; closures that collect do not.
             match self.polarity {
                 Polarity::Unipolar | Polarity::Bipolar => {
-                    let unsigned = |&value: &i64| {
+                    for (threshold, &value) in each {
                         let level = level(value);
-                        saturated += u64::from((level < 0.0) | (level > most));
-                        exact::to_count(exact::clamp(level, 0.0, most)) << unused
-                    };
-                    values.iter().map(unsigned).collect()
+                        let held = exact::clamp(level, 0.0, most);
+                        saturated += u64::from(held != level);
+                        *threshold = exact::to_count(held) << unused;
+                    }
                 }
                 Polarity::Signed => {
-                    let signed = |&value: &i64| {
+                    for (threshold, &value) in each {
                         let level = level(value);
-                        saturated += u64::from(level.abs() > most);
+                        let held = exact::clamp(level.abs(), 0.0, most);
+                        saturated += u64::from(held != level.abs());
                         // The sign of a number is that of a threshold; none of these is -0.
-                        let threshold = exact::to_count(exact::clamp(level.abs(), 0.0, most));
-                        threshold << unused | level.to_bits() & NEGATIVE
-                    };
-                    values.iter().map(signed).collect()
+                        *threshold = exact::to_count(held) << unused | level.to_bits() & NEGATIVE;
+                    }
                 }
             }
+            thresholds
         } else {
             let threshold = |&value: &i64| {
                 saturated += u64::from(self.saturates(value));
