@@ -46,6 +46,7 @@ class LayerIntegers(TypedDict):
     name: str
     comparator_width: int
     accumulator_width: int
+    fraction_bits: int
     bias: npt.NDArray[np.int64]
     multiplier: int | None
     multiplier_width: int | None
@@ -58,6 +59,7 @@ class ProductIntegers(TypedDict):
     name: str
     comparator_width: int
     accumulator_width: int
+    fraction_bits: int
     bias: npt.NDArray[np.int64]
     units: npt.NDArray[np.float64]
     multipliers: npt.NDArray[np.int64]

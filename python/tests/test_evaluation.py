@@ -202,6 +202,7 @@ def test_integers_between_layers() -> None:
         assert abs(floats - integers) <= 0.003 + 1e-12
     hidden, last = network.streams(64, arithmetic="integer").integers
     assert (hidden["name"], last["name"], last["shift"]) == ("hidden", "output", None)
+    assert hidden["fraction_bits"] == last["fraction_bits"] == 8
     assert hidden["bias"].dtype == np.int64 and not hidden["bias"].flags.writeable
     assert hidden["multiplier"] is not None and hidden["multiplier"] < 2 ** (hidden["multiplier_width"] or 0)
 

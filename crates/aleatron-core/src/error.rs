@@ -87,6 +87,8 @@ pub enum Quantity {
     Shift,
     /// The width of an accumulator in bits.
     AccumulatorWidth,
+    /// The fraction bits of an accumulator.
+    FractionBits,
     /// The width of a multiplier in bits.
     MultiplierWidth,
     /// The width of a comparator in bits.
@@ -157,6 +159,7 @@ impl fmt::Display for Quantity {
             Self::Multiplier => "multiplier",
             Self::Shift => "right shift",
             Self::AccumulatorWidth => "accumulator width",
+            Self::FractionBits => "number of fraction bits",
             Self::MultiplierWidth => "multiplier width",
             Self::ComparatorWidth => "comparator width",
             Self::Bias => "bias",

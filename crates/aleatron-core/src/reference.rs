@@ -232,7 +232,8 @@ pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, co
         Polarity::Signed => i128::from(count) - products,
     };
     let row = neuron / spec.neurons_per_row();
-    let biased = sum + i128::from(accumulator.bias().get(row).copied().unwrap_or(0));
+    let biased = sum * 2i128.pow(accumulator.fraction())
+        + i128::from(accumulator.bias().get(row).copied().unwrap_or(0));
     let most = 2i128.pow(accumulator.width() - 1) - 1;
     let held = biased.min(most).max(-most - 1) as i64;
     match accumulator.activation() {

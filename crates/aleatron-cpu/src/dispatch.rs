@@ -230,6 +230,39 @@ pub(crate) fn look_up_signed(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16];
         _ => portable::table::look_up_signed)
 }
 
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has the bit [`NEGATIVE_ENTRY`]. Maps are as long
+/// as `thresholds`, whole blocks of [`MAP_LANES`]; entries are below 2^15.
+pub(crate) fn fill_maps(tier: Tier, rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
+    dispatch!(tier, (rows, thresholds, maps),
+        x86_64 {
+            Avx512Vpopcntdq => vpopcntdq::map::fill,
+            Avx512bw => avx512bw::map::fill,
+        }
+        aarch64 {
+            Neon => neon::map::fill,
+        }
+        _ => portable::map::fill)
+}
+
+/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away, for taps whose entries add up in 16 bits with a
+/// sign. Sums are whole blocks of [`MAP_LANES`].
+pub(crate) fn add_maps(
+    tier: Tier,
+    maps: &[u16],
+    len: usize,
+    plus: &[MapTap],
+    minus: &[MapTap],
+    sums: &mut [u32],
+) {
+    dispatch!(tier, (maps, len, plus, minus, sums),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw => avx512bw::map::add,
+            Avx512f | Avx2 => avx2::map::add,
+        }
+        aarch64 {}
+        _ => portable::map::add)
+}
+
 /// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of `ones[i]` where `values[i]` is below 0.
 pub(crate) fn ones_of_negative<const S: usize>(
     tier: Tier,
@@ -316,5 +349,6 @@ pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
 }
 
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};
+pub(crate) use portable::map::{LANES as MAP_LANES, MapTap};
 pub(crate) use portable::signed::LANES as SIGNED_LANES;
 pub(crate) use portable::table::{LANES as LOOK_UP_LANES, NEGATIVE as NEGATIVE_ENTRY};

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Samples in a tile at most: those with equal thresholds share a row.
 const GROUP: usize = 64;
 
+/// What sums of signed entries of 16 bits may be at most.
+pub(crate) const MAX_NARROW_SUM: usize = i16::MAX as usize;
+
 /// The weights of a dense layer with shared sequences, ready to be counted by [`Cpu::table_counts`].
 #[derive(Debug, Clone)]
 pub struct TabledWeights {
@@ -55,6 +58,15 @@ impl Tables {
             Some(negative) if is_negative(threshold) => negative.row(magnitude(threshold)),
             _ => self.table.row(magnitude(threshold)),
         }
+    }
+
+    /// The rows of all thresholds without signs, one after the other, and how long each is. Their entries are at most the length, which
+    /// fits 16 bits.
+    pub(crate) fn narrow_rows(&self) -> Result<(usize, Vec<u16>), CoreError> {
+        let counts = self.table.counts();
+        let mut rows = memory::with_capacity(counts.len() as u128, Quantity::CountTable)?;
+        rows.extend(counts.iter().map(|&count| count as u16));
+        Ok((self.table.row(0).len(), rows))
     }
 }
 
@@ -197,7 +209,7 @@ pub(crate) fn add_rows<'t>(
     let (fours, rest) = rows.as_chunks::<4>();
     // A count is at most the length, so as many as this add up in 16 bits, of which one is the sign where there are signs.
     let is_signed = polarity == Polarity::Signed;
-    let most = if is_signed { i16::MAX as usize } else { usize::from(u16::MAX) };
+    let most = if is_signed { MAX_NARROW_SUM } else { usize::from(u16::MAX) };
     let together = most / (4 * length.bits());
     let add_one = |row: &[u32], thresholds: &[u16], counts: &mut [u64]| match is_signed {
         false => add_one(row, thresholds, counts),

@@ -2,7 +2,7 @@
 //!
 //! | tier | count | encode | pack, unpack |
 //! |---|---|---|---|
-//! | `avx512-vpopcntdq` | native 512-bit popcount, 4x4 register tiles | 512-bit | 512-bit masks |
+//! | `avx512-vpopcntdq` | native 512-bit popcount, 4x4 register tiles; tables by permutations of bytes (VBMI) | 512-bit | 512-bit masks |
 //! | `avx512bw` | 512-bit Harley-Seal over a byte lookup | 512-bit | 512-bit masks |
 //! | `avx512f` | as `avx2` | 512-bit | as `avx2` |
 //! | `avx2` | 256-bit Harley-Seal over a byte lookup | 256-bit | 256-bit |
@@ -61,7 +61,12 @@ impl Isa {
             let avx512f = || avx2() && is_x86_feature_detected!("avx512f");
             let avx512bw = || avx512f() && is_x86_feature_detected!("avx512bw");
             match self {
-                Self::Avx512Vpopcntdq => avx512bw() && is_x86_feature_detected!("avx512vpopcntdq"),
+                Self::Avx512Vpopcntdq => {
+                    // Processors with the first and lanes of bytes have the second too.
+                    avx512bw()
+                        && is_x86_feature_detected!("avx512vpopcntdq")
+                        && is_x86_feature_detected!("avx512vbmi")
+                }
                 Self::Avx512bw => avx512bw(),
                 Self::Avx512f => avx512f(),
                 Self::Avx2 => avx2(),

@@ -465,7 +465,7 @@ impl StreamGraph {
     }
 
     /// The integers around each layer that `arithmetic="integer"` works with, in the order in which they run: widths of comparators and
-    /// accumulators, biases, what 1 stands for in each row ("units"), and the multipliers and right shifts before the comparators, one for each
+    /// accumulators, fraction bits of the latter, biases, what 1 stands for in each row ("units"), and the multipliers and right shifts before the comparators, one for each
     /// unit of the inputs; these are empty where the inputs come from outside. Nothing with "float".
     ///
     /// Examples
@@ -484,6 +484,7 @@ impl StreamGraph {
             dict.set_item("name", name)?;
             dict.set_item("comparator_width", product.comparator.bits())?;
             dict.set_item("accumulator_width", product.accumulator.width())?;
+            dict.set_item("fraction_bits", product.accumulator.fraction())?;
             dict.set_item("bias", read_only(py, product.accumulator.bias().to_vec(), &[n])?)?;
             dict.set_item("units", read_only(py, product.units, &[n])?)?;
             let requantizers = &product.requantizers;

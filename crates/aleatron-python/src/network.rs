@@ -643,15 +643,15 @@ impl StreamNetwork {
         self.0.warnings().iter().map(ToString::to_string).collect()
     }
 
-    /// The integers of each layer that `arithmetic="integer"` works with: widths of comparators and accumulators, biases,
-    /// multipliers and right shifts.
+    /// The integers of each layer that `arithmetic="integer"` works with: widths of comparators and accumulators,
+    /// fraction bits of the latter and biases in these units, multipliers and right shifts.
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al
     /// >>> hidden, last = al.Network.digits().streams(64, arithmetic="integer").integers
     /// >>> sorted(hidden)
-    /// ['accumulator_width', 'bias', 'comparator_width', 'multiplier', 'multiplier_width', 'name', 'shift']
+    /// ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier', 'multiplier_width', 'name', 'shift']
     /// >>> last["multiplier"] is None
     /// True
     #[getter]
@@ -662,6 +662,7 @@ impl StreamNetwork {
             dict.set_item("name", layer.name())?;
             dict.set_item("comparator_width", integer.comparator.bits())?;
             dict.set_item("accumulator_width", integer.accumulator.width())?;
+            dict.set_item("fraction_bits", integer.accumulator.fraction())?;
             dict.set_item(
                 "bias",
                 read_only(py, integer.accumulator.bias().to_vec(), &[layer.bias().len()])?,

@@ -1,10 +1,12 @@
 //! The binary side as a circuit has it, in integers of stated widths.
 
+use super::exact;
 use super::float::{Activation, FloatStage};
 use crate::error::{Error, Quantity, Result};
 use crate::generator::Width;
 use crate::layer::LayerSpec;
 use crate::polarity::Polarity;
+use crate::stream::Length;
 use crate::threshold::{NEGATIVE, magnitude};
 
 /// An activation in units of an accumulator.
@@ -40,10 +42,22 @@ impl IntegerActivation {
 
 /// The counter of a layer's neurons: adds the bias to a count, saturates to its width, and applies the activation.
 ///
-/// Its unit is one product bit: a value of 1 is `length` of them.
+/// Its unit is one product bit, of which a value of 1 is `length`, or a part of one where it has fraction bits: counts come with as many zeros
+/// behind the point, and biases with digits.
+///
+/// ```
+/// use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
+/// use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
+/// let spec = LayerSpec::dense(3, 1, Length::new(16)?, Polarity::Unipolar, Encoding::Bernoulli { seed: 0 })?;
+/// // A bias of 2.75 product bits.
+/// let held = Accumulator::new(12, vec![11], IntegerActivation::Identity)?.with_fraction(2)?;
+/// assert_eq!(held.values(&spec, &[5])?, [31]); // 7.75
+/// # Ok::<(), aleatron_core::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Accumulator {
     width: u32,
+    fraction: u32,
     bias: Vec<i64>,
     activation: IntegerActivation,
 }
@@ -52,14 +66,17 @@ impl Accumulator {
     /// The widest accumulator.
     pub const MAX_WIDTH: u32 = 63;
 
-    /// An accumulator of `width` bits in two's complement.
+    /// The most fraction bits.
+    pub const MAX_FRACTION: u32 = 32;
+
+    /// An accumulator of `width` bits in two's complement, whose unit is one product bit.
     ///
     /// # Errors
     /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 2..=63, [`Error::OutOfRange`] with the first bias or bound
     /// that does not fit it, [`Error::OutOfRange`] for a lower bound above the upper one.
     pub fn new(width: u32, bias: Vec<i64>, activation: IntegerActivation) -> Result<Self> {
         bounded(Quantity::AccumulatorWidth, width, 2, Self::MAX_WIDTH)?;
-        let accumulator = Self { width, bias, activation };
+        let accumulator = Self { width, fraction: 0, bias, activation };
         let [low, high] = accumulator.interval();
         let check = |what, index, value: i64, low: i64| match (low..=high).contains(&value) {
             true => Ok(()),
@@ -78,37 +95,50 @@ impl Accumulator {
         Ok(accumulator)
     }
 
-    /// The accumulator that does what `stage` does for `spec`, wide enough never to saturate.
+    /// The same integers, of which `fraction` bits are behind the point.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one bias per row of weights, [`Error::TooLarge`] where more than 63 bits would be needed.
-    pub fn calibrated(spec: &LayerSpec, stage: &FloatStage) -> Result<Self> {
+    /// [`Error::TooLarge`] for more than [`Self::MAX_FRACTION`].
+    pub fn with_fraction(self, fraction: u32) -> Result<Self> {
+        bounded(Quantity::FractionBits, fraction, 0, Self::MAX_FRACTION)?;
+        Ok(Self { fraction, ..self })
+    }
+
+    /// The accumulator that does what `stage` does for `spec`, wide enough never to saturate, with `fraction` fraction bits or with as many fewer as
+    /// 63 bits need.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where there is not one bias per row of weights, [`Error::TooLarge`] where more than 63 bits would be needed without
+    /// a fraction, and for more than [`Self::MAX_FRACTION`].
+    pub fn calibrated(spec: &LayerSpec, stage: &FloatStage, fraction: u32) -> Result<Self> {
         let (expected, actual) = (spec.n_rows(), stage.bias.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
-        let unit = spec.length().bits() as f64 / stage.scale;
-        let integer = |what, index, value: f64| round(what, index, value * unit);
-        let bias = stage.bias.iter().enumerate().map(|(j, &bias)| integer(Quantity::Bias, j, bias));
-        let bias: Vec<i64> = bias.collect::<Result<_>>()?;
-        let activation = match stage.activation {
-            Activation::Identity => IntegerActivation::Identity,
-            Activation::Relu => IntegerActivation::Relu,
-            Activation::Clamp { low, high } => IntegerActivation::Clamp {
-                low: integer(Quantity::Bound, 0, low)?,
-                high: integer(Quantity::Bound, 1, high)?,
-            },
-        };
-        Self::wide_enough(spec, bias, activation)
+        let per_unit = spec.length().bits() as f64 / stage.scale;
+        most_fraction(fraction, |fraction| {
+            let integer = |what, index, value: f64| round(what, index, shifted(value * per_unit, fraction));
+            let bias = stage.bias.iter().enumerate().map(|(j, &bias)| integer(Quantity::Bias, j, bias));
+            let bias: Vec<i64> = bias.collect::<Result<_>>()?;
+            let activation = match stage.activation {
+                Activation::Identity => IntegerActivation::Identity,
+                Activation::Relu => IntegerActivation::Relu,
+                Activation::Clamp { low, high } => IntegerActivation::Clamp {
+                    low: integer(Quantity::Bound, 0, low)?,
+                    high: integer(Quantity::Bound, 1, high)?,
+                },
+            };
+            Self::wide_enough(spec, fraction, bias, activation)
+        })
     }
 
-    /// The accumulator of a layer whose rows of weights have scales of their own, wide enough never to saturate: a unit of row j stands for
+    /// The accumulator of a layer whose rows of weights have scales of their own, as [`Self::calibrated`]: a product bit of row j stands for
     /// `scales[j] / length`.
     ///
     /// # Errors
     /// [`Error::Mismatch`] where there is not one scale and one bias per row of weights, [`Error::OutOfRange`] with the first bias that is too
-    /// large, [`Error::TooLarge`] where more than 63 bits would be needed.
-    pub fn per_row(spec: &LayerSpec, scales: &[f64], bias: &[f64]) -> Result<Self> {
+    /// large, [`Error::TooLarge`] as [`Self::calibrated`].
+    pub fn per_row(spec: &LayerSpec, scales: &[f64], bias: &[f64], fraction: u32) -> Result<Self> {
         let expected = spec.n_rows();
         for actual in [scales.len(), bias.len()] {
             if expected != actual {
@@ -116,27 +146,48 @@ impl Accumulator {
             }
         }
         let length = spec.length().bits() as f64;
-        let rows = bias.iter().zip(scales).enumerate();
-        let bias = rows.map(|(j, (&bias, &scale))| round(Quantity::Bias, j, bias * (length / scale)));
-        Self::wide_enough(spec, bias.collect::<Result<_>>()?, IntegerActivation::Identity)
+        most_fraction(fraction, |fraction| {
+            let rows = bias.iter().zip(scales).enumerate();
+            let bias = rows.map(|(j, (&bias, &scale))| {
+                round(Quantity::Bias, j, shifted(bias * (length / scale), fraction))
+            });
+            Self::wide_enough(spec, fraction, bias.collect::<Result<_>>()?, IntegerActivation::Identity)
+        })
     }
 
-    fn wide_enough(spec: &LayerSpec, bias: Vec<i64>, activation: IntegerActivation) -> Result<Self> {
+    fn wide_enough(
+        spec: &LayerSpec,
+        fraction: u32,
+        bias: Vec<i64>,
+        activation: IntegerActivation,
+    ) -> Result<Self> {
         let bounds = match activation {
             IntegerActivation::Clamp { low, high } => [low, high],
             _ => [0, 0],
         };
-        let products = spec.max_fan_in() as u128 * spec.length().bits() as u128;
+        let products = (spec.max_fan_in() as u128 * spec.length().bits() as u128) << fraction;
         let largest = |values: &[i64]| values.iter().map(|value| value.unsigned_abs()).max().unwrap_or(0);
         let most = (products + u128::from(largest(&bias))).max(largest(&bounds).into());
         let width = 2 + most.checked_ilog2().unwrap_or(0);
-        Self::new(width, bias, activation)
+        Self::new(width, bias, activation)?.with_fraction(fraction)
     }
 
     /// The width in bits.
     #[must_use]
     pub const fn width(&self) -> u32 {
         self.width
+    }
+
+    /// How many of these bits are behind the point.
+    #[must_use]
+    pub const fn fraction(&self) -> u32 {
+        self.fraction
+    }
+
+    /// What 1 stands for in a layer of the given length, where a sum of 1 stands for `scale`.
+    #[must_use]
+    pub fn unit(&self, length: Length, scale: f64) -> f64 {
+        scale / length.bits() as f64 / 2f64.powi(self.fraction as i32)
     }
 
     /// The biases, one per row of weights: per neuron, or per output channel.
@@ -167,37 +218,65 @@ impl Accumulator {
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
-        // The bias and the products of each neuron.
-        let fan_ins = spec.topology().fan_ins();
-        let biases = self.bias.iter().flat_map(|bias| std::iter::repeat_n(bias, spec.neurons_per_row()));
-        let neurons = biases.zip(fan_ins.iter().cycle());
+        let (fan_ins, per_row) = (spec.topology().fan_ins(), spec.neurons_per_row());
         let [low, high] = self.interval();
-        // With products and twice the counts below 2^62, and biases up to 2^62, i64 holds everything that follows.
-        let products = spec.max_fan_in() as u128 * spec.length().bits() as u128;
+        // With all integers on the way below 2^51, f64 holds them, and vector registers of every processor can do the rest.
+        let most = (2 * spec.max_fan_in() as u128 * spec.length().bits() as u128) << self.fraction;
         let largest = counts.iter().fold(0, |all, &count| all | count);
-        if products < 1 << 62 && largest < 1 << 61 {
-            let (factor, offset) = match spec.polarity() {
-                Polarity::Unipolar => (1, 0),
-                Polarity::Bipolar => (2, spec.length().bits() as i64),
-                Polarity::Signed => (1, spec.length().bits() as i64),
+        if self.width <= exact::BITS && most < 1 << 50 && largest < 1 << (50 - self.fraction) {
+            let one = 2f64.powi(self.fraction as i32);
+            let bits = spec.length().bits() as f64 * one;
+            let (factor, bits) = match spec.polarity() {
+                Polarity::Unipolar => (one, 0.0),
+                Polarity::Bipolar => (2.0 * one, bits),
+                Polarity::Signed => (one, bits),
             };
-            let offsets: Vec<i64> = neurons.map(|(bias, &n)| bias - offset * n as i64).collect();
-            let mut values: Vec<i64> = counts.iter().map(|&count| factor * count as i64).collect();
-            for sample in values.chunks_mut(offsets.len()) {
-                for (value, &offset) in sample.iter_mut().zip(&offsets) {
-                    *value = self.activation.apply((*value + offset).clamp(low, high));
+            // What is added to each neuron's count.
+            let offsets: Vec<f64> = match fan_ins[..] {
+                [n] if per_row == 1 => self.bias.iter().map(|&bias| bias as f64 - bits * n as f64).collect(),
+                _ => {
+                    let biases = self.bias.iter().flat_map(|&bias| std::iter::repeat_n(bias as f64, per_row));
+                    biases.zip(fan_ins.iter().cycle()).map(|(bias, &n)| bias - bits * n as f64).collect()
                 }
-            }
-            return Ok(values);
+            };
+            let held = |count: u64, offset: f64| {
+                exact::clamp(exact::of_count(count) * factor + offset, low as f64, high as f64)
+            };
+            // A loop for each activation: the compiler makes vector code of one without a match inside.
+            return Ok(match self.activation {
+                IntegerActivation::Identity => each(counts, &offsets, held),
+                IntegerActivation::Relu => each(counts, &offsets, |count, offset| {
+                    let held = held(count, offset);
+                    if held > 0.0 { held } else { 0.0 }
+                }),
+                IntegerActivation::Clamp { low, high } => each(counts, &offsets, |count, offset| {
+                    exact::clamp(held(count, offset), low as f64, high as f64)
+                }),
+            });
         }
+        let biases = self.bias.iter().flat_map(|bias| std::iter::repeat_n(bias, per_row));
+        let neurons = biases.zip(fan_ins.iter().cycle());
         let neurons: Vec<_> = neurons.collect();
         let value = |(&count, &(&bias, &n)): (&u64, &(&i64, &usize))| {
-            let sum = spec.polarity().sum(count, n, spec.length());
+            let sum = spec.polarity().sum(count, n, spec.length()) << self.fraction;
             let held = (sum + i128::from(bias)).clamp(low.into(), high.into());
             self.activation.apply(held as i64)
         };
         Ok(counts.iter().zip(neurons.iter().cycle()).map(value).collect())
     }
+}
+
+/// What is held for counts of samples by neurons, each with the offset of its neuron.
+#[inline]
+fn each(counts: &[u64], offsets: &[f64], held: impl Fn(u64, f64) -> f64) -> Vec<i64> {
+    let mut values = vec![0; counts.len()];
+    let samples = values.chunks_mut(offsets.len().max(1)).zip(counts.chunks(offsets.len().max(1)));
+    for (values, counts) in samples {
+        for ((value, &count), &offset) in values.iter_mut().zip(counts).zip(offsets) {
+            *value = exact::to_integer(held(count, offset));
+        }
+    }
+    values
 }
 
 /// From what an accumulator holds to the thresholds of the next layer's comparators.
@@ -356,30 +435,38 @@ impl Requantizer {
             return Err(Error::TooLarge { what: Quantity::ComparatorWidth, actual, limit });
         };
         let mut saturated = 0;
-        // Values up to this stay below 2^62 when multiplied and rounded, so that i64 holds them.
-        let narrow = if self.shift < 62 { (1u64 << 61) / self.multiplier.max(1) } else { 0 };
+        // Values up to this stay below 2^51 when multiplied and rounded, so that f64 holds them.
+        let narrow = if self.shift <= 50 { (1u64 << 50) / self.multiplier.max(1) } else { 0 };
         let largest = values.iter().fold(0, |all, value| all | value.unsigned_abs());
         let thresholds = if largest < narrow {
-            let (multiplier, half) = (self.multiplier as i64, (1i64 << self.shift) >> 1);
-            let (middle, most) = (self.middle() as i64, self.comparator.one() as i64);
-            let level = |value: i64| ((value * multiplier + half) >> self.shift) + middle;
-            let unsigned = |&value: &i64| {
-                let level = level(value);
-                saturated += u64::from((level < 0) | (level > most));
-                (level.clamp(0, most) as u64) << unused
-            };
+            let (multiplier, half) = (self.multiplier as f64, ((1u64 << self.shift) >> 1) as f64);
+            let (step, middle) = (2f64.powi(-(self.shift as i32)), self.middle() as f64);
+            let most = self.comparator.one() as f64;
+            let level =
+                |value: i64| exact::floor((exact::of_integer(value) * multiplier + half) * step) + middle;
+            let mut thresholds = vec![0; values.len()];
+            let each = thresholds.iter_mut().zip(values);
+            // Loops of this form become vector code; closures that collect do not.
             match self.polarity {
-                Polarity::Unipolar | Polarity::Bipolar => values.iter().map(unsigned).collect(),
+                Polarity::Unipolar | Polarity::Bipolar => {
+                    for (threshold, &value) in each {
+                        let level = level(value);
+                        let held = exact::clamp(level, 0.0, most);
+                        saturated += u64::from(held != level);
+                        *threshold = exact::to_count(held) << unused;
+                    }
+                }
                 Polarity::Signed => {
-                    let signed = |&value: &i64| {
-                        // The sign of an integer is that of a threshold.
-                        let (level, most) = (level(value), most as u64);
-                        saturated += u64::from(level.unsigned_abs() > most);
-                        level.unsigned_abs().min(most) << unused | level as u64 & NEGATIVE
-                    };
-                    values.iter().map(signed).collect()
+                    for (threshold, &value) in each {
+                        let level = level(value);
+                        let held = exact::clamp(level.abs(), 0.0, most);
+                        saturated += u64::from(held != level.abs());
+                        // The sign of a number is that of a threshold; none of these is -0.
+                        *threshold = exact::to_count(held) << unused | level.to_bits() & NEGATIVE;
+                    }
                 }
             }
+            thresholds
         } else {
             let threshold = |&value: &i64| {
                 saturated += u64::from(self.saturates(value));
@@ -492,6 +579,18 @@ impl Factor {
 /// [`Error::OutOfRange`] with `index` where it has no place in 63 bits.
 pub fn to_units(what: Quantity, index: usize, value: f64, unit: f64) -> Result<i64> {
     round(what, index, value / unit)
+}
+
+/// `value` times 2^fraction, which is exact.
+fn shifted(value: f64, fraction: u32) -> f64 {
+    value * 2f64.powi(fraction as i32)
+}
+
+/// What is made with `fraction` fraction bits, or with the most below that with which it can be made.
+fn most_fraction(fraction: u32, make: impl Fn(u32) -> Result<Accumulator>) -> Result<Accumulator> {
+    bounded(Quantity::FractionBits, fraction, 0, Accumulator::MAX_FRACTION)?;
+    let found = (1..=fraction).rev().find_map(|fraction| make(fraction).ok());
+    found.map_or_else(|| make(0), Ok)
 }
 
 /// The nearest integer, halves rounded up.

@@ -4,6 +4,7 @@
 //! of stated widths: count, integer bias, activation, multiplier and right shift, saturation, threshold of the next comparator.
 //! [`PoolShape`] reduces images in either, after the activation. [`Rescaler`] and [`to_units`] are for graphs, whose integers have units of their own. `docs/streams.md` defines all of it.
 
+mod exact;
 mod float;
 mod integer;
 mod pool;

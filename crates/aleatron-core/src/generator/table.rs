@@ -167,6 +167,12 @@ impl CountTable {
         Ok(Self { row_len: self.row_len, counts })
     }
 
+    /// All counts, row by row.
+    #[must_use]
+    pub fn counts(&self) -> &[u32] {
+        &self.counts
+    }
+
     /// The counts of an input threshold with every weight threshold. A threshold past `2^W` makes the stream of ones.
     #[inline]
     #[must_use]

@@ -8,6 +8,7 @@ use aleatron_core::{Encoding, Error, LayerSpec, Length, Polarity, Quantity, Widt
 use proptest::prelude::*;
 
 const TEXT: &str = include_str!("../../golden/arithmetic.kat");
+const FRACTIONS: &str = include_str!("../../golden/fractions.kat");
 
 fn spec(fan_in: usize, n_neurons: usize, length: usize, polarity: Polarity) -> LayerSpec {
     let length = Length::new(length).unwrap();
@@ -61,6 +62,49 @@ fn known_answers() {
     assert!(kinds.iter().all(|&n| n >= 50), "{kinds:?}");
 }
 
+#[test]
+fn known_answers_with_fractions() {
+    let mut kinds = [0, 0];
+    for line in FRACTIONS.lines().filter(|line| !line.starts_with('#')) {
+        let (question, answer) = line.split_once(" = ").unwrap();
+        let fields: Vec<&str> = question.split(' ').collect();
+        let number = |k: usize| fields[k].parse::<i64>().unwrap();
+        let real = |k: usize| fields[k].parse::<f64>().unwrap();
+        let answers: Vec<i64> = answer.split(' ').map(|number| number.parse().unwrap()).collect();
+        match fields[0] {
+            "accumulate" => {
+                kinds[0] += 1;
+                let spec = spec(number(2) as usize, 1, number(3) as usize, fields[1].parse().unwrap());
+                let held = Accumulator::new(number(4) as u32, vec![number(6)], activation(fields[7]));
+                let held = held.unwrap().with_fraction(number(5) as u32).unwrap();
+                let count = number(8) as u64;
+                assert_eq!(reference::accumulate(&held, &spec, 0, count), answers[0], "{line}");
+                assert_eq!(held.values(&spec, &[count]).unwrap(), answers, "{line}");
+            }
+            "calibrate" => {
+                kinds[1] += 1;
+                let spec = spec(number(1) as usize, 1, number(2) as usize, Polarity::Unipolar);
+                let (scale, bias, fraction) = (real(3), vec![real(4)], number(5) as u32);
+                let rows = Accumulator::per_row(&spec, &[scale], &bias, fraction).unwrap();
+                let stage = FloatStage { scale, bias, activation: Activation::Identity };
+                let held = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
+                assert_eq!(held, rows, "{line}");
+                let constants = [held.fraction().into(), held.width().into(), held.bias()[0]];
+                assert_eq!(constants, answers[..3], "{line}");
+                let (unit, width) = (held.unit(spec.length(), scale), Width::new(16).unwrap());
+                let next = Requantizer::of_unit(unit, real(6), 16, width, Polarity::Unipolar).unwrap();
+                let constants =
+                    [next.multiplier() as i64, next.multiplier_width().into(), next.shift().into()];
+                assert_eq!(constants, answers[3..6], "{line}");
+                let held = held.values(&spec, &[number(7) as u64]).unwrap();
+                assert_eq!(next.threshold(held[0]) as i64, answers[6], "{line}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!(kinds.iter().all(|&n| n >= 50), "{kinds:?}");
+}
+
 fn polarities() -> impl Strategy<Value = Polarity> {
     prop::sample::select(Polarity::ALL.to_vec())
 }
@@ -70,6 +114,7 @@ proptest! {
     fn the_reference_agrees(
         width in 2u32..=63, bits in 1u32..=62, shift in 0u32..=125, v in 1u32..=32, polarity in polarities(),
         multiplier: u64, value: i64, bias: i64, share in 0.0f64..=1.0, kind in 0usize..3,
+        fraction in 0u32..=32,
     ) {
         let multiplier = multiplier >> (64 - bits);
         let requantizer = Requantizer::new(multiplier, bits, shift, Width::new(v).unwrap(), polarity).unwrap();
@@ -87,6 +132,7 @@ proptest! {
         let clamp = IntegerActivation::Clamp { low: value.min(bias >> (64 - width)), high: value };
         let activation = [IntegerActivation::Identity, IntegerActivation::Relu, clamp][kind];
         let held = Accumulator::new(width, vec![bias >> (64 - width); 2], activation).unwrap();
+        let held = held.with_fraction(fraction).unwrap();
         let spec = spec(7, 2, 100, polarity);
         let most = spec.max_count() as u64;
         let count = (share * most as f64) as u64;
@@ -100,14 +146,19 @@ proptest! {
     fn calibration_keeps_the_values(
         scale in 0.01f64..100.0, next_scale in 0.01f64..100.0, bias in -50.0f64..50.0,
         length in prop::sample::select(vec![8usize, 64, 1000, 1 << 16]), share in 0.0f64..=1.0,
-        polarity in polarities(), relu: bool,
+        polarity in polarities(), relu: bool, fraction in 0u32..=12,
     ) {
         let spec = spec(5, 1, length, polarity);
         let activation = if relu { Activation::Relu } else { Activation::Identity };
         let stage = FloatStage { scale, bias: vec![bias], activation };
         let comparator = Width::new(16).unwrap();
-        let accumulator = Accumulator::calibrated(&spec, &stage).unwrap();
-        let requantizer = Requantizer::calibrated(&spec, scale, next_scale, 16, comparator, polarity).unwrap();
+        let accumulator = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
+        let unit = accumulator.unit(spec.length(), scale);
+        let requantizer = Requantizer::of_unit(unit, next_scale, 16, comparator, polarity).unwrap();
+        if fraction == 0 {
+            let whole = Requantizer::calibrated(&spec, scale, next_scale, 16, comparator, polarity).unwrap();
+            prop_assert_eq!(requantizer, whole);
+        }
         let count = (share * spec.max_count() as f64) as u64;
         let held = accumulator.values(&spec, &[count]).unwrap();
         let [low, high] = accumulator.interval();
@@ -122,7 +173,7 @@ proptest! {
         };
         // Half a unit of bias, half a unit of threshold, and the multiplier's 2^-16 of the value.
         let levels = if polarity == Polarity::Bipolar { 32768.0 } else { 65536.0 };
-        let unit = scale / length as f64 / next_scale * levels;
+        let unit = unit / next_scale * levels;
         let bound = 0.5 * unit + 0.5 + (value[0].abs() * levels + unit) / 32768.0 + 1e-6;
         if saturated == 0 {
             let threshold = sign * magnitude(threshold) as f64;
@@ -142,6 +193,10 @@ fn bad_parameters_are_errors() {
     assert!(matches!(bias, Error::OutOfRange { what: Quantity::Bias, index: 1, .. }), "{bias}");
     let bounds = Accumulator::new(8, vec![], IntegerActivation::Clamp { low: 5, high: 4 }).unwrap_err();
     assert!(matches!(bounds, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }), "{bounds}");
+    let held = Accumulator::new(8, vec![], identity).unwrap();
+    let fine = held.clone().with_fraction(33).unwrap_err();
+    assert!(matches!(fine, Error::TooLarge { what: Quantity::FractionBits, actual: 33, limit: 32 }));
+    assert_eq!(held.with_fraction(32).unwrap().fraction(), 32);
     let one = |multiplier, bits, shift| {
         Requantizer::new(multiplier, bits, shift, Width::EIGHT, Polarity::Unipolar).unwrap_err()
     };
@@ -151,10 +206,12 @@ fn bad_parameters_are_errors() {
     assert!(matches!(one(1, 1, 126), Error::TooLarge { what: Quantity::Shift, .. }));
     let spec = spec(3, 2, 64, Polarity::Bipolar);
     let stage = |scale, bias| FloatStage { scale, bias, activation: Activation::Identity };
-    let few = Accumulator::calibrated(&spec, &stage(1.0, vec![0.0])).unwrap_err();
+    let few = Accumulator::calibrated(&spec, &stage(1.0, vec![0.0]), 8).unwrap_err();
     assert!(matches!(few, Error::Mismatch { what: Quantity::Bias, expected: 2, actual: 1 }));
-    let huge = Accumulator::calibrated(&spec, &stage(1e-300, vec![0.0, 1.0])).unwrap_err();
+    let huge = Accumulator::calibrated(&spec, &stage(1e-300, vec![0.0, 1.0]), 8).unwrap_err();
     assert!(matches!(huge, Error::OutOfRange { what: Quantity::Bias, index: 1, .. }), "{huge}");
+    let fine = Accumulator::calibrated(&spec, &stage(1.0, vec![0.0; 2]), 33).unwrap_err();
+    assert!(matches!(fine, Error::TooLarge { what: Quantity::FractionBits, actual: 33, limit: 32 }));
     for (scale, next) in [(1e300, 1e-300), (1e-300, 1e300), (f64::NAN, 1.0), (0.0, 1.0)] {
         let error = Requantizer::calibrated(&spec, scale, next, 16, Width::EIGHT, Polarity::Bipolar);
         assert!(matches!(error, Err(Error::OutOfRange { what: Quantity::Multiplier, .. })), "{scale} {next}");

@@ -65,7 +65,7 @@ fn cases_are_of_every_kind() {
             Case::Network(network) => {
                 for layer in &network.layers {
                     let is_wide =
-                        Accumulator::calibrated(&layer.spec, &layer.stage).unwrap() == layer.accumulator;
+                        Accumulator::calibrated(&layer.spec, &layer.stage, 0).unwrap() == layer.accumulator;
                     accumulators[usize::from(is_wide)] += 1;
                 }
             }

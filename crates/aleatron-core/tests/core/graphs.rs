@@ -68,7 +68,7 @@ fn known_answers() {
             "conv" => {
                 kinds[3] += 1;
                 let (spec, position, count) = conv(&fields);
-                let held = Accumulator::per_row(&spec, &[real(9)], &[real(10)]).unwrap();
+                let held = Accumulator::per_row(&spec, &[real(9)], &[real(10)], 0).unwrap();
                 let mut counts = vec![0; spec.n_neurons()];
                 counts[position] = count;
                 assert_eq!(spec.fan_in(position) as i64, answers[0], "{line}");
@@ -97,13 +97,13 @@ proptest! {
 
     /// Rows with one scale are what a layer with that scale is.
     #[test]
-    fn rows_of_one_scale_are_a_layer(scale in 0.01f64..100.0, bias in -50.0f64..50.0, length in 1usize..2000) {
+    fn rows_of_one_scale_are_a_layer(scale in 0.01f64..100.0, bias in -50.0f64..50.0, length in 1usize..2000, fraction in 0u32..9) {
         let length = Length::new(length).unwrap();
         let spec = LayerSpec::dense(5, 2, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 }).unwrap();
         let activation = aleatron_core::arithmetic::Activation::Identity;
         let stage = aleatron_core::arithmetic::FloatStage { scale, bias: vec![bias, -bias], activation };
-        let whole = Accumulator::calibrated(&spec, &stage).unwrap();
-        prop_assert_eq!(Accumulator::per_row(&spec, &[scale; 2], &[bias, -bias]).unwrap(), whole);
+        let whole = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
+        prop_assert_eq!(Accumulator::per_row(&spec, &[scale; 2], &[bias, -bias], fraction).unwrap(), whole);
     }
 }
 
@@ -113,10 +113,10 @@ fn bad_parameters_are_errors() {
         LayerSpec::dense(3, 2, Length::new(64).unwrap(), Polarity::Signed, Encoding::Bernoulli { seed: 0 })
             .unwrap();
     for (scales, bias) in [(vec![1.0], vec![0.0; 2]), (vec![1.0; 2], vec![0.0; 3])] {
-        let error = Accumulator::per_row(&spec, &scales, &bias).unwrap_err();
+        let error = Accumulator::per_row(&spec, &scales, &bias, 8).unwrap_err();
         assert!(matches!(error, Error::Mismatch { what: Quantity::Bias, expected: 2, .. }), "{error}");
     }
-    let huge = Accumulator::per_row(&spec, &[1.0, 1e-300], &[0.0, 1.0]).unwrap_err();
+    let huge = Accumulator::per_row(&spec, &[1.0, 1e-300], &[0.0, 1.0], 8).unwrap_err();
     assert!(matches!(huge, Error::OutOfRange { what: Quantity::Bias, index: 1, .. }), "{huge}");
     for (unit, finer) in [(1.0, 0.0), (f64::NAN, 1.0), (1e300, 1e-300), (-1.0, 1.0)] {
         let error = Rescaler::calibrated(unit, finer, 16).unwrap_err();

@@ -327,7 +327,7 @@ fn accumulators_are_as_wide_as_they_must_be() {
         LayerSpec::dense(3, 1, length(10), Polarity::Bipolar, Encoding::Bernoulli { seed: 0 }).unwrap();
     let calibrated = |bias: f64, activation| {
         let stage = FloatStage { scale: 2.0, bias: vec![bias], activation };
-        Accumulator::calibrated(&spec, &stage).unwrap()
+        Accumulator::calibrated(&spec, &stage, 0).unwrap()
     };
     // A unit is 2 / 10; sums are up to 30, and 31 fits six bits with a sign, 32 does not.
     assert_eq!(
@@ -380,7 +380,7 @@ fn accumulators_are_as_wide_as_they_must_be() {
     let widest = |bits: usize| {
         let spec = LayerSpec::dense(8, 1, length(bits), Polarity::Unipolar, encoding).unwrap();
         let (unit, bias) = (bits as f64, 2f64.powi(62).next_down());
-        Accumulator::per_row(&spec, &[unit], &[bias]).map(|held| held.width())
+        Accumulator::per_row(&spec, &[unit], &[bias], 0).map(|held| held.width())
     };
     assert_eq!(widest(63), Ok(63));
     let too_wide = Error::TooLarge { what: Quantity::AccumulatorWidth, actual: 64, limit: 63 };

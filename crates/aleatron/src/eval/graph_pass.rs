@@ -7,6 +7,7 @@ use crate::graph::{GraphLayer, GraphNetwork, Mode, ScoreLayer, Statistics, Strea
 use crate::network::{LayerInputs, StreamConfig, top_class};
 use crate::{Error, Result, SampleSeed, StreamLayer};
 use aleatron_core::Cancel;
+use aleatron_core::arithmetic::Accumulator;
 use std::sync::{Arc, OnceLock};
 
 /// A pass over a graph. Its layers are made when the first samples show the sizes of their inputs.
@@ -117,8 +118,8 @@ struct Certainty {
     full: Arc<StreamLayer>,
     /// The same with streams of a part of the length.
     parts: Vec<StreamLayer>,
-    /// Where numbers between layers are integers: the bias of each row, and what 1 stands for in it.
-    integers: Option<(Vec<i64>, Vec<f64>)>,
+    /// Where numbers between layers are integers: what adds the bias of each row, and what 1 stands for in it.
+    integers: Option<(Accumulator, Vec<f64>)>,
 }
 
 impl Certainty {
@@ -165,7 +166,10 @@ impl Certainty {
         let full = self.full.spec();
         let ends = early::ends(part.spec(), full, counts, moves);
         let scores = ends.iter().enumerate().map(|(row, ends)| match &self.integers {
-            Some((bias, units)) => ends.map(|sum| (sum + bias[row] as f64) * units[row]),
+            Some((held, units)) => {
+                let one = 2f64.powi(held.fraction() as i32);
+                ends.map(|sum| (sum * one + held.bias()[row] as f64) * units[row])
+            }
             None => ends.map(|sum| f64::from(layer.output(row, sum / full.length().bits() as f64))),
         });
         early::is_decided(&scores.collect::<Vec<_>>())

@@ -138,7 +138,10 @@ impl Certainty {
         let stage = layer.stage();
         let unit = full.length().bits() as f64 / stage.scale;
         let bias_units = match (arithmetic, streams.integer_layers().last()) {
-            (Arithmetic::Integer, Some(last)) => last.accumulator.bias().iter().map(|&b| b as f64).collect(),
+            (Arithmetic::Integer, Some(last)) => {
+                let per_bit = 2f64.powi(last.accumulator.fraction() as i32);
+                last.accumulator.bias().iter().map(|&b| b as f64 / per_bit).collect()
+            }
             _ => stage.bias.iter().map(|bias| bias * unit).collect::<Vec<f64>>(),
         };
         let bias_units =

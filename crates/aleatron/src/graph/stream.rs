@@ -333,11 +333,11 @@ impl StreamGraph {
         Ok(layers.collect())
     }
 
-    /// The integer biases of a product's rows, and what 1 stands for in each; `None` in floating point.
-    pub(crate) fn integers(&self, place: usize) -> Result<Option<(Vec<i64>, Vec<f64>)>> {
+    /// What adds the biases of a product's rows, and what 1 stands for in each; `None` in floating point.
+    pub(crate) fn integers(&self, place: usize) -> Result<Option<(Accumulator, Vec<f64>)>> {
         let plan = self.plan(self.network.batch().unwrap_or(1))?;
         let step = plan.as_ref().and_then(|plan| plan.stream(place));
-        Ok(step.map(|step| (step.accumulator.bias().to_vec(), step.units.clone())))
+        Ok(step.map(|step| (step.accumulator.clone(), step.units.clone())))
     }
 
     /// What is wrong with the generators of the layers made so far, if anything is known to be, each once.

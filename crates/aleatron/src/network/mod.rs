@@ -31,7 +31,7 @@ pub use layer::Layer;
 pub use settings_file::{layers_from_json, layers_to_json, read_layers};
 pub use stream::{Detail, IntegerLayer, LayerInputs, LayerOutput, LayerStats, StreamNetwork, StreamOutput};
 #[cfg(feature = "graph")]
-pub(crate) use stream::{MULTIPLIER_BITS, comparator};
+pub(crate) use stream::{FRACTION_BITS, MULTIPLIER_BITS, comparator};
 
 use crate::Result;
 use crate::error::{Error, Parameter};

@@ -19,6 +19,9 @@ const COMPARATOR_BITS: u32 = 16;
 /// The multipliers of integer arithmetic, where the ratio of scales does not need more.
 pub(crate) const MULTIPLIER_BITS: u32 = 16;
 
+/// Fraction bits of accumulators: biases are rounded to a 256th of a product bit, whose own noise is far larger.
+pub(crate) const FRACTION_BITS: u32 = 8;
+
 /// A network prepared to run as streams: its layers hold their encoded weights, so that a call makes nothing but inputs.
 #[derive(Debug)]
 pub struct StreamNetwork {
@@ -151,19 +154,17 @@ fn prepare(
         .device(config.device.clone());
     let stream = builder.build_unless(cancel)?;
     let stage = layer.stage();
-    let integer = IntegerLayer {
-        comparator: comparator(stream.spec())?,
-        accumulator: Accumulator::calibrated(stream.spec(), &stage)?,
-        requantizer: match next {
-            None => None,
-            Some(next) => {
-                let width = next_comparator(next, config)?;
-                let (scale, spec) = (stage.scale, stream.spec());
-                let (next_scale, polarity) = (next.input_scale(), next.polarity());
-                Some(Requantizer::calibrated(spec, scale, next_scale, MULTIPLIER_BITS, width, polarity)?)
-            }
-        },
+    let accumulator = Accumulator::calibrated(stream.spec(), &stage, FRACTION_BITS)?;
+    let requantizer = match next {
+        None => None,
+        Some(next) => {
+            let width = next_comparator(next, config)?;
+            let unit = accumulator.unit(stream.spec().length(), stage.scale);
+            let (next_scale, polarity) = (next.input_scale(), next.polarity());
+            Some(Requantizer::of_unit(unit, next_scale, MULTIPLIER_BITS, width, polarity)?)
+        }
     };
+    let integer = IntegerLayer { comparator: comparator(stream.spec())?, accumulator, requantizer };
     Ok(Prepared { layer: stream, stage, integer })
 }
 
@@ -447,7 +448,7 @@ impl Prepared {
         let spec = self.layer.spec();
         let held = layer.pooled_integers(self.integer.accumulator.values(spec, counts)?)?;
         let outputs = || {
-            let unit = self.stage.scale / spec.length().bits() as f64;
+            let unit = self.integer.accumulator.unit(spec.length(), self.stage.scale);
             held.iter().map(|&value| value as f64 * unit).collect()
         };
         let (Some(requantizer), Some((_, next))) = (&self.integer.requantizer, next) else {

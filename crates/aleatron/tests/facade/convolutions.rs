@@ -109,7 +109,7 @@ fn networks_are_what_the_reference_says() {
         let output = streams.run(&features, 7, detail, Cancel::NEVER).unwrap();
         let counts = output.layers.iter().flat_map(|layer| layer.counts.iter().copied());
         let last = network.layers().last().unwrap();
-        let unit = last.input_scale() * last.weight_scale() / 40.0;
+        let unit = last.input_scale() * last.weight_scale() / 40.0 / 256.0;
         let plain = reference(&network, &streams, &features, Arithmetic::Integer);
         let (plain_counts, held) = plain.split_at(plain.len() - 9);
         assert_eq!(counts.collect::<Vec<_>>(), plain_counts, "{polarity} {generator} in integers");

@@ -168,9 +168,10 @@ impl Model<'_> {
             let row = k / positions;
             let scale = layer.input_scale * layer.weight_scale(row);
             let bias = layer.product.bias.get(row).map_or(0.0, |&b| f64::from(b));
-            let bias = (bias * (self.length as f64 / scale) + 0.5).floor() as i64;
-            held.values.push(sum + bias);
-            held.units.push(scale / self.length as f64);
+            // Eight fraction bits.
+            let bias = (bias * (self.length as f64 / scale) * 256.0 + 0.5).floor() as i64;
+            held.values.push(256 * sum + bias);
+            held.units.push(scale / self.length as f64 / 256.0);
         }
         held
     }

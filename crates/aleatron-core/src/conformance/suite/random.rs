@@ -246,7 +246,7 @@ impl Random {
         // No wider than the narrowest sequence the next layer may have.
         let comparator = Width::new(3)?;
         let (scale, bits) = (stage.scale, 4 + self.word() % 12);
-        let accumulator = Accumulator::calibrated(&spec, &stage)?;
+        let accumulator = Accumulator::calibrated(&spec, &stage, 0)?;
         // Half of the networks have accumulators that saturate now and then.
         let accumulator = match n {
             0..3 => accumulator,

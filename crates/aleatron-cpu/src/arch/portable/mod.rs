@@ -6,6 +6,7 @@ pub(crate) mod count;
 pub(crate) mod encode;
 pub(crate) mod gates;
 pub(crate) mod lif;
+pub(crate) mod map;
 pub(crate) mod sequence;
 pub(crate) mod signed;
 pub(crate) mod table;

@@ -7,7 +7,7 @@ use super::pool::pool;
 use crate::error::RefusedNode;
 use crate::graph::stream::{from_graph, topology};
 use crate::graph::{GraphLayer, GraphNetwork, Op};
-use crate::network::{MULTIPLIER_BITS, StreamConfig, comparator};
+use crate::network::{FRACTION_BITS, MULTIPLIER_BITS, StreamConfig, comparator};
 use crate::{Error, Result};
 use aleatron_core::arithmetic::{Accumulator, PoolShape, Requantizer, Rescaler, to_units};
 use aleatron_core::generator::Width;
@@ -296,9 +296,9 @@ impl Planner<'_> {
         let spec = spec(topology).map_err(in_layer)?;
         let n_rows = layer.product.n_rows();
         let scales: Vec<f64> = (0..n_rows).map(|row| layer.input_scale * layer.weight_scale(row)).collect();
-        let accumulator = Accumulator::per_row(&spec, &scales, &biases(layer));
+        let accumulator = Accumulator::per_row(&spec, &scales, &biases(layer), FRACTION_BITS);
         let accumulator = accumulator.map_err(|error| in_layer(error.into()))?;
-        let units: Vec<f64> = scales.iter().map(|scale| scale / spec.length().bits() as f64).collect();
+        let units: Vec<f64> = scales.iter().map(|&scale| accumulator.unit(spec.length(), scale)).collect();
         let comparator = comparator(&spec)?;
         let held = node.inputs.first().copied().flatten().and_then(|id| self.plan.held(id));
         let requantizers = held.map(|held| {

@@ -13,13 +13,13 @@ use std::arch::aarch64::{
 };
 
 /// The entries of a row: one for each 8-bit threshold, and one for 2^8.
-const ENTRIES: usize = 257;
+pub(super) const ENTRIES: usize = 257;
 
 /// Thresholds looked up together.
 const LANES: usize = 16;
 
 /// Thresholds looked up in an iteration of the loop.
-const UNROLLED: usize = 2 * LANES;
+pub(super) const UNROLLED: usize = 2 * LANES;
 
 /// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
 #[target_feature(enable = "neon")]
@@ -34,22 +34,28 @@ pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u1
     let whole = sums.len() - sums.len() % UNROLLED;
     let (blocks, _) = sums.as_chunks_mut::<UNROLLED>();
     for (row, thresholds) in [a, b, c, d].into_iter().zip(thresholds) {
-        let (thresholds, _) = thresholds.as_chunks::<UNROLLED>();
-        let [low, high] = bytes(row);
-        let last = row[ENTRIES - 1];
-        add(&Plane::new(&low, last as u8), thresholds, blocks, |sums, bytes| {
-            [vaddw_u8(sums[0], vget_low_u8(bytes)), vaddw_high_u8(sums[1], bytes)]
-        });
-        // Short streams have counts of one byte.
-        if last >> 8 != 0 || high.iter().fold(0, |any, byte| any | byte) != 0 {
-            let half = vdupq_n_u8(128);
-            add(&Plane::new(&high, (last >> 8 << 1) as u8), thresholds, blocks, |sums, bytes| {
-                let low = vmlal_u8(sums[0], vget_low_u8(bytes), vget_low_u8(half));
-                [low, vmlal_high_u8(sums[1], bytes, half)]
-            });
-        }
+        add_row(row, thresholds.as_chunks::<UNROLLED>().0, blocks);
     }
     portable::look_up(rows, thresholds.map(|thresholds| &thresholds[whole..]), &mut sums[whole..]);
+}
+
+/// Adds what thresholds look up in a row to their sums. Entries are below 2^15.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn add_row(row: &[u32; ENTRIES], thresholds: &[[u16; UNROLLED]], sums: &mut [[u16; UNROLLED]]) {
+    let [low, high] = bytes(row);
+    let last = row[ENTRIES - 1];
+    add(&Plane::new(&low, last as u8), thresholds, sums, |sums, bytes| {
+        [vaddw_u8(sums[0], vget_low_u8(bytes)), vaddw_high_u8(sums[1], bytes)]
+    });
+    // Short streams have counts of one byte.
+    if last >> 8 != 0 || high.iter().fold(0, |any, byte| any | byte) != 0 {
+        let half = vdupq_n_u8(128);
+        add(&Plane::new(&high, (last >> 8 << 1) as u8), thresholds, sums, |sums, bytes| {
+            let low = vmlal_u8(sums[0], vget_low_u8(bytes), vget_low_u8(half));
+            [low, vmlal_high_u8(sums[1], bytes, half)]
+        });
+    }
 }
 
 /// The low bytes of the first 256 entries, and their high bytes twice over.

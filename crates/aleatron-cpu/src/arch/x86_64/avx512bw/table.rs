@@ -12,10 +12,10 @@ use std::arch::x86_64::{
 };
 
 /// The entries of a row: one for each 8-bit threshold, and one for 2^8.
-const ENTRIES: usize = 257;
+pub(super) const ENTRIES: usize = 257;
 
 /// Thresholds looked up together.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -62,7 +62,7 @@ fn narrow(rows: [&[u32]; 4]) -> Option<[&[u32; ENTRIES]; 4]> {
 }
 
 /// A row in registers.
-struct Row {
+pub(super) struct Row {
     entries: [__m512i; 8],
     last: __m512i,
 }
@@ -81,7 +81,17 @@ impl Row {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn look_up(&self, thresholds: __m512i) -> __m512i {
+    pub(super) fn from_narrow(row: &[u16; ENTRIES]) -> Self {
+        let mut entries = [_mm512_setzero_si512(); 8];
+        for (entries, row) in entries.iter_mut().zip(row.as_chunks::<LANES>().0) {
+            *entries = load512(row);
+        }
+        Self { entries, last: _mm512_set1_epi16(row[ENTRIES - 1] as i16) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn look_up(&self, thresholds: __m512i) -> __m512i {
         let bit = |value: i16| _mm512_test_epi16_mask(thresholds, _mm512_set1_epi16(value));
         let of =
             |k: usize| _mm512_permutex2var_epi16(self.entries[2 * k], thresholds, self.entries[2 * k + 1]);
