@@ -165,7 +165,7 @@ impl GpuConv {
     /// quarter of their speed.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device cannot time kernels, or what the device reports.
+    /// [`Error::Device`] where the device cannot time kernels, or what it reports.
     pub fn time_kernel(&self, repeats: u32) -> Result<Duration> {
         let buffers = self.new_set()?;
         let words: Vec<u32> =
