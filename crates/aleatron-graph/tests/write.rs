@@ -65,6 +65,34 @@ fn what_is_written_is_read_as_it_was() {
     }
 }
 
+/// The old softmax is written as rows and back, and sizes of 0 are sizes.
+#[test]
+fn empty_tensors_keep_their_shape() {
+    let mut graph = Graph::new("empty");
+    let x = input(&mut graph, &[5, 0, 0, 1]);
+    let op = Op::Softmax { function: Softmax::LogSoftmax, axes: SoftmaxAxes::From(1) };
+    let y = graph.add_node("shares", op, &[x]);
+    graph.add_output(y);
+    let read = Graph::from_onnx(&graph.to_onnx().unwrap()).unwrap();
+    let x = Tensor::zeros(&[2, 5, 0, 0, 1], DType::F32, &Device::Cpu).unwrap();
+    for graph in [graph, read] {
+        let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x.clone()]).unwrap();
+        assert_eq!(y[0].shape(), [2, 5, 0, 0, 1]);
+    }
+}
+
+/// Values with more axes than can be declared are read without their shape.
+#[test]
+fn many_axes_are_not_declared() {
+    let mut graph = Graph::new("axes");
+    let x = input(&mut graph, &[1; 39]);
+    let y = graph.add_node("y", Op::Unary(Unary::Neg), &[x]);
+    graph.add_output(y);
+    let read = Graph::from_onnx(&graph.to_onnx().unwrap()).unwrap();
+    assert_eq!(read.value(read.inputs()[0]).unwrap().shape, None);
+    assert_eq!(graph.value(x).unwrap().shape.as_ref().map(Vec::len), Some(40));
+}
+
 #[test]
 fn files_are_written() {
     let path = std::env::temp_dir().join(format!("aleatron-written-{}.onnx", std::process::id()));

@@ -32,7 +32,7 @@ pub const NEWEST_OPSET: i64 = 28;
 /// How deep graphs inside nodes may be nested.
 const MAX_DEPTH: usize = 8;
 
-/// The axes a tensor may have.
+/// The axes that a value may be declared with.
 const MAX_RANK: usize = 32;
 
 impl Graph {

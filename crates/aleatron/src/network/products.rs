@@ -92,7 +92,9 @@ fn positions(windows: &Windows, tap: usize) -> (Range<usize>, usize) {
     let is_inside = |window: &usize| windows.at(*window, tap).is_some();
     let first = (0..windows.len()).find(is_inside).unwrap_or(windows.len());
     let last = (first..windows.len()).rev().find(is_inside).map_or(first, |last| last + 1);
-    (first..last, windows.at(first, tap).unwrap_or(0))
+    // There is no window after the last, and no place for it.
+    let place = if first < last { windows.at(first, tap) } else { None };
+    (first..last, place.unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -110,6 +112,7 @@ mod tests {
             conv([4, 5, 5], 2, [3, 3]).with_groups(2).with_stride([2, 3]).with_paddings([[0, 2], [3, 0]]),
             conv([1, 6, 7], 1, [2, 3]).with_dilation([2, 3]).with_padding([2, 2]),
             conv([1, 1, 1], 2, [1, 1]).with_padding([2, 1]),
+            conv([1, 1, 1], 1, [1, 1]).with_paddings([[1, 0], [1, 0]]).with_stride([1 << 63; 2]),
             Convolution::conv1d([3, 20], 2, 4).with_stride([1, 3]),
         ] {
             let topology = Topology::Conv(ConvShape::new(convolution).unwrap());

@@ -13,6 +13,7 @@ use half::f16;
 use prost::Message;
 
 use self::operator::Written;
+use super::MAX_RANK;
 use super::proto::{
     AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
@@ -216,7 +217,7 @@ impl Writer {
                 let like = format!("{}_{what}", node.name);
                 self.name(&like)
             });
-            let [start, flatten, zeros] = [("start", 0), ("axis", axis), ("allowzero", 0)]
+            let [start, flatten, zeros] = [("start", 0), ("axis", axis), ("allowzero", 1)]
                 .map(|(name, value)| vec![operator::integer(name, value)]);
             let nodes = [
                 of("Shape", format!("{}_shape", node.name), inputs.clone(), vec![shape.clone()], start),
@@ -317,8 +318,9 @@ fn describe(value: &Value, name: String) -> ValueInfoProto {
         Dim::Named(name) => DimensionProto { dim_value: None, dim_param: Some(name.clone()) },
         Dim::Unknown => DimensionProto::default(),
     };
-    let shape =
-        value.shape.as_ref().map(|dims| TensorShapeProto { dim: dims.iter().map(dimension).collect() });
+    // More axes than can be read are left out, as where they are not known.
+    let dims = value.shape.as_ref().filter(|dims| dims.len() <= MAX_RANK);
+    let shape = dims.map(|dims| TensorShapeProto { dim: dims.iter().map(dimension).collect() });
     let tensor_type = TensorTypeProto { elem_type: value.dtype.map(code_of), shape };
     let kind = TypeProto { tensor_type: Some(tensor_type), ..TypeProto::default() };
     ValueInfoProto { name: Some(name), r#type: Some(kind) }
