@@ -130,3 +130,16 @@ fn what_does_not_fit_is_refused_by_its_header() {
     ]);
     assert!(error.unwrap_err().contains("would take"));
 }
+
+#[test]
+fn samples_are_those_of_a_range_that_is_there() {
+    let data = crate::samples();
+    let of = |start: usize, end: usize| data.samples(std::ops::Range { start, end });
+    assert_eq!(&*of(1, 3).unwrap(), &data.features()[2..6]);
+    for empty in [0, 2, 3] {
+        assert!(of(empty, empty).unwrap().is_empty(), "{empty}");
+    }
+    for (start, end) in [(2, 1), (0, 4), (4, 4), (3, 2)] {
+        assert!(matches!(of(start, end), Err(aleatron::Error::RaggedSamples { .. })), "{start}..{end}");
+    }
+}

@@ -251,3 +251,16 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     assert_eq!((page.matches("<h3>").count(), page.matches("floating point, ").count()), (1, 0));
     assert!(!page.contains("Against floating point"));
 }
+
+#[test]
+fn generators_that_do_not_go_together_are_named() {
+    let (network, data) = data(3);
+    for (generator, n) in [("bernoulli", 0), ("sobol:1+sobol:1", 1)] {
+        let generators = vec![generator.parse().unwrap()];
+        let plan = Plan { lengths: vec![16], generators, seeds: 1, ..Plan::default() };
+        let found = run(&network, &data, &plan, None).unwrap();
+        assert_eq!(found.warnings.len(), n, "{:?}", found.warnings);
+        let heading = format!("{}: ", found.plan.generators[0]);
+        assert!(found.warnings.iter().all(|warning| warning.starts_with(&heading)), "{:?}", found.warnings);
+    }
+}
