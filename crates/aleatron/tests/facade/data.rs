@@ -143,3 +143,12 @@ fn samples_are_those_of_a_range_that_is_there() {
         assert!(matches!(of(start, end), Err(aleatron::Error::RaggedSamples { .. })), "{start}..{end}");
     }
 }
+
+#[test]
+fn targets_are_whole_rows_of_some_width() {
+    let of = |n_targets: usize, targets: usize| {
+        Dataset::with_targets("t", 2, vec![0.0; 6], n_targets, vec![0.0; targets]).is_ok()
+    };
+    assert!(of(1, 3) && of(2, 6));
+    assert!(!of(2, 5) && !of(2, 3) && !of(0, 0) && !of(0, 3) && !of(4, 6));
+}

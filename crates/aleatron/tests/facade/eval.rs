@@ -484,3 +484,16 @@ fn many_curves_can_be_told_apart() {
         assert!(page.contains(&format!("height=\"{}\" viewBox=\"0 0 760 {0}\"", 380 - 58 + 7)));
     }
 }
+
+/// Settings are for layers that are there, whatever the others are called.
+#[test]
+fn settings_of_layers_that_are_not_there_are_refused() {
+    let with = |name: &str| {
+        let layers = [(name.to_owned(), "length=4".parse().unwrap())].into();
+        Plan { layers, ..crate::plan(&["sobol"], &[8]) }.check(&crate::network())
+    };
+    assert!(with("a").is_ok() && with("b").is_ok());
+    assert!(
+        matches!(with("c"), Err(Error::UnknownLayer { name, known }) if name == "c" && known == ["a", "b"])
+    );
+}

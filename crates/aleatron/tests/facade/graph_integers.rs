@@ -510,23 +510,31 @@ fn score(network: &GraphNetwork, x: f64) -> Result<f64, Error> {
 
 #[test]
 fn bounds_at_the_ends_of_a_width() {
-    // -512 is the least of ten bits, 511 the most.
-    let clipped = |x: f64, bias: f32, low: f32, high: f32| {
-        let network = one_product(bias / 256.0, |graph, value| {
-            let low = numbers(graph, "low", &[low / 256.0], &[]);
-            let high = numbers(graph, "high", &[high / 256.0], &[]);
-            graph.add_node("clip", Op::Clip { low: None, high: None }, &[value, low, high])
-        });
-        score(&network, x).unwrap() * 256.0
-    };
-    for (low, expected) in [(-1e30, -512.0), (-513.0, -512.0), (-512.0, -512.0), (-511.0, -511.0)] {
-        assert_eq!(clipped(-1.0, -256.0, low, 1e30), expected, "{low}");
+    // A product of 256 units and a bias of 255 are 511, the most of ten bits; a weight of 1024 makes the units larger than 1.
+    for weight in [1.0, 1024.0] {
+        let unit = weight / 256.0;
+        let clipped = |x: f64, bias: f32, low: f32, high: f32| {
+            let mut graph = Graph::new("one");
+            let value = input(&mut graph, &[1]);
+            let w = numbers(&mut graph, "w", &[weight], &[1, 1]);
+            let [bias, low, high] = [("bias", bias, &[1][..]), ("low", low, &[]), ("high", high, &[])]
+                .map(|(name, value, shape)| numbers(&mut graph, name, &[value * unit], shape));
+            let product = graph.add_node("product", gemm(), &[value, w, bias]);
+            let y = graph.add_node("clip", Op::Clip { low: None, high: None }, &[product, low, high]);
+            graph.add_output(y);
+            score(&GraphNetwork::new(graph).unwrap(), x).unwrap() / f64::from(unit)
+        };
+        for low in [-1e30, -513.0, -512.0, -511.0, -510.0, -128.0, 9.0] {
+            let expected = f64::from(low).max(-511.0);
+            assert_eq!(clipped(-1.0, -255.0, low, 1e30), expected, "{weight}: {low}");
+        }
+        for high in [1e30, 512.0, 511.0, 510.0, 128.0, -9.0] {
+            let expected = f64::from(high).min(511.0);
+            assert_eq!(clipped(1.0, 255.0, -1e30, high), expected, "{weight}: {high}");
+        }
+        // A bound may lie above all that there is.
+        assert_eq!(clipped(1.0, 255.0, 4096.0, 1e30), 4096.0);
     }
-    for (high, expected) in [(1e30, 511.0), (512.0, 511.0), (511.0, 511.0), (510.0, 510.0), (-9.0, -9.0)] {
-        assert_eq!(clipped(1.0, 255.0, -1e30, high), expected, "{high}");
-    }
-    // A bound may lie above all that there is.
-    assert_eq!(clipped(1.0, 255.0, 4096.0, 1e30), 4096.0);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use crate::graph::{constant, features, gemm, input, window};
 use aleatron::data::Dataset;
 use aleatron::eval::{Evaluation, Job, Plan, Task, evaluate, find_losses, report};
-use aleatron::graph::{Calibration, Graph, GraphNetwork, Op, Statistics};
-use aleatron::network::{Arithmetic, Network, StreamConfig};
+use aleatron::graph::{Calibration, Graph, GraphNetwork, NetworkShape, Op, Statistics};
+use aleatron::network::{Activation, Arithmetic, FeatureMap, Layer, Network, StreamConfig};
 use aleatron::{Cancel, CoreError, Device, Polarity, SampleSeed, StreamLayer};
 use aleatron_graph::op::{NoAxes, Reduced, Reduction};
 use aleatron_graph::{Dim, Unary, Value};
@@ -21,22 +21,42 @@ fn digits(n: usize) -> Dataset {
     Dataset::new("some", 64, all.features()[..64 * n].to_vec(), all.labels()[..n].to_vec()).unwrap()
 }
 
+/// Two layers, the second of which has scales of its own.
+fn scaled() -> Network {
+    let first = Layer::new("first", 8, features(64, 1)).with_activation(Activation::Relu);
+    let twice = features(32, 2).iter().map(|weight| 2.0 * weight).collect();
+    let last = Layer::new("last", 8, twice).with_input_scale(4.0).with_weight_scale(2.0);
+    Network::new("scaled", FeatureMap::IDENTITY, vec![first, last]).unwrap()
+}
+
+fn eights(n: usize) -> Dataset {
+    Dataset::new("eights", 8, features(8 * n, 5), (0..n).map(|k| k % 4).collect()).unwrap()
+}
+
 /// Stops are those of the layers: both find the same leads, the same noise, and the same cycles until a class is certain.
 #[test]
 fn a_graph_stops_where_its_layers_do() {
-    let (network, data) = (Network::digits_noise_aware().unwrap(), digits(60));
-    let graph = network.to_graph().unwrap();
-    for arithmetic in [Arithmetic::Float, Arithmetic::Integer] {
-        let plan = Plan { arithmetic, ..plan(&["bernoulli", "sobol"], &[40, 64]) };
-        let of_layers = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    let digits_network = Network::digits_noise_aware().unwrap();
+    for (network, arithmetic) in [
+        (&digits_network, Arithmetic::Float),
+        (&digits_network, Arithmetic::Integer),
+        (&scaled(), Arithmetic::Float),
+        (&scaled(), Arithmetic::Integer),
+    ] {
+        let data = if network.n_features() == 64 { digits(60) } else { eights(60) };
+        let graph = network.to_graph().unwrap();
+        let plan = Plan { arithmetic, margins: vec![0.5, 1.5], ..plan(&["bernoulli", "sobol"], &[40, 64]) };
+        let of_layers = evaluate(network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
         let found = evaluate(&graph, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
         assert_eq!((found.cells.len(), of_layers.cells.len()), (4, 4));
+        // Some samples stop, and not all of them.
+        let all = || found.cells.iter().flat_map(|cell| &cell.early);
+        assert!(all().any(|stop| stop.stopped > 0.0) && all().any(|stop| stop.stopped < 1.0));
         for (cell, expected) in found.cells.iter().zip(&of_layers.cells) {
             let name = format!("{} {} {arithmetic}", cell.generator, cell.length);
             assert_eq!(cell.early, expected.early, "{name}");
             assert_eq!(cell.certain, expected.certain, "{name}");
             assert_eq!((cell.accuracy, cell.agreement), (expected.accuracy, expected.agreement), "{name}");
-            assert!(cell.early[0].stopped > cell.early[1].stopped && cell.early[1].stopped > 0.0, "{name}");
             for (layer, expected) in cell.layers.iter().zip(&expected.layers) {
                 assert_eq!(layer.counts, expected.counts, "{name}");
                 assert!(layer.mean_value > 0.0, "{name}");
@@ -212,9 +232,14 @@ fn losses_are_looked_for_where_they_are() {
     let places: Vec<(&str, usize)> = graph.losses.iter().map(|l| (l.generator.as_str(), l.length)).collect();
     assert_eq!(places, [("sobol", 16), ("lfsr", 8)]);
     let page = report::evaluation(&found);
-    for part in
-        ["<h3>sobol, 16 bits<small>", "<h3>lfsr, 8 bits<small>", "<tr><td>a</td><td>", "<tr><td>b</td><td>"]
-    {
+    for part in [
+        "<h3>sobol, 16 bits<small>",
+        "<h3>lfsr, 8 bits<small>",
+        "<tr><td>a</td><td>",
+        "<tr><td>b</td><td>",
+        "<td>2</td><td>input</td>",
+        "<td>3</td><td>",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -267,4 +292,63 @@ fn inputs_that_are_not_numbers_are_named_among_many() {
     (x[17_003], x[19_000]) = (-1.0, -1.0);
     let error = streams.forward(&x, 0).unwrap_err();
     assert!(matches!(error.core(), Some(CoreError::OutOfRange { index: 17_003, .. })), "{error}");
+}
+
+/// An input of 1, one neuron that gains a bit in every cycle and one that loses one: after p of 64 cycles the first is ahead for certain where
+/// p / 64 is more than the bias less `weight` p / 64.
+#[test]
+fn certainty_is_in_the_units_of_the_scores() {
+    // Eight bits less a part of a unit, which are the 256th of a bit and half as large where the weight is: rounded, it is a tie after four.
+    let nearly = 8.0 / 64.0 * (1.0 - 2f32.powi(-14));
+    for (weight, bias, float, integer) in
+        [(1.0, nearly, 4.0, 8.0), (0.5, 9.0 / 64.0, 8.0, 8.0), (0.25, 15.5 / 64.0, 16.0, 16.0)]
+    {
+        let mut graph = Graph::new("two");
+        let x = input(&mut graph, &[1]);
+        let constant = |graph: &mut Graph, name: &str, values: [f32; 2], shape: &[usize]| {
+            graph.add_constant(name, Tensor::from_slice(&values, shape, &TensorDevice::Cpu).unwrap())
+        };
+        let w = constant(&mut graph, "w", [1.0, -weight], &[2, 1]);
+        let b = constant(&mut graph, "b", [0.0, bias], &[2]);
+        let y = graph.add_node("fc", gemm(), &[x, w, b]);
+        graph.add_output(y);
+        let network = GraphNetwork::new(graph).unwrap();
+        let data = Dataset::new("one", 1, vec![1.0; 3], vec![0; 3]).unwrap();
+        for (arithmetic, cycles) in [(Arithmetic::Float, float), (Arithmetic::Integer, integer)] {
+            let plan = Plan { arithmetic, ..plan(&["bernoulli"], &[64]) };
+            let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+            let certain = found.cells[0].certain.unwrap();
+            assert_eq!((certain.mean_cycles, certain.stopped), (cycles, 1.0), "{weight} {arithmetic}");
+        }
+    }
+}
+
+/// Layers with settings of their own take what the layer before them makes as those settings say.
+#[test]
+fn settings_of_a_layer_are_those_of_its_inputs() {
+    let network = scaled();
+    let graph = network.to_graph().unwrap();
+    let x = features(8 * 20, 6);
+    for (default, own) in
+        [("bernoulli", "generator=sobol,length=32"), ("sobol", "generator=bernoulli,length=48")]
+    {
+        let config = StreamConfig::new(64)
+            .generator(default.parse().unwrap())
+            .arithmetic(Arithmetic::Integer)
+            .layer("last", own.parse().unwrap());
+        let expected = network.to_streams(&config).unwrap().forward(&x, 0).unwrap();
+        assert_eq!(graph.to_streams(&config).unwrap().forward(&x, 0).unwrap(), expected, "{own}");
+    }
+}
+
+/// Every node of a random network leads to its scores.
+#[test]
+fn random_networks_use_all_their_nodes() {
+    let network = GraphNetwork::random(NetworkShape::Lenet5, 3).unwrap();
+    let graph = network.graph();
+    for node in graph.nodes() {
+        let made = node.outputs[0].unwrap();
+        let is_used = graph.nodes().iter().any(|other| other.inputs.contains(&Some(made)));
+        assert!(is_used || graph.outputs() == [made], "{}", node.name);
+    }
 }
