@@ -535,6 +535,13 @@ fn bounds_at_the_ends_of_a_width() {
         // A bound may lie above all that there is.
         assert_eq!(clipped(1.0, 255.0, 4096.0, 1e30), 4096.0);
     }
+    // All become -1024, the least of eleven bits, and then one more.
+    let twice = one_product(0.0, |graph, value| {
+        let clip = |low, high| Op::Clip { low, high };
+        let down = graph.add_node("down", clip(None, Some(-4.0)), &[value]);
+        graph.add_node("up", clip(Some(-1023.0 / 256.0), None), &[down])
+    });
+    assert_eq!(score(&twice, 1.0).unwrap(), -1023.0 / 256.0);
 }
 
 #[test]

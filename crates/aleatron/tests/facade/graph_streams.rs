@@ -3,8 +3,8 @@
 
 use crate::graph::{constant, features, gemm, input, window};
 use aleatron::data::Dataset;
-use aleatron::eval::{Evaluation, Job, Plan, Task, evaluate, find_losses, report};
-use aleatron::graph::{Calibration, Graph, GraphNetwork, NetworkShape, Op, Statistics};
+use aleatron::eval::{Evaluation, Job, Losses, Plan, Task, evaluate, find_losses, report};
+use aleatron::graph::{Calibration, Graph, GraphNetwork, Mode, NetworkShape, Op, Statistics};
 use aleatron::network::{Activation, Arithmetic, FeatureMap, Layer, Network, StreamConfig};
 use aleatron::{Cancel, CoreError, Device, Polarity, SampleSeed, StreamLayer};
 use aleatron_graph::op::{NoAxes, Reduced, Reduction};
@@ -146,6 +146,9 @@ fn parts_of_cells_say_what_is_wrong() {
             .iter()
             .map(|task| run(&job, task)["notes"].as_array().unwrap().len())
             .collect();
+        // A look does not ask what is certain.
+        let certain = |task: &Task| run(&job, task)["pieces"][0]["certain"].is_array();
+        assert_eq!(job.outline().tasks().iter().map(certain).collect::<Vec<_>>(), [false, false, true]);
         // Floats, the look after eight cycles, and the cell.
         assert_eq!(notes, [0, 0, usize::from(warns)], "{generator}");
         if warns {
@@ -315,10 +318,14 @@ fn certainty_is_in_the_units_of_the_scores() {
         let network = GraphNetwork::new(graph).unwrap();
         let data = Dataset::new("one", 1, vec![1.0; 3], vec![0; 3]).unwrap();
         for (arithmetic, cycles) in [(Arithmetic::Float, float), (Arithmetic::Integer, integer)] {
-            let plan = Plan { arithmetic, ..plan(&["bernoulli"], &[64]) };
+            let plan = Plan { arithmetic, margins: vec![6.0], ..plan(&["bernoulli"], &[64]) };
             let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
             let certain = found.cells[0].certain.unwrap();
             assert_eq!((certain.mean_cycles, certain.stopped), (cycles, 1.0), "{weight} {arithmetic}");
+            // The lead is 1 + weight - bias, of which the root of half a bit over the cycles is the deviation.
+            let stops = |cycles: f32| (1.0 + weight - bias) * (2.0 * cycles).sqrt() >= 6.0;
+            let first = [8.0, 16.0, 32.0, 64.0].into_iter().find(|&cycles| stops(cycles)).unwrap();
+            assert_eq!(found.cells[0].early[0].mean_cycles, f64::from(first), "{weight} {arithmetic}");
         }
     }
 }
@@ -350,5 +357,55 @@ fn random_networks_use_all_their_nodes() {
         let made = node.outputs[0].unwrap();
         let is_used = graph.nodes().iter().any(|other| other.inputs.contains(&Some(made)));
         assert!(is_used || graph.outputs() == [made], "{}", node.name);
+        // What a convolution makes is rectified.
+        if matches!(node.op, Op::Conv { .. }) {
+            let next = graph.nodes().iter().find(|other| other.inputs.contains(&Some(made))).unwrap();
+            assert!(matches!(next.op, Op::Unary(Unary::Relu)), "{}", node.name);
+        }
+    }
+}
+
+/// What a file says of losses is checked, thing by thing.
+#[test]
+fn losses_that_cannot_be_true_are_refused() {
+    let (network, data) = (crate::network().to_graph().unwrap(), crate::samples());
+    let plan = plan(&["sobol"], &[8]);
+    let mut found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let read = |found: &Evaluation| Evaluation::from_json(&found.to_json().unwrap());
+    assert_eq!(read(&found).unwrap(), found);
+    type Change = fn(&mut Losses);
+    let changes: [Change; 6] = [
+        |losses| losses.node_errors.push(0.0),
+        |losses| losses.alone.push(None),
+        |losses| losses.accuracy = 1.5,
+        |losses| losses.alone[0] = Some(-0.5),
+        |losses| losses.node_errors[0] = -1.0,
+        |losses| losses.node_errors.clear(),
+    ];
+    for (k, change) in changes.iter().enumerate() {
+        let mut changed = found.clone();
+        change(&mut changed.graph.as_mut().unwrap().losses[0]);
+        assert!(read(&changed).is_err(), "change {k}");
+    }
+}
+
+/// Where any finite number would do, no interval is named.
+#[test]
+fn features_that_are_no_numbers_are_said_to_be_so() {
+    let error = batched(1, &[0.5, 0.5]).forward(&[0.5, f64::NAN]).unwrap_err().to_string();
+    assert!(error.contains("not a finite number"), "{error}");
+}
+
+/// Scores that a product in binary makes have no counting noise to be ahead of.
+#[test]
+fn scores_in_binary_are_not_stopped() {
+    let network = scaled().to_graph().unwrap();
+    for (name, stops) in [("first", true), ("last", false)] {
+        let network = network.clone().with_mode(name, Mode::Binary).unwrap();
+        let plan = plan(&["sobol"], &[16]);
+        let found = evaluate(&network, &eights(5), &plan, None, Cancel::NEVER, |_| ()).unwrap();
+        let cell = &found.cells[0];
+        assert_eq!((!cell.early.is_empty(), cell.certain.is_some()), (stops, stops), "{name}");
     }
 }

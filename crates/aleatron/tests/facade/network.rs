@@ -551,3 +551,17 @@ fn scales_of_nothing_and_bounds_of_one_number() {
     assert!(clamp(0.5, 0.5).is_ok() && clamp(0.0, 0.5).is_ok());
     assert!(clamp(0.5, 0.25).is_err());
 }
+
+/// Features are refused whether one of them is outside or several are.
+#[test]
+fn several_features_that_are_no_numbers_are_refused() {
+    let network = crate::network();
+    for x in [[f64::NAN, 0.5], [0.5, f64::NAN], [f64::NAN, f64::NAN]] {
+        let feature = usize::from(x[0] == 0.5);
+        let error = network.forward(&x).unwrap_err();
+        assert!(
+            matches!(error, Error::Feature { sample: 0, feature: found, .. } if found == feature),
+            "{error}"
+        );
+    }
+}

@@ -243,6 +243,7 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     exact.cells.retain(|cell| cell.generator == "sobol");
     exact.cells[0].to_float.root_mean_square = 0.0;
     let page = report::regression(&exact);
+    assert!(page.contains("</svg>sobol</li>") && !page.contains("</svg>bernoulli</li>"));
     assert_eq!(page.matches("sobol, 16 bits: ").count(), 1);
     assert_eq!(page.matches("sobol, 256 bits: ").count(), 2);
     exact.float.root_mean_square = 0.0;
