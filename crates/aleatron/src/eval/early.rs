@@ -235,6 +235,8 @@ mod tests {
         assert_eq!(look(&[1.0, 4.0, 3.0], 0.5, &margins), Look { class: 1, reached: 3 });
         assert_eq!(look(&[-3.0], 1.5, &margins), Look { class: 0, reached: 3 });
         assert_eq!(look(&[-3.0], 0.0, &margins), Look { class: 0, reached: 4 });
+        // Without noise, a tie is one for ever.
+        assert_eq!(look(&[1.0, 1.0], 0.0, &margins), Look { class: 0, reached: 4 });
     }
 
     #[test]

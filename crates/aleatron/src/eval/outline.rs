@@ -232,7 +232,8 @@ impl Outline {
                     continue;
                 }
                 match share.last_mut() {
-                    Some(last) if last.pass == pass && last.first + last.pieces == first => last.pieces += 1,
+                    // Middles ascend, so that pieces of a pass follow each other.
+                    Some(last) if last.pass == pass => last.pieces += 1,
                     _ => share.push(Task { pass, first, pieces: 1 }),
                 }
             }

@@ -120,7 +120,7 @@ impl Subject {
         for (first, features) in data.pieces(PIECE) {
             let features = features?;
             match self {
-                Self::Layers(network) => network.check_samples(&features, plan.range).map(drop),
+                Self::Layers(network) => network.check_samples(&features, plan.range),
                 #[cfg(feature = "graph")]
                 Self::Graph(network) => network.check_samples(&features),
             }

@@ -655,3 +655,56 @@ pub(super) fn from_graph(error: GraphError) -> Error {
         error => error.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use aleatron_graph::op::{Op, Padding, Window};
+    use aleatron_graph::{Dim, Graph, Value};
+
+    /// A convolution of `groups` over samples of a shape.
+    fn conv(sample: &[usize], kernel: &[usize], window: [&[i64]; 3], groups: i64) -> GraphLayer {
+        let mut graph = Graph::new("conv");
+        let sizes = sample.iter().copied().map(Dim::Fixed);
+        let shape = Some([Dim::Named("n".to_owned())].into_iter().chain(sizes).collect());
+        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+        let weights = vec![0.5_f32; kernel.iter().product()];
+        let weights = graph.add_constant("k", Tensor::from_slice(&weights, kernel, &Device::Cpu).unwrap());
+        let [strides, dilations, pads] = window.map(<[i64]>::to_vec);
+        let window = Window { kernel: Vec::new(), strides, dilations, padding: Padding::Explicit(pads) };
+        let y = graph.add_node("conv", Op::Conv { window, groups }, &[x, weights]);
+        graph.add_output(y);
+        GraphNetwork::new(graph).unwrap().layers()[0].clone()
+    }
+
+    #[test]
+    fn a_sequence_is_an_image_of_one_row() {
+        let layer = conv(&[4, 9], &[6, 2, 3], [&[2], &[2], &[1, 3]], 2);
+        let (topology, shape, rows) = topology(&layer, &[5, 4, 9]).unwrap();
+        // 1 + 9 + 3 places for windows of 5, at every second of them.
+        assert_eq!((shape.as_slice(), rows), (&[5, 6, 5][..], 5));
+        let expected = Convolution::conv2d([4, 1, 9], 6, [1, 3])
+            .with_stride([1, 2])
+            .with_dilation([1, 2])
+            .with_paddings([[0, 0], [1, 3]])
+            .with_groups(2);
+        assert_eq!(topology, Topology::Conv(ConvShape::new(expected).unwrap()));
+    }
+
+    #[test]
+    fn inputs_of_other_shapes_are_refused() {
+        let layer = conv(&[4, 9, 8], &[6, 2, 3, 2], [&[1, 2], &[1, 1], &[0, 1, 2, 3]], 2);
+        let (topology_of, shape, _) = topology(&layer, &[5, 4, 9, 8]).unwrap();
+        // 9 + 2 rows for windows of 3, and 1 + 8 + 3 columns for windows of 2, at every second.
+        assert_eq!(shape, [5, 6, 9, 6]);
+        let expected = Convolution::conv2d([4, 9, 8], 6, [3, 2])
+            .with_stride([1, 2])
+            .with_paddings([[0, 2], [1, 3]])
+            .with_groups(2);
+        assert_eq!(topology_of, Topology::Conv(ConvShape::new(expected).unwrap()));
+        for other in [&[5, 4, 9][..], &[5, 4, 9, 8, 1], &[5, 2, 9, 8], &[5, 8, 9, 8], &[5]] {
+            assert!(topology(&layer, other).is_err(), "{other:?}");
+        }
+    }
+}

@@ -190,3 +190,17 @@ fn fingerprints_are_of_every_number() {
     assert_ne!(of(&made(layer()), &data(vec![0.5, 0.125], vec![0, 1]))[1], base[1]);
     assert_ne!(of(&made(layer()), &data(vec![0.5, 0.25], vec![1, 1]))[1], base[1]);
 }
+
+/// A plan that goes on from another has the lengths, generators and seeds of both.
+#[test]
+fn plans_add_up() {
+    let whole = crate::run(&Plan { seeds: 3, ..crate::plan(&["lfsr", "bernoulli"], &[16, 64]) });
+    let plan = Plan { seeds: 2, ..crate::plan(&["bernoulli"], &[8, 16]) };
+    let (network, samples) = (crate::network(), crate::samples());
+    let found = evaluate(&network, &samples, &plan, Some(whole), Cancel::NEVER, |_| ()).unwrap();
+    assert_eq!(found.plan.lengths, [8, 16, 64]);
+    assert_eq!(found.plan.generators, ["bernoulli", "lfsr"]);
+    assert_eq!((found.plan.seeds, found.unfinished), (3, 0));
+    // Twelve cells from before, and the new length with two seeds.
+    assert_eq!(found.cells.len(), 2 * 2 * 3 + 2);
+}

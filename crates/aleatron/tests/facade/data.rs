@@ -130,3 +130,26 @@ fn what_does_not_fit_is_refused_by_its_header() {
     ]);
     assert!(error.unwrap_err().contains("would take"));
 }
+
+#[test]
+fn samples_are_those_of_a_range_that_is_there() {
+    let data = crate::samples();
+    let of = |start: usize, end: usize| data.samples(std::ops::Range { start, end });
+    assert_eq!(&*of(1, 3).unwrap(), &data.features()[2..6]);
+    for empty in [0, 2, 3] {
+        assert!(of(empty, empty).unwrap().is_empty(), "{empty}");
+    }
+    for (start, end) in [(2, 1), (0, 4), (4, 4), (3, 2)] {
+        assert!(matches!(of(start, end), Err(aleatron::Error::RaggedSamples { .. })), "{start}..{end}");
+    }
+}
+
+#[test]
+fn targets_are_whole_rows_of_some_width() {
+    let of = |n_targets: usize, targets: usize| {
+        Dataset::with_targets("t", 2, vec![0.0; 6], n_targets, vec![0.0; targets]).is_ok()
+    };
+    assert!(of(1, 3) && of(2, 6));
+    // Among others, three whole rows and a half.
+    assert!(!of(2, 7) && !of(2, 5) && !of(2, 3) && !of(0, 0) && !of(0, 3) && !of(4, 6));
+}

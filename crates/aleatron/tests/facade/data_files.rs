@@ -323,3 +323,35 @@ fn samples_that_are_not_there_are_refused() {
     let error = Dataset::new("bad", 2, vec![1.0, 2.0, 3.0, f64::NAN], vec![0; 2]).unwrap_err().to_string();
     assert_eq!(error, "bad: sample 1, feature 1 is NaN");
 }
+
+/// Pixels of 16 bits in three colours: each channel has its own two bytes, the high one first.
+#[test]
+fn deep_colours_are_read_by_channel() {
+    let folder = Folder::new("deep");
+    let [dark, bright, red, green, blue] = [0_u16, 65_535, 13_107, 26_214, 39_321];
+    let pixels = [red, green, blue, dark, bright, dark].map(u16::to_be_bytes).concat();
+    folder.write("0/a.png", &image(Rgb, Sixteen, [2, 1], &pixels));
+    let data = Dataset::read_with(&folder.0, &ReadOptions::default()).unwrap();
+    // Fifths of the most, by channel.
+    assert_eq!(all(&data), [0.2, 0.0, 0.4, 1.0, 0.6, 0.0]);
+    let numbers = ReadOptions { kind: LabelKind::Numbers, ..ReadOptions::default() };
+    let error = Dataset::read_with(&folder.0, &numbers).unwrap_err().to_string();
+    assert!(error.contains("a folder of images has classes"), "{error}");
+}
+
+/// Data of files are equal where they are of the same file, and rows of no numbers to be found are refused.
+#[test]
+fn files_are_told_apart() {
+    let folder = Folder::new("apart");
+    let bytes = |values: [f64; 4]| values.map(f64::to_le_bytes).concat();
+    let x = folder.npy("x.npy", "<f8", "False", "(2, 2)", &bytes([1.0, 2.0, 3.0, 4.0]));
+    let y = folder.npy("y.npy", "<i8", "False", "(2,)", &[1_i64, 0].map(i64::to_le_bytes).concat());
+    let whole = read(&x, &y).unwrap();
+    assert_eq!(read(&x, &y).unwrap(), whole);
+    // Another file of the same name and shape.
+    let other = folder.npy("other/x.npy", "<f8", "False", "(2, 2)", &bytes([1.0, 2.0, 3.0, 5.0]));
+    assert_ne!(read(&other, &y).unwrap(), whole);
+    let none = folder.npy("none.npy", "<f8", "False", "(2, 0)", &[]);
+    let options = ReadOptions { labels: Some(none), kind: LabelKind::Numbers, ..ReadOptions::default() };
+    assert!(matches!(Dataset::read_with(&x, &options), Err(Error::ArrayShape { array: "y", .. })));
+}

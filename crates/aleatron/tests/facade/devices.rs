@@ -210,3 +210,18 @@ fn layers_say_where_they_run() {
     }
     assert!(auto.counts_batch(&[], 7).unwrap().is_empty());
 }
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn a_build_without_cuda_says_so() {
+    let why = backend::cuda_absence().unwrap();
+    assert!(why.contains("build it with the cargo feature `cuda`"), "{why}");
+    assert!(backend::devices().iter().all(|info| !matches!(info.device, Device::Cuda(_))));
+}
+
+/// Names of cards are read in every build; whether there is one is a matter of opening it.
+#[test]
+fn cards_have_names_in_every_build() {
+    assert_eq!("cuda".parse::<Device>().unwrap(), Device::Cuda(0));
+    assert_eq!("cuda:2".parse::<Device>().unwrap(), Device::Cuda(2));
+}

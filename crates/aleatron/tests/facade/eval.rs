@@ -462,3 +462,38 @@ fn the_map_of_a_multiplier_shows_where_its_errors_are() {
     }
     assert_eq!("bernoulli".parse::<Operand>().unwrap().to_string(), "bernoulli:0");
 }
+
+/// Eight colours, then another stroke and another mark with the same colours again.
+#[test]
+fn many_curves_can_be_told_apart() {
+    let page = |n: usize| {
+        let names: Vec<String> = (1..=n).map(|k| format!("sobol:{k}+bernoulli")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let plan = Plan { seeds: 1, ..crate::plan(&names, &[8, 16]) };
+        aleatron::eval::report::evaluation(&crate::run(&plan))
+    };
+    let strokes = ["stroke-dasharray=\"7 4\"", "stroke-dasharray=\"2 4\"", "stroke-dasharray=\"9 4 2 4\""];
+    let marks = ["width=\"8\" height=\"8\" fill", "l5.5 5.5 -5.5 5.5 -5.5 -5.5z", "l5.5 9.5h-11z"];
+    for (n, groups) in [(8, 0), (9, 1), (16, 1), (17, 2), (25, 3)] {
+        let page = page(n);
+        for (k, (stroke, mark)) in strokes.iter().zip(marks).enumerate() {
+            let is_used = k < groups;
+            assert_eq!((page.contains(stroke), page.contains(mark)), (is_used, is_used), "{n}: {stroke}");
+        }
+        // The part of a drawing that curves are in ends below the axis, 58 above the lower edge, with room for half a mark.
+        assert!(page.contains(&format!("height=\"{}\" viewBox=\"0 0 760 {0}\"", 380 - 58 + 7)));
+    }
+}
+
+/// Settings are for layers that are there, whatever the others are called.
+#[test]
+fn settings_of_layers_that_are_not_there_are_refused() {
+    let with = |name: &str| {
+        let layers = [(name.to_owned(), "length=4".parse().unwrap())].into();
+        Plan { layers, ..crate::plan(&["sobol"], &[8]) }.check(&crate::network())
+    };
+    assert!(with("a").is_ok() && with("b").is_ok());
+    assert!(
+        matches!(with("c"), Err(Error::UnknownLayer { name, known }) if name == "c" && known == ["a", "b"])
+    );
+}

@@ -253,3 +253,132 @@ fn outlines_that_cannot_be_true_are_refused() {
     let first_pass = whole["passes"][0].clone();
     assert!(with("/passes/0", whole["passes"][1].clone()).is_err(), "{first_pass}");
 }
+
+/// The small network with as many samples as four pieces have: floats and two lengths of streams.
+fn small_outline() -> serde_json::Value {
+    let plan = Plan { seeds: 1, margins: vec![1.0], ..crate::plan(&["bernoulli"], &[8, 16]) };
+    let job = Job::new(Arc::new(crate::network()), Cow::Owned(crate::samples()), plan).unwrap();
+    let mut outline: serde_json::Value = serde_json::from_str(&job.outline().to_line().unwrap()).unwrap();
+    outline["labels"] = serde_json::json!(vec![0; 1000]);
+    outline["evaluation"]["data"]["samples"] = 1000.into();
+    outline
+}
+
+#[test]
+fn passes_cost_what_their_products_take() {
+    let outline = small_outline();
+    let costs: Vec<u64> =
+        outline["passes"].as_array().unwrap().iter().map(|pass| pass["cost"].as_u64().unwrap()).collect();
+    // Four products and six. A thousand bits each to find the exact ones, their own bits, and one for the pass. The look of the longer streams
+    // after eight cycles is the cell of the shorter ones.
+    let exact = 10 * 1000;
+    assert_eq!(costs, [exact, exact + 10 * 8 + 1, exact + 10 * 16 + 1]);
+    assert_eq!(outline["cells"][1]["looks"], serde_json::json!([[8, 1], [16, 2]]));
+    assert_eq!(outline["cells"][1]["bits"], 160.0);
+}
+
+#[test]
+fn tasks_are_cut_by_their_cost() {
+    let mut outline = small_outline();
+    for (pass, cost) in [1, 3, 2].into_iter().enumerate() {
+        outline["passes"][pass]["cost"] = cost.into();
+    }
+    let outline = Outline::from_line(&outline.to_string()).unwrap();
+    let task = |(pass, first, pieces)| Task { pass, first, pieces };
+    let tasks = |all: &[(usize, usize, usize)]| all.iter().copied().map(task).collect::<Vec<_>>();
+    assert_eq!(outline.tasks(), tasks(&[(0, 0, 4), (1, 0, 4), (2, 0, 4)]));
+    // A piece costs one, three or two, so all cost 24: of six tasks none is to cost more than four, but pieces stay whole.
+    let split = [(1, 0, 1), (1, 1, 1), (1, 2, 2), (2, 0, 2), (2, 2, 2), (0, 0, 4)];
+    assert_eq!(outline.split(&outline.tasks(), 6), tasks(&split));
+    assert_eq!(outline.split(&tasks(&[(1, 1, 3)]), 2), tasks(&[(1, 1, 1), (1, 2, 2)]));
+    assert_eq!(outline.split(&outline.tasks(), 0), tasks(&[(1, 0, 4), (2, 0, 4), (0, 0, 4)]));
+    // By the middle of each piece among the 24: below 8, below 16, and the rest.
+    let shards = [vec![(0, 0, 4), (1, 0, 1)], vec![(1, 1, 3)], vec![(2, 0, 4)]];
+    for (shard, expected) in shards.iter().enumerate() {
+        assert_eq!(outline.shard(shard, 3), tasks(expected), "{shard}");
+    }
+}
+
+#[test]
+fn data_are_known_by_all_their_numbers() {
+    let fingerprint = |answers: &[Vec<u64>]| {
+        let hash = aleatron_core::conformance::digest(answers.iter().map(Vec::as_slice));
+        format!("{hash:016x}")
+    };
+    let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    let data = crate::samples();
+    let labels = data.labels().iter().map(|&label| label as u64).collect();
+    let found = crate::run(&crate::plan(&["sobol"], &[8]));
+    assert_eq!(found.data.fingerprint, fingerprint(&[bits(data.features()), labels]));
+    let targets = [0.5, 1.5, -0.5, 0.25, 1.0, 2.0, -1.0, 0.0, 3.0];
+    let numbers = Dataset::with_targets("t", 2, data.features().to_vec(), 3, targets.to_vec()).unwrap();
+    let plan = crate::plan(&["sobol"], &[8]);
+    let found =
+        aleatron::eval::evaluate_regression(&crate::network(), &numbers, &plan, None, Cancel::NEVER, |_| ());
+    let expected = fingerprint(&[bits(data.features()), Vec::new(), bits(&targets)]);
+    assert_eq!(found.unwrap().data.fingerprint, expected);
+}
+
+/// What is checked to fit is what it takes: bytes never move to a larger place.
+#[test]
+fn bytes_have_just_the_room_they_need() {
+    let bytes = job(&plan()).to_bytes().unwrap();
+    assert_eq!(bytes.capacity(), bytes.len());
+}
+
+/// Every single number of a part is checked, at its bounds.
+#[test]
+fn numbers_of_parts_stay_within_their_bounds() {
+    let n = 300;
+    let features = (0..2 * n).map(|k| k as f64 / (2 * n) as f64).collect();
+    let data = Dataset::new("d", 2, features, vec![0; n]).unwrap();
+    let plan = crate::plan(&["sobol"], &[8, 16]);
+    let job = Job::new(Arc::new(crate::network()), Cow::Owned(data), plan).unwrap();
+    let line = |pass, first| run(&job, &Task { pass, first, pieces: 1 }).to_line().unwrap();
+    let changed = |pass: usize, first: usize, pointer: &str, value: serde_json::Value| {
+        let mut part: serde_json::Value = serde_json::from_str(&line(pass, first)).unwrap();
+        *part.pointer_mut(pointer).unwrap() = value;
+        let text = format!("{}\n{part}\n", job.outline().to_line().unwrap());
+        read_lines(&text).is_ok()
+    };
+    // Three classes, two margins, and 256 samples in the first of two pieces.
+    let most = (1_u64 << 40) - 1;
+    let nothing: [usize; 0] = [];
+    for (pass, pointer, value, is_right) in [
+        (1, "/pieces/0/classes/0", serde_json::json!(2), true),
+        (1, "/pieces/0/classes/0", serde_json::json!(3), false),
+        (1, "/pieces/0/classes", serde_json::json!(vec![0; 255]), false),
+        (1, "/pieces/0/reached/0", serde_json::json!(2), true),
+        (1, "/pieces/0/reached/0", serde_json::json!(3), false),
+        (1, "/pieces/0/reached", serde_json::json!(vec![0; 255]), false),
+        (1, "/pieces/0/reached", serde_json::json!(nothing), false),
+        (1, "/pieces/0/clipped", serde_json::json!(most), true),
+        (1, "/pieces/0/clipped", serde_json::json!(most + 1), false),
+        (1, "/pieces/0/seconds", serde_json::json!(-1.0), false),
+        (1, "/pieces/0/layers", serde_json::json!(nothing), false),
+        (0, "/pieces/0/reached", serde_json::json!(vec![0; 256]), true),
+        (0, "/pieces/0/reached", serde_json::json!(vec![0; 255]), false),
+        (0, "/pieces/0/reached", serde_json::json!(vec![3; 256]), false),
+        (1, "/pass", serde_json::json!(0), false),
+        (1, "/first", serde_json::json!(2), false),
+    ] {
+        assert_eq!(changed(pass, 0, pointer, value.clone()), is_right, "pass {pass}: {pointer} {value}");
+    }
+    // The second piece has 44 samples, not the 256 of the first.
+    assert!(changed(1, 1, "/first", 1.into()) && !changed(1, 1, "/first", 0.into()));
+}
+
+/// Cells are in the order of the plan, whichever were there before.
+#[test]
+fn cells_of_a_checkpoint_find_their_places() {
+    let plan = crate::plan(&["lfsr", "bernoulli"], &[16, 8]);
+    let whole = crate::run(&plan);
+    let order: Vec<_> =
+        whole.cells.iter().map(|cell| (cell.generator.as_str(), cell.seed, cell.length)).collect();
+    let of = |name: &'static str| (0..2).flat_map(move |seed| [(name, seed, 8), (name, seed, 16)]);
+    assert_eq!(order, of("lfsr").chain(of("bernoulli")).collect::<Vec<_>>());
+    let mut known = whole.clone();
+    known.cells.retain(|cell| cell.length == 16 && cell.seed == 1);
+    let again = evaluate(&crate::network(), &crate::samples(), &plan, Some(known), Cancel::NEVER, |_| ());
+    assert_eq!(again.unwrap().without_times(), whole.without_times());
+}

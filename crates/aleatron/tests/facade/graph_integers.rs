@@ -492,3 +492,177 @@ fn the_integer_side_can_be_seen() {
     let float = network.to_streams(&config(64, "bernoulli").arithmetic(Arithmetic::Float)).unwrap();
     assert!(float.integer_layers().unwrap().is_empty());
 }
+
+/// One input that is 1 or -1 times a weight of 1, in streams of one bit: a sum of one product bit, which is 256 units, and the bias.
+fn one_product(bias: f32, add: impl Fn(&mut Graph, ValueId) -> ValueId) -> GraphNetwork {
+    let mut graph = Graph::new("one");
+    let x = input(&mut graph, &[1]);
+    let (w, b) = (numbers(&mut graph, "w", &[1.0], &[1, 1]), numbers(&mut graph, "b", &[bias], &[1]));
+    let product = graph.add_node("product", gemm(), &[x, w, b]);
+    let y = add(&mut graph, product);
+    graph.add_output(y);
+    GraphNetwork::new(graph).unwrap()
+}
+
+fn score(network: &GraphNetwork, x: f64) -> Result<f64, Error> {
+    Ok(network.to_streams(&config(1, "bernoulli"))?.forward(&[x], 0)?[0])
+}
+
+#[test]
+fn bounds_at_the_ends_of_a_width() {
+    // A product of 256 units and a bias of 255 are 511, the most of ten bits; a weight of 1024 makes the units larger than 1.
+    for weight in [1.0, 1024.0] {
+        let unit = weight / 256.0;
+        let clipped = |x: f64, bias: f32, low: f32, high: f32| {
+            let mut graph = Graph::new("one");
+            let value = input(&mut graph, &[1]);
+            let w = numbers(&mut graph, "w", &[weight], &[1, 1]);
+            let [bias, low, high] = [("bias", bias, &[1][..]), ("low", low, &[]), ("high", high, &[])]
+                .map(|(name, value, shape)| numbers(&mut graph, name, &[value * unit], shape));
+            let product = graph.add_node("product", gemm(), &[value, w, bias]);
+            let y = graph.add_node("clip", Op::Clip { low: None, high: None }, &[product, low, high]);
+            graph.add_output(y);
+            score(&GraphNetwork::new(graph).unwrap(), x).unwrap() / f64::from(unit)
+        };
+        for low in [-1e30, -513.0, -512.0, -511.0, -510.0, -128.0, 9.0] {
+            let expected = f64::from(low).max(-511.0);
+            assert_eq!(clipped(-1.0, -255.0, low, 1e30), expected, "{weight}: {low}");
+        }
+        for high in [1e30, 512.0, 511.0, 510.0, 128.0, -9.0] {
+            let expected = f64::from(high).min(511.0);
+            assert_eq!(clipped(1.0, 255.0, -1e30, high), expected, "{weight}: {high}");
+        }
+        // A bound may lie above all that there is.
+        assert_eq!(clipped(1.0, 255.0, 4096.0, 1e30), 4096.0);
+    }
+    // All become -1024, the least of eleven bits, and then one more.
+    let twice = one_product(0.0, |graph, value| {
+        let clip = |low, high| Op::Clip { low, high };
+        let down = graph.add_node("down", clip(None, Some(-4.0)), &[value]);
+        graph.add_node("up", clip(Some(-1023.0 / 256.0), None), &[down])
+    });
+    assert_eq!(score(&twice, 1.0).unwrap(), -1023.0 / 256.0);
+}
+
+#[test]
+fn constants_are_added_on_either_side() {
+    let with = |op: Binary, constant_first: bool| {
+        let network = one_product(0.5, |graph, value| {
+            let term = numbers(graph, "term", &[3.25], &[1]);
+            let operands = if constant_first { [term, value] } else { [value, term] };
+            graph.add_node("term", Op::Binary(op), &operands)
+        });
+        score(&network, -1.0).unwrap()
+    };
+    // The value is -1 + 0.5.
+    assert_eq!(with(Binary::Add, false), 2.75);
+    assert_eq!(with(Binary::Add, true), 2.75);
+    assert_eq!(with(Binary::Sub, false), -3.75);
+    assert_eq!(with(Binary::Sub, true), 3.75);
+}
+
+/// Widths add up as those of two's complement do, and 63 bits are the most.
+#[test]
+fn widths_past_the_most_are_refused() {
+    // Units are 2^-8, so 2^e has 2^(e + 8) of them, which takes e + 10 bits; a sum has one more.
+    let of = |exponent: i32, add: &dyn Fn(&mut Graph, ValueId) -> ValueId| {
+        let network = one_product(0.0, |graph, value| {
+            let term = numbers(graph, "term", &[2f32.powi(exponent)], &[1]);
+            let large = graph.add_node("large", Op::Binary(Binary::Add), &[value, term]);
+            add(graph, large)
+        });
+        match score(&network, 1.0) {
+            Ok(score) => Ok(score),
+            Err(Error::NoIntegerForm { nodes }) => Err((nodes[0].name.clone(), nodes[0].reason.clone())),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let needs = |name: &str, bits: u32| Err((name.to_owned(), format!("it would need {bits} bits")));
+    let nothing = |_: &mut Graph, value: ValueId| value;
+    let units = |exponent: i32| ((1_i64 << (exponent + 8)) + 256) as f64 / 256.0;
+    assert_eq!(of(52, &nothing), Ok(units(52)));
+    assert_eq!(of(53, &nothing), needs("large", 64));
+    let twice =
+        |graph: &mut Graph, value: ValueId| graph.add_node("twice", Op::Binary(Binary::Add), &[value, value]);
+    assert_eq!(of(51, &twice), Ok(2.0 * units(51)));
+    assert_eq!(of(52, &twice), needs("twice", 64));
+    // In units eight times as coarse on one side, which are three bits more on the other's, and one that says so.
+    let nine = |graph: &mut Graph, value: ValueId| {
+        let eight = numbers(graph, "eight", &[8.0], &[1]);
+        let times = graph.add_node("times", Op::Binary(Binary::Mul), &[value, eight]);
+        graph.add_node("nine", Op::Binary(Binary::Add), &[times, value])
+    };
+    assert_eq!(of(20, &nine), Ok(9.0 * units(20)));
+    assert_eq!(of(47, &nine), Ok((9 * ((1_i64 << 55) + 256)) as f64 / 256.0));
+    assert_eq!(of(48, &nine), needs("nine", 59 + 4 + 1));
+}
+
+/// A graph that fixes its samples may have constants for each of them.
+#[test]
+fn terms_may_differ_between_samples() {
+    let mut graph = Graph::new("two samples");
+    let shape = Some(vec![aleatron_graph::Dim::Fixed(2), aleatron_graph::Dim::Fixed(1)]);
+    let dtype = Some(aleatron_tensor::DType::F32);
+    let x = graph.add_input(aleatron_graph::Value { name: "x".to_owned(), dtype, shape });
+    let w = numbers(&mut graph, "w", &[1.0], &[1, 1]);
+    let product = graph.add_node("product", gemm(), &[x, w]);
+    let terms = numbers(&mut graph, "terms", &[0.5, -2.0], &[2, 1]);
+    let y = graph.add_node("sum", Op::Binary(Binary::Add), &[product, terms]);
+    graph.add_output(y);
+    let streams = GraphNetwork::new(graph).unwrap().to_streams(&config(1, "bernoulli")).unwrap();
+    assert_eq!(streams.forward(&[1.0, -1.0], 0).unwrap(), [1.5, -3.0]);
+}
+
+/// Axes that are an input: of means in integers, and of what is computed of floats behind the last streams.
+#[test]
+fn axes_may_be_an_input() {
+    let with = |reduction: Reduction, axes: Option<Vec<i64>>| {
+        let mut graph = Graph::new("reduced");
+        let x = input(&mut graph, &[1, 4, 4]);
+        let k = constant(&mut graph, "k", &[3, 1, 3, 3], 1);
+        let conv = Op::Conv { window: window(&[1, 1], &[0, 0, 0, 0]), groups: 1 };
+        let conv = graph.add_node("conv", conv, &[x, k]);
+        let op =
+            Op::Reduce { reduction, axes: axes.clone(), reduced: Reduced::Dropped, no_axes: NoAxes::All };
+        let mut inputs = vec![conv];
+        if axes.is_none() {
+            inputs.push(numbers_i64(&mut graph, "axes", &[2, 3], &[2]));
+        }
+        let y = graph.add_node("reduced", op, &inputs);
+        graph.add_output(y);
+        let network = GraphNetwork::new(graph).unwrap();
+        network.to_streams(&config(64, "sobol")).unwrap().forward(&features(32, 5), 0).unwrap()
+    };
+    for reduction in [Reduction::Mean, Reduction::Max, Reduction::Sum] {
+        let given = with(reduction, Some(vec![2, 3]));
+        assert_eq!((given.len(), &with(reduction, None)), (6, &given), "{reduction:?}");
+    }
+}
+
+/// Neurons of weights 1 and 1/4, of which the fewer, of weight 1, are above the scale that half of the inputs do not exceed.
+#[test]
+fn inputs_above_the_scale_are_counted() {
+    // With few equal units, integers become thresholds one by one, with many of them together.
+    for (n_large, n_small) in [(3, 5), (9, 12)] {
+        let n = n_large + n_small;
+        let mut graph = Graph::new("saturated");
+        let x = input(&mut graph, &[1]);
+        let weights: Vec<f32> = (0..n).map(|k| if k < n_large { 1.0 } else { 0.25 }).collect();
+        let w = numbers(&mut graph, "w", &weights, &[n, 1]);
+        let first = graph.add_node("first", gemm(), &[x, w]);
+        let v = constant(&mut graph, "v", &[2, n], 3);
+        let y = graph.add_node("second", gemm(), &[first, v]);
+        graph.add_output(y);
+        let calibration = Calibration {
+            inputs: aleatron::graph::InputScale::Percentile(0.5),
+            weights: aleatron::graph::WeightScale::Tensor,
+        };
+        let network = GraphNetwork::new(graph).unwrap().calibrated(&[1.0; 4], &calibration).unwrap();
+        assert_eq!(network.layers()[1].input_scale, 0.25);
+        // A quarter of the first 64 numbers of the sequence is below a quarter.
+        let streams = network.to_streams(&config(64, "sobol")).unwrap();
+        let found = streams.run(&[1.0; 5], 0, aleatron::graph::Statistics::Found, Cancel::NEVER).unwrap();
+        let saturated: Vec<u64> = found.statistics.iter().map(|layer| layer.saturated).collect();
+        assert_eq!(saturated, [0, 5 * n_large as u64]);
+    }
+}

@@ -17,6 +17,7 @@ mod graph;
 mod graph_files;
 mod graph_integers;
 mod graph_laws;
+mod graph_streams;
 mod layers;
 mod network;
 mod networks;

@@ -531,3 +531,37 @@ fn faults_of_files_are_named() {
         "layer 0: tensor \"a.bias\" has shape [3], expected [2]"
     );
 }
+
+/// A scale of nothing is named itself, and so is a product of two that are too small together; bounds may be one number.
+#[test]
+fn scales_of_nothing_and_bounds_of_one_number() {
+    let made = |input: f64, weight: f64, activation: Activation| {
+        let layer = Layer::new("a", 2, vec![0.0; 2])
+            .with_input_scale(input)
+            .with_weight_scale(weight)
+            .with_activation(activation);
+        let map = FeatureMap::IDENTITY;
+        Network::new("n", map, vec![layer]).map(drop).map_err(|error| error.to_string())
+    };
+    let identity = Activation::Identity;
+    assert!(made(1.0, 1.0, identity).is_ok());
+    assert!(made(0.0, 1.0, identity).unwrap_err().contains("input scale"));
+    assert!(made(1e-200, 1e-200, identity).unwrap_err().contains("the product of scales"));
+    let clamp = |low, high| made(1.0, 1.0, Activation::Clamp { low, high });
+    assert!(clamp(0.5, 0.5).is_ok() && clamp(0.0, 0.5).is_ok());
+    assert!(clamp(0.5, 0.25).is_err());
+}
+
+/// Features are refused whether one of them is outside or several are.
+#[test]
+fn several_features_that_are_no_numbers_are_refused() {
+    let network = crate::network();
+    for x in [[f64::NAN, 0.5], [0.5, f64::NAN], [f64::NAN, f64::NAN]] {
+        let feature = usize::from(x[0] == 0.5);
+        let error = network.forward(&x).unwrap_err();
+        assert!(
+            matches!(error, Error::Feature { sample: 0, feature: found, .. } if found == feature),
+            "{error}"
+        );
+    }
+}

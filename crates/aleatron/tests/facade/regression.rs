@@ -243,6 +243,7 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     exact.cells.retain(|cell| cell.generator == "sobol");
     exact.cells[0].to_float.root_mean_square = 0.0;
     let page = report::regression(&exact);
+    assert!(page.contains("</svg>sobol</li>") && !page.contains("</svg>bernoulli</li>"));
     assert_eq!(page.matches("sobol, 16 bits: ").count(), 1);
     assert_eq!(page.matches("sobol, 256 bits: ").count(), 2);
     exact.float.root_mean_square = 0.0;
@@ -250,4 +251,44 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     let page = report::regression(&exact);
     assert_eq!((page.matches("<h3>").count(), page.matches("floating point, ").count()), (1, 0));
     assert!(!page.contains("Against floating point"));
+}
+
+#[test]
+fn generators_that_do_not_go_together_are_named() {
+    let (network, data) = data(3);
+    for (generator, n) in [("bernoulli", 0), ("sobol:1+sobol:1", 1)] {
+        let generators = vec![generator.parse().unwrap()];
+        let plan = Plan { lengths: vec![16], generators, seeds: 1, ..Plan::default() };
+        let found = run(&network, &data, &plan, None).unwrap();
+        assert_eq!(found.warnings.len(), n, "{:?}", found.warnings);
+        let heading = format!("{}: ", found.plan.generators[0]);
+        assert!(found.warnings.iter().all(|warning| warning.starts_with(&heading)), "{:?}", found.warnings);
+    }
+}
+
+/// Bands are where there are several seeds, and where a logarithm has a place for their lower ends.
+#[test]
+fn bands_are_above_nothing() {
+    let page = |spread: f64| {
+        let mut found = known();
+        for cell in &mut found.cells {
+            let size = 0.5 + spread * cell.seed as f64;
+            cell.to_targets.root_mean_square = size;
+            cell.to_float.root_mean_square = size;
+        }
+        report::regression(&found)
+    };
+    // Of two seeds, the interval is 12.7 times half of their distance on either side.
+    let bands = |page: &str| page.matches("<polygon").count();
+    assert_eq!((bands(&page(0.001)), bands(&page(0.5))), (2, 0));
+}
+
+#[test]
+fn cells_of_a_checkpoint_find_their_places() {
+    let (network, data) = data(3);
+    let whole = run(&network, &data, &plan(), None).unwrap();
+    let mut known = whole.clone();
+    known.cells.retain(|cell| cell.length == 256 && cell.generator == "bernoulli");
+    let again = run(&network, &data, &plan(), Some(known)).unwrap();
+    assert_eq!(again.without_times(), whole.without_times());
 }

@@ -170,3 +170,135 @@ fn integer_form(graph: &Graph, node: &Node, states: &[State]) -> Option<Form> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use aleatron_graph::op::{NoAxes, Padding, Reduced, Rounding, Window};
+    use aleatron_graph::{Value, ValueId};
+    use aleatron_tensor::{Device, Tensor};
+
+    /// Two values of integers, one that no stream made, one of decoded floats, and a constant.
+    struct Values {
+        graph: Graph,
+        states: Vec<State>,
+        ids: [ValueId; 5],
+    }
+
+    fn values() -> Values {
+        let mut graph = Graph::new("values");
+        let [i, j, p, d] = [(); 4].map(|()| graph.add_value(Value::default()));
+        let c = graph.add_constant("c", Tensor::from_slice(&[1.0_f32], &[1], &Device::Cpu).unwrap());
+        let states = vec![State::Integers, State::Integers, State::Plain, State::Decoded, State::Plain];
+        Values { graph, states, ids: [i, j, p, d, c] }
+    }
+
+    impl Values {
+        /// The form of an operator over these inputs, by their letters; `_` is one that is left out.
+        fn form(&self, op: Op, inputs: &str, n_outputs: usize) -> Option<Form> {
+            let input = |letter| "ijpdc".find(letter).map(|k| self.ids[k]);
+            let node = Node {
+                name: "node".to_owned(),
+                op,
+                inputs: inputs.chars().map(input).collect(),
+                outputs: vec![Some(self.ids[2]); n_outputs],
+            };
+            integer_form(&self.graph, &node, &self.states)
+        }
+    }
+
+    fn pool(kernel: &[i64], dilations: &[i64]) -> Op {
+        let window = Window {
+            kernel: kernel.to_vec(),
+            strides: Vec::new(),
+            dilations: dilations.to_vec(),
+            padding: Padding::Explicit(Vec::new()),
+        };
+        Op::Pool { pooling: Pooling::Max { column_major: false }, window, rounding: Rounding::Floor }
+    }
+
+    #[test]
+    fn a_form_depends_on_what_the_inputs_are() {
+        let values = values();
+        let add = || Op::Binary(Binary::Add);
+        let clip = || Op::Clip { low: None, high: None };
+        let mean = || Op::Reduce {
+            reduction: Reduction::Mean,
+            axes: None,
+            reduced: Reduced::Kept,
+            no_axes: NoAxes::All,
+        };
+        let reshape = || Op::Reshape { shape: None, allow_zero: false };
+        let (tensors, sum) = (Some(Form::Tensors), Some(Form::Sum));
+        for (op, inputs, form) in [
+            // Both of them integers, or one of them and a constant on either side.
+            (add(), "ij", sum),
+            (add(), "ic", Some(Form::Offset(0))),
+            (add(), "ci", Some(Form::Offset(1))),
+            (add(), "ip", None),
+            (add(), "pi", None),
+            (add(), "di", None),
+            (Op::Variadic(Variadic::Sum), "ij", sum),
+            (Op::Variadic(Variadic::Sum), "iji", None),
+            (Op::Binary(Binary::Mul), "ic", Some(Form::Scale(0))),
+            (Op::Binary(Binary::Mul), "ci", Some(Form::Scale(1))),
+            (Op::Binary(Binary::Mul), "ij", None),
+            (Op::Binary(Binary::Mul), "pi", None),
+            (Op::Binary(Binary::Div), "ic", Some(Form::Scale(0))),
+            (Op::Binary(Binary::Div), "ci", None),
+            // Bounds and axes are constants.
+            (clip(), "i", Some(Form::Clip)),
+            (clip(), "icc", Some(Form::Clip)),
+            (clip(), "i_c", Some(Form::Clip)),
+            (clip(), "ip", None),
+            (clip(), "pi", None),
+            (mean(), "ic", Some(Form::Pool)),
+            (mean(), "ip", None),
+            (Op::Dropout { training: false }, "ic", tensors),
+            (Op::Dropout { training: false }, "ip", None),
+            (Op::Dropout { training: true }, "ic", None),
+            // Where integers go may be computed, but not of themselves.
+            (reshape(), "ip", tensors),
+            (reshape(), "ic", tensors),
+            (reshape(), "id", None),
+            (reshape(), "ij", None),
+            (reshape(), "pi", None),
+            (Op::Gather { axis: 0 }, "ip", tensors),
+            (Op::Gather { axis: 0 }, "id", None),
+            (Op::Gather { axis: 0 }, "pi", None),
+            (Op::SpaceToDepth { block: 2 }, "i", tensors),
+            (Op::Concat { axis: 0 }, "iji", tensors),
+            (Op::Concat { axis: 0 }, "ijp", None),
+            (Op::Concat { axis: 0 }, "ic", None),
+            (pool(&[2], &[]), "i", Some(Form::Pool)),
+            (pool(&[2, 2], &[1, 1]), "i", Some(Form::Pool)),
+            (pool(&[2, 2], &[1, 2]), "i", None),
+            (pool(&[2, 2, 2], &[]), "i", None),
+        ] {
+            let shown = format!("{op:?} of {inputs}");
+            assert_eq!(values.form(op, inputs, 1), form, "{shown}");
+        }
+    }
+
+    #[test]
+    fn second_outputs_have_no_form() {
+        let values = values();
+        assert_eq!(values.form(pool(&[2], &[]), "i", 2), None);
+        assert_eq!(values.form(Op::Dropout { training: false }, "i", 2), None);
+        assert_eq!(values.form(Op::Dropout { training: false }, "i", 1), Some(Form::Tensors));
+    }
+
+    #[test]
+    fn operators_with_operands_say_which_they_lack() {
+        let operands = "one of its operands is neither made of streams nor a constant";
+        for (op, expected) in [
+            (Op::MatMul, "it runs in binary"),
+            (Op::Binary(Binary::Div), operands),
+            (Op::Concat { axis: 1 }, operands),
+            (Op::Unary(Unary::Tanh), ""),
+        ] {
+            assert_eq!(reason(&op), expected, "{op:?}");
+        }
+    }
+}

@@ -96,3 +96,56 @@ fn windows(
     let made = PoolShape::new(pool, [*channels, rows[0], columns[0]])?;
     Ok((made, [&[*batch, *channels], found.output.as_slice()].concat()))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use aleatron_graph::op::Padding;
+
+    fn of(op: Op, shape: &[usize]) -> Result<([usize; 3], Vec<usize>)> {
+        let node = Node { name: "pool".to_owned(), op, inputs: Vec::new(), outputs: Vec::new() };
+        pool(&node, shape, None).map(|(pool, shape)| (pool.output(), shape))
+    }
+
+    fn mean(axes: &[i64], no_axes: NoAxes) -> Op {
+        let axes = Some(axes.to_vec());
+        Op::Reduce { reduction: Reduction::Mean, axes, reduced: Reduced::Dropped, no_axes }
+    }
+
+    /// Of a sequence, by windows of two at every second place.
+    fn pairs(count_padding: bool, end: i64, rounding: Rounding) -> Op {
+        let window = Window {
+            kernel: vec![2],
+            strides: vec![2],
+            dilations: Vec::new(),
+            padding: Padding::Explicit(vec![0, end]),
+        };
+        Op::Pool { pooling: Pooling::Average { count_padding }, window, rounding }
+    }
+
+    #[test]
+    fn the_last_axes_alone_are_reduced() {
+        let shape = [7, 2, 5];
+        for axes in [&[2][..], &[-1]] {
+            assert_eq!(of(mean(axes, NoAxes::All), &shape).unwrap(), ([2, 1, 1], vec![7, 2]), "{axes:?}");
+        }
+        assert_eq!(of(mean(&[1, -1], NoAxes::All), &shape).unwrap(), ([1, 1, 1], vec![7]));
+        // Others, samples among them, and none at all.
+        for axes in [&[0][..], &[1], &[0, 2], &[0, 1, 2], &[]] {
+            assert!(of(mean(axes, NoAxes::All), &shape).is_err(), "{axes:?}");
+        }
+        assert!(of(mean(&[], NoAxes::None), &shape).is_err());
+    }
+
+    #[test]
+    fn windows_that_count_padding_stay_within_it() {
+        let shape = [7, 3, 5];
+        // Two windows in five places, or three with one more place.
+        assert_eq!(of(pairs(true, 0, Rounding::Floor), &shape).unwrap(), ([3, 1, 2], vec![7, 3, 2]));
+        assert_eq!(of(pairs(true, 1, Rounding::Floor), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
+        assert_eq!(of(pairs(false, 0, Rounding::Ceil), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
+        // The third would count a place that is no padding.
+        assert!(of(pairs(true, 0, Rounding::Ceil), &shape).is_err());
+    }
+}
