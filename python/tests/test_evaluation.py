@@ -502,7 +502,7 @@ def test_regression_networks_have_errors_instead_of_accuracy(tmp_path: pathlib.P
         (np.zeros(49), r"y has shape \(49,\); expected \(50,\) or \(50, outputs\)"),
         (np.zeros((50, 9)), "10 .*9|9 .*10"),
         (np.zeros((50, 0)), "expected"),
-        (np.full((50, 10), np.nan), "not finite"),
+        (np.full((50, 10), np.nan), "sample 0 is to be NaN, not a number from -1e100 to 1e100"),
     ],
 )
 def test_numbers_to_be_found_that_do_not_fit_are_refused(y: npt.NDArray[np.float64], message: str) -> None:
