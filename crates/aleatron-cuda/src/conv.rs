@@ -1,6 +1,6 @@
 //! Convolutions on a card, and signed dense layers, which are convolutions of one position.
 //!
-//! A chunk of a call is: values up, thresholds, the streams of all inputs; then, for some positions at a time, the streams under the
+//! A chunk of a call is: values up and the streams of all inputs; then, for some positions at a time, the streams under the
 //! kernel gathered as rows of a dense layer, tiles of products with the weights of each group of channels, and results. Taps in the
 //! padding are zeros, which AND counts as nothing. With signs, rows hold the streams of positive and of negative operands apart, and
 //! every patch is gathered twice: as it is, for products of equal signs, and with the signs swapped, for the others.
@@ -496,7 +496,7 @@ impl ChunkRun for ConvRun<'_, '_> {
             set.set_seed(seed);
             return set.repeat(GraphKey { n_samples, kind }, |set| {
                 set.upload.send(0, HEAD + n_samples * stage.n_units, &set.inputs, 0, &set.stream)?;
-                stage.encode_values(set, options, kind, set.values()?, part, 0..n_samples)?;
+                stage.take_values(set, options, kind, set.values()?, 0..n_samples, Some(part))?;
                 self.give_counts(set, &samples)
             });
         }

@@ -375,7 +375,7 @@ impl DenseRun<'_, '_> {
         set.repeat(GraphKey { n_samples, kind }, |set| {
             let n_words = HEAD + n_samples * stage.n_units;
             set.upload.send(0, n_words, &set.inputs, 0, &set.stream)?;
-            stage.encode_values(set, self.options, kind, set.values()?, part, 0..n_samples)?;
+            stage.take_values(set, self.options, kind, set.values()?, 0..n_samples, Some(part))?;
             self.give_counts(set, samples, 0)
         })
     }

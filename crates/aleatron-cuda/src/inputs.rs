@@ -155,17 +155,18 @@ impl InputStage {
         self.encoder.encode(&set.queue(options), &made)
     }
 
-    /// Gives the making of streams of values that are on the card to the queue of a set, the only part of `rows` of the chunk; `values`
-    /// are those of the whole chunk.
-    pub(crate) fn encode_values(
+    /// Gives to the queue of a set what becomes of values that are on the card, `rows` of those of a chunk: streams, where they have but one
+    /// part, or else thresholds.
+    pub(crate) fn take_values(
         &self,
         set: &BufferSet,
         options: &CountOptions<'_>,
         kind: ValueKind,
         values: View<'_>,
-        part: &Part,
         rows: Range<usize>,
+        part: Option<&Part>,
     ) -> Result<()> {
+        let Some(part) = part else { return self.convert(set, options, kind, values, rows) };
         // Signs are read from the thresholds later, and sequences are compared with thresholds.
         if self.product == Product::SignedAnd || matches!(self.encoder, Encoder::Sequences(_)) {
             self.convert(set, options, kind, values, rows.clone())?;
@@ -194,7 +195,7 @@ impl InputStage {
             Source::CardValues(values, _) => {
                 set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
                 let values = values.from(kind.bytes() * (samples.start * n) as u64)?;
-                self.take(set, options, kind, values, 0..samples.len(), part)
+                self.take_values(set, options, kind, values, 0..samples.len(), part)
             }
             _ => {
                 let Some(words) = source.words() else { return Ok(()) };
@@ -206,26 +207,10 @@ impl InputStage {
                     let begin = if rows.start == 0 { 0 } else { HEAD + rows.start * n };
                     let len = HEAD + rows.end * n - begin;
                     set.upload.send(begin, len, &set.inputs, begin, &set.stream)?;
-                    self.take(set, options, kind, set.values()?, rows, part)?;
+                    self.take_values(set, options, kind, set.values()?, rows, part)?;
                 }
                 Ok(())
             }
-        }
-    }
-
-    /// Gives to the queue what becomes of values: streams of the part, or thresholds where there is none.
-    fn take(
-        &self,
-        set: &BufferSet,
-        options: &CountOptions<'_>,
-        kind: ValueKind,
-        values: View<'_>,
-        rows: Range<usize>,
-        part: Option<&Part>,
-    ) -> Result<()> {
-        match part {
-            Some(part) => self.encode_values(set, options, kind, values, part, rows),
-            None => self.convert(set, options, kind, values, rows),
         }
     }
 
