@@ -76,11 +76,14 @@ impl Windows {
         if reach > padded {
             return Err(Error::TooLarge { what: Quantity::KernelSize, actual: reach, limit: padded });
         }
-        let len = (padded - reach) / axis.stride as u128 + 1;
-        Ok(Self { axis, len: len as usize })
+        let len = ((padded - reach) / axis.stride as u128 + 1) as usize;
+        // A step that is never made may be of any size; as 1, it cannot overflow where one is counted too many.
+        let stride = if len == 1 { 1 } else { axis.stride };
+        let dilation = if axis.kernel == 1 { 1 } else { axis.dilation };
+        Ok(Self { axis: Axis { stride, dilation, ..axis }, len })
     }
 
-    /// The axis.
+    /// The axis. The stride of a single window is 1 here, and so is the dilation of a single tap.
     #[must_use]
     pub const fn axis(&self) -> &Axis {
         &self.axis
@@ -207,5 +210,17 @@ mod tests {
         assert_eq!(padded, (Quantity::PaddedSize, 3 * huge, Windows::MAX_SIZE));
         // A stride past the end leaves the first window.
         assert_eq!(Windows::new(Axis { stride: most, ..Axis::new(6, 3) }).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn steps_that_are_never_made_do_not_overflow() {
+        let most = usize::MAX;
+        let axis = Axis { stride: most, dilation: most, padding: [2, 0], ..Axis::new(1, 1) };
+        let windows = Windows::new(Axis { stride: 1, ..axis }).unwrap();
+        // The tap and the window after the last are those with which loops end.
+        assert_eq!([windows.at(0, 1), windows.at(1, 1), windows.at(3, 1)], [None, Some(0), None]);
+        let single = Windows::new(Axis { stride: most, dilation: 2, kernel: 2, ..axis }).unwrap();
+        assert_eq!((single.len(), single.begin(1), single.at(1, 1)), (1, -1, None));
+        assert_eq!(*single.axis(), Axis { stride: 1, dilation: 2, kernel: 2, ..axis });
     }
 }

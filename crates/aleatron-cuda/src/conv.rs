@@ -48,16 +48,14 @@ fn shape_of(spec: &LayerSpec) -> Result<ConvShape> {
 /// A convolution as kernels take it.
 pub(crate) fn geometry(shape: &ConvShape) -> Result<ConvGeometry> {
     let axes = shape.windows().each_ref().map(|windows| *windows.axis());
-    let lens = shape.windows().each_ref().map(|windows| windows.len());
     let pair = |of: &dyn Fn(usize) -> usize| -> Result<[u32; 2]> { Ok([number(of(0))?, number(of(1))?]) };
     Ok(ConvGeometry {
         size: pair(&|k| axes[k].size)?,
         kernel: pair(&|k| axes[k].kernel)?,
-        // Steps that are never taken may be of any size.
-        stride: pair(&|k| if lens[k] == 1 { 1 } else { axes[k].stride })?,
+        stride: pair(&|k| axes[k].stride)?,
         padding: pair(&|k| axes[k].padding[0])?,
-        dilation: pair(&|k| if axes[k].kernel == 1 { 1 } else { axes[k].dilation })?,
-        columns: number(lens[1])?,
+        dilation: pair(&|k| axes[k].dilation)?,
+        columns: number(shape.windows()[1].len())?,
         n_positions: number(shape.n_positions())?,
     })
 }

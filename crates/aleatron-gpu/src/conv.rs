@@ -342,11 +342,7 @@ pub(crate) struct ImageParams {
 impl ImageParams {
     pub(crate) fn of(shape: &ConvShape) -> Result<Self> {
         let ([_, height, width], [_, _, row_positions]) = (shape.convolution().input, shape.output());
-        // A single position is as far from the next as one likes.
-        let [row_step, column_step] = [0, 1].map(|k: usize| match shape.windows()[k].len() {
-            1 => 1,
-            _ => shape.convolution().stride[k],
-        });
+        let [row_step, column_step] = shape.windows().each_ref().map(|windows| windows.axis().stride);
         Ok(Self {
             n_positions: number(shape.n_positions())?,
             row_positions: number(row_positions)?,
@@ -363,8 +359,8 @@ impl ImageParams {
 /// 2^31: a padded axis is.
 pub(crate) fn tap_offsets(shape: &ConvShape) -> Vec<[i32; 4]> {
     let ([_, rows, columns], [height, width]) = (shape.convolution().input, shape.convolution().kernel);
-    let ([top, left], dilation) =
-        (shape.convolution().padding.map(|[before, _]| before), shape.convolution().dilation);
+    let [top, left] = shape.convolution().padding.map(|[before, _]| before);
+    let dilation = shape.windows().each_ref().map(|windows| windows.axis().dilation);
     let place = |at: usize, padding: usize| (at as i64 - padding as i64) as i32;
     (0..shape.kernel_weights())
         .map(|tap| {

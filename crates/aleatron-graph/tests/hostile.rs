@@ -6,7 +6,7 @@ use aleatron_graph::onnx::proto::{
     TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use aleatron_graph::{Error, Graph, Runner};
-use aleatron_tensor::{Device, Tensor};
+use aleatron_tensor::{DType, Device, Tensor};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -128,7 +128,7 @@ fn a_huge_result_is_an_error() {
     }];
     graph.output = vec![ValueInfoProto { name: Some("y".to_owned()), r#type: None }];
     let graph = read(graph).unwrap();
-    let x = Tensor::zeros(&[2], aleatron_tensor::DType::F32, &Device::Cpu).unwrap();
+    let x = Tensor::zeros(&[2], DType::F32, &Device::Cpu).unwrap();
     assert!(Runner::new(graph, &Device::Cpu).unwrap().run(vec![x]).is_err());
 }
 
@@ -224,8 +224,28 @@ fn attributes_are_checked() {
     let unknown = with("sideways", 1).unwrap_err();
     assert!(unknown.to_string().contains("sideways"), "{unknown}");
     let outside = with("axis", 7).unwrap();
-    let x = Tensor::zeros(&[2], aleatron_tensor::DType::F32, &Device::Cpu).unwrap();
+    let x = Tensor::zeros(&[2], DType::F32, &Device::Cpu).unwrap();
     assert!(Runner::new(outside, &Device::Cpu).unwrap().run(vec![x]).is_err());
+}
+
+#[test]
+fn normalisations_need_their_axes() {
+    for operator in ["GroupNormalization", "InstanceNormalization", "BatchNormalization"] {
+        let mut normalize = node(operator, &["x"; 5], &["y"]);
+        if operator == "GroupNormalization" {
+            normalize.input.truncate(3);
+            let groups = AttributeProto { i: Some(1), ..AttributeProto::default() };
+            normalize.attribute = vec![AttributeProto { name: Some("num_groups".to_owned()), ..groups }];
+        }
+        if operator == "InstanceNormalization" {
+            normalize.input.truncate(3);
+        }
+        let mut graph = graph(vec![normalize]);
+        graph.input = vec![value("x", &[])];
+        let x = Tensor::from_slice(&[1.0_f32], &[], &Device::Cpu).unwrap();
+        let failed = Runner::new(read(graph).unwrap(), &Device::Cpu).unwrap().run(vec![x]).unwrap_err();
+        assert!(failed.to_string().contains("input 0"), "{operator}: {failed}");
+    }
 }
 
 /// What a node of an older operator set does not look at is nothing to a newer one, either.
@@ -262,6 +282,37 @@ fn old_nodes_are_written_as_they_run() {
     let written = Graph::from_onnx(&empty.to_onnx().unwrap()).unwrap();
     let x = Tensor::from_slice(&[0.0_f32; 2], &[2], &Device::Cpu).unwrap();
     assert!(Runner::new(written, &Device::Cpu).unwrap().run(vec![x]).is_err());
+}
+
+/// The value of an old pad has 32 bits, also for half precision; integers were not padded.
+#[test]
+fn old_pads_are_written_for_the_type_they_pad() {
+    for (number, dtype) in [(10, DType::F16), (7, DType::I64)] {
+        let mut pad = node("Pad", &["x"], &["y"]);
+        pad.attribute = vec![
+            AttributeProto { name: Some("pads".to_owned()), ints: vec![1, 0], ..AttributeProto::default() },
+            AttributeProto { name: Some("value".to_owned()), f: Some(0.5), ..AttributeProto::default() },
+        ];
+        let mut old = graph(vec![pad]);
+        old.output = vec![ValueInfoProto { name: Some("y".to_owned()), r#type: None }];
+        if let Some(TypeProto { tensor_type: Some(of), .. }) = &mut old.input[0].r#type {
+            of.elem_type = Some(number);
+        }
+        let mut old = model(old);
+        old.opset_import[0].version = Some(9);
+        let old = Graph::from_onnx(&old.encode_to_vec()).unwrap();
+        let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap().cast(dtype).unwrap();
+        if dtype == DType::I64 {
+            assert!(Runner::new(old, &Device::Cpu).unwrap().run(vec![x]).is_err());
+            continue;
+        }
+        let new = Graph::from_onnx(&old.to_onnx().unwrap()).unwrap();
+        for graph in [old, new] {
+            let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x.clone()]).unwrap().remove(0);
+            assert_eq!(y.dtype(), dtype);
+            assert_eq!(y.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), [0.5, -1.0, 2.0]);
+        }
+    }
 }
 
 proptest! {

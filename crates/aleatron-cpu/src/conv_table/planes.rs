@@ -20,11 +20,7 @@ pub(super) struct Place {
 
 impl Planes {
     pub(super) fn new(shape: &ConvShape) -> Self {
-        // A single position is as far from the next as one likes.
-        let stride = [0, 1].map(|k: usize| match shape.windows()[k].len() {
-            1 => 1,
-            _ => shape.windows()[k].axis().stride,
-        });
+        let stride = shape.windows().each_ref().map(|windows| windows.axis().stride);
         let size = [0, 1].map(|k: usize| {
             let axis = shape.windows()[k].axis();
             (axis.size + axis.padding[0] + axis.padding[1]).div_ceil(stride[k])

@@ -99,7 +99,9 @@ pub(super) fn instance(inputs: &Inputs<'_>, epsilon: f32) -> Result<Tensor> {
 
 pub(super) fn group(inputs: &Inputs<'_>, epsilon: f32, groups: i64) -> Result<Tensor> {
     let (x, scale, bias) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
-    let channels = x.shape().get(1).copied().unwrap_or(0);
+    let &[_, channels, ..] = x.shape() else {
+        return Err(Error::input(0, format!("an axis of channels is needed, not shape {:?}", x.shape())));
+    };
     let groups = usize::try_from(groups).unwrap_or(0);
     if groups == 0 || channels % groups != 0 {
         return Err(Error::attribute("num_groups", groups, format!("it must divide {channels} channels")));

@@ -233,6 +233,12 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
 pub(super) fn pad(inputs: &Inputs<'_>, mode: PadMode, given: Option<&(Vec<i64>, f32)>) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let pads = match given {
+        Some(_) if !x.dtype().is_float() => {
+            return Err(Error::input(
+                0,
+                format!("before operator set 11 it is of floats, not of {}", x.dtype()),
+            ));
+        }
         Some((pads, _)) => pads.clone(),
         None => inputs.ints(1)?,
     };
@@ -289,6 +295,8 @@ pub(super) fn pad(inputs: &Inputs<'_>, mode: PadMode, given: Option<&(Vec<i64>, 
     for_dtype!(x, T => {
         let value = match (given, inputs.maybe(2)) {
             (Some((_, value)), _) => Tensor::from_slice(&[*value], &[1], &Device::Cpu)?.cast(x.dtype())?.to_vec::<T>()?,
+            // An old node has its value in 32 bits, whatever it pads.
+            (None, Some(value)) if value.dtype().is_float() && x.dtype().is_float() => value.cast(x.dtype())?.to_vec::<T>()?,
             (None, Some(value)) => value.to_vec::<T>()?,
             (None, None) => Tensor::zeros(&[1], x.dtype(), &Device::Cpu)?.to_vec::<T>()?,
         };

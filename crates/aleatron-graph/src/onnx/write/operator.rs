@@ -153,7 +153,10 @@ pub(super) fn write(op: &Op, is_given: &dyn Fn(usize) -> bool) -> Result<Written
         Op::Pad { mode, given } => {
             if let Some((pads, value)) = given {
                 constants.push((1, "pads", numbers(pads)?));
-                constants.push((2, "value", scalar(*value)?));
+                // Without one it is zero of the type of what is padded.
+                if value.to_bits() != 0 {
+                    constants.push((2, "value", scalar(*value)?));
+                }
             }
             let mode = match mode {
                 PadMode::Constant => "constant",
