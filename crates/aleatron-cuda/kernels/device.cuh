@@ -68,6 +68,11 @@ DEVICE void store_for_host(u64* pointer, u64 value) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(pointer), "l"(value) : "memory");
 }
 
+// Writes a word that the host waits for, whatever was written before.
+DEVICE void store_alone_for_host(u64* pointer, u64 value) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(pointer), "l"(value) : "memory");
+}
+
 // The sum over the lanes of a warp, all of which must come here.
 DEVICE u32 warp_sum(u32 value) {
     return __reduce_add_sync(0xFFFFFFFFu, value);

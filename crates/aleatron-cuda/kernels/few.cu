@@ -3,6 +3,7 @@
 // A block has a slice of the columns and a group of neurons. It encodes the slice of every sample into shared memory, once, and then
 // each warp multiplies sixteen neurons at a time by all samples. Weights go from memory to registers, some steps ahead, the first ones
 // before the inputs are encoded. Sums of blocks are added up in memory, and the last block to finish makes the results of them.
+// For one sample nobody waits for the last block: every sum carries how many slices are in it, and who adds the last makes the result.
 #include "finish.cuh"
 
 // Columns of a step: 64 bytes of sixteen rows, two vectors for each lane.
@@ -15,7 +16,7 @@ struct FewParams {
     u64 weights;
     // As `kind` says: values by sample and unit, or rows of `part.stride` words.
     u64 inputs;
-    // By sample and neuron, 32 bits each; all are 0 before and after.
+    // By sample and neuron, 32 bits each, and 64 for one sample; all are 0 before and after.
     u64 counts;
     // What a threshold of ones is.
     u64 one;
@@ -33,8 +34,8 @@ struct FewParams {
     u32 slice_bytes;
     u32 n_slices;
     u32 group_rows;
-    // Whether the ones of samples are counted.
-    u32 counts_ones;
+    // Whether equal bits are counted, and not those of AND.
+    u32 xnor;
 };
 
 struct Vectors {
@@ -42,9 +43,10 @@ struct Vectors {
     U32x4 lower;
 };
 
-// The words of a slice of all samples, to shared memory.
-DEVICE void fill_slice(const FewParams& p, u32* slice, u32 pitch, u32 first, u32 words, bool first_group) {
+// The words of a slice of all samples, to shared memory. Whether all values of this thread were valid; others are noted.
+DEVICE bool fill_slice(const FewParams& p, u32* slice, u32 pitch, u32 first, u32 words, bool counts_ones) {
     u32* row_ones = (u32*)p.finish.row_ones;
+    bool valid = true;
     for (u32 sample = 0; sample < p.n_samples; ++sample) {
         u32 ones = 0;
         for (u32 k = threadIdx.x; k < words; k += blockDim.x) {
@@ -55,7 +57,8 @@ DEVICE void fill_slice(const FewParams& p, u32* slice, u32 pitch, u32 first, u32
                 const Place place = place_of(p.part, first + k);
                 const u64 index = (u64)sample * p.part.n_units + place.unit;
                 const CheckedThreshold from = threshold_of(p.kind, p.inputs, index, p.one);
-                if (!from.valid && first_group) {
+                if (!from.valid) {
+                    valid = false;
                     atomicMin(&((CallState*)p.finish.state)->bad_value, p.first_value + index);
                 }
                 OpenWord open = open_word(from.threshold, place.inside);
@@ -71,13 +74,14 @@ DEVICE void fill_slice(const FewParams& p, u32* slice, u32 pitch, u32 first, u32
             slice[sample * pitch + k] = made;
             ones += __popc(made);
         }
-        if (p.counts_ones && first_group) {
+        if (counts_ones) {
             ones = warp_sum(ones);
             if (threadIdx.x % 32 == 0) {
                 atomicAdd(&row_ones[sample], ones);
             }
         }
     }
+    return valid;
 }
 
 // The results, by one block.
@@ -91,7 +95,7 @@ DEVICE void finish_all(const FewParams& p) {
     // The ones of samples are read until here, and results are known to the host before the report is.
     fence_system();
     __syncthreads();
-    if (p.counts_ones && threadIdx.x < p.n_samples) {
+    if (p.xnor && threadIdx.x < p.n_samples) {
         ((u32*)p.finish.row_ones)[threadIdx.x] = 0;
     }
     if (threadIdx.x == 0) {
@@ -168,7 +172,7 @@ DEVICE void few(const FewParams& p) {
         load(ring[i]);
     }
 
-    fill_slice(p, slice, pitch, (u32)(slice_begin / 4), bytes / 4, group == 0);
+    fill_slice(p, slice, pitch, (u32)(slice_begin / 4), bytes / 4, p.xnor && group == 0);
     __syncthreads();
 
     const U32x4* x = (const U32x4*)(slice + g * pitch + 4 * t);
@@ -218,11 +222,46 @@ FEW(2)
 FEW(4)
 #endif
 
+// The sum of a neuron in the low half, and above it how many slices are in it.
+#define ONE_SLICE (1ull << 32)
+
+// A sum with a slice whose values are not all valid.
+#define BAD_SLICE (1ull << 63)
+
+// Adds what a slice has for a neuron, and makes the result where it was the last. The host waits for the report of every neuron.
+DEVICE void add_slice(const FewParams& p, u32 neuron, u32 sum, bool valid) {
+    u64* total = (u64*)p.counts + neuron;
+    if (!valid) {
+        // Before the slice is, so that whoever adds the last one sees it, and the value that was noted too.
+        __threadfence();
+        atomicOr(total, BAD_SLICE);
+    }
+    const u64 before = atomicAdd(total, ONE_SLICE | sum);
+    if ((u32)(before >> 32 & 0x7FFFFFFF) != p.n_slices - 1) {
+        return;
+    }
+    *total = 0;
+    u64* report = (u64*)p.finish.report + neuron;
+    if (before & BAD_SLICE) {
+        __threadfence();
+        // Nothing is larger than all ones: this only reads.
+        store_for_host(report, BAD_SLICE | atomicMin(&((CallState*)p.finish.state)->bad_value, ~0ull));
+        return;
+    }
+    const u64 counted = (u32)before + sum, count = p.xnor ? p.finish.total - counted : counted;
+    if (p.finish.out == p.finish.report) {
+        store_alone_for_host(report, count);
+    } else {
+        put_result(p.finish, neuron, count, p.finish.total);
+        store_for_host(report, 0);
+    }
+}
+
 // One sample. A warp takes the slice of one row after the other, so that memory is read in long runs, and keeps that of the sample in
 // registers: VECTORS vectors of sixteen bytes for each lane. Rows are loaded AHEAD of their use.
 template <int VECTORS, int AHEAD>
 DEVICE void one(const FewParams& p) {
-    u32* is_last = (u32*)shared_memory();
+    u32* all_valid = (u32*)shared_memory();
     u32* slice = (u32*)(shared_memory() + 16);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     const u32 group = blockIdx.x / p.n_slices, slice_index = blockIdx.x - group * p.n_slices;
@@ -262,15 +301,24 @@ DEVICE void one(const FewParams& p) {
         load(ring[i]);
     }
 
-    fill_slice(p, slice, p.slice_bytes / 4 + 16, (u32)(slice_begin / 4), bytes / 4, group == 0);
+    if (threadIdx.x == 0) {
+        *all_valid = 1;
+    }
     __syncthreads();
+    if (!fill_slice(p, slice, p.slice_bytes / 4 + 16, (u32)(slice_begin / 4), bytes / 4, false)) {
+        *all_valid = 0;
+    }
+    __syncthreads();
+    const bool valid = *all_valid != 0;
+    // Of two bits, AND, or whether they differ: one instruction for either. The padding has zeros in both operands.
+    const u32 differ = p.xnor ? ~0u : 0;
+    auto product = [&](u32 w, u32 x) { return __popc(((w & x) & ~differ) | ((w ^ x) & differ)); };
     U32x4 x[VECTORS];
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
         x[v] = 16 * lane + 512 * v < bytes ? ((const U32x4*)slice)[lane + 32 * v] : zeros;
     }
 
-    u32* counts = (u32*)p.counts + p.first_neuron;
     // Lane i keeps the sum of the row that is i after the last one that was added.
     u32 kept = 0;
     for (u32 row = begin; row < end; row += AHEAD) {
@@ -281,19 +329,18 @@ DEVICE void one(const FewParams& p) {
 #pragma unroll
                 for (int v = 0; v < VECTORS; ++v) {
                     const U32x4 w = ring[i][v];
-                    sum += __popc(w.x & x[v].x) + __popc(w.y & x[v].y) + __popc(w.z & x[v].z) + __popc(w.w & x[v].w);
+                    sum += product(w.x, x[v].x) + product(w.y, x[v].y) + product(w.z, x[v].z) + product(w.w, x[v].w);
                 }
                 load(ring[i]);
                 sum = warp_sum(sum);
                 const u32 place = (row + i - begin) % 32;
                 kept = lane == place ? sum : kept;
                 if ((place == 31 || row + i + 1 == end) && lane <= place) {
-                    atomicAdd(counts + (row + i - place + lane), kept);
+                    add_slice(p, p.first_neuron + row + i - place + lane, kept, valid);
                 }
             }
         }
     }
-    finish_if_last(p, is_last);
 }
 
 #define ONE(VECTORS, AHEAD)                                 \

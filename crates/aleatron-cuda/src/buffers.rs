@@ -10,16 +10,28 @@ use std::time::Duration;
 
 use aleatron_core::Cancel;
 
-use crate::driver::{CudaContext, DeviceBuffer, Event, Graph, PinnedBuffer, Stream, View, append_parallel};
+use crate::driver::{
+    CudaContext, DeviceBuffer, Event, Graph, PinnedBuffer, RepeatedLaunch, Stream, View, append_parallel,
+};
 use crate::error::Result;
-use crate::kernels::{CallSeed, ValueKind};
+use crate::kernels::{CallSeed, FewParams, ValueKind};
+use crate::launch::FewLaunch;
 use crate::queue::{Profiler, Queue};
 
 /// Words at the head of what goes up and what comes down: the seed, and what was found about the values.
 pub(crate) const HEAD: usize = 8;
 
-/// What stands in the place of a report that is yet to come; no index of a value is so large.
+/// What stands in the place of a report or a count that is yet to come; no index of a value and no count is so large.
 const PENDING: u64 = u64::MAX - 1;
+
+/// The bit of the reports of one sample's neurons that says that the rest is the index of a value outside its interval.
+const BAD_VALUE: u64 = 1 << 63;
+
+/// What the state of a call is between calls: no bad value, no block done.
+pub(crate) const CLEAN_STATE: [u64; 2] = [u64::MAX, 0];
+
+/// Where the head of what goes up has a word for the state of a call.
+const STATE_IN_HEAD: usize = 2;
 
 /// How long a report is looked for before the driver is asked: longer than any call for which it matters.
 const LOOK_TIME: Duration = Duration::from_micros(200);
@@ -84,6 +96,7 @@ enum Recorded {
 pub(crate) struct BufferSet {
     // Dropped in this order: graphs and the stream use everything that follows.
     graphs: HashMap<GraphKey, Recorded>,
+    few: Option<RepeatedLaunch<FewParams>>,
     pub(crate) stream: Stream,
     /// The seed and the values of the chunk, on the host and on the card.
     pub(crate) upload: PinnedBuffer<u64>,
@@ -91,14 +104,25 @@ pub(crate) struct BufferSet {
     pub(crate) work: DeviceBuffer<u32>,
     pub(crate) counts: DeviceBuffer<u32>,
     pub(crate) row_ones: DeviceBuffer<u32>,
-    pub(crate) state: DeviceBuffer<u32>,
+    pub(crate) state: DeviceBuffer<u64>,
     /// What was found about the values, and the results, on the card and on the host.
     pub(crate) results: DeviceBuffer<u64>,
     pub(crate) download: PinnedBuffer<u64>,
     /// Packed streams on their way to the card.
     pub(crate) packed: Option<PinnedBuffer<u64>>,
-    /// Whether a kernel of the chunk writes its report to the host last of all.
-    expects_report: bool,
+    /// What the kernel of the chunk writes to the host last of all.
+    expected: Expected,
+}
+
+/// What the host can look for, instead of asking the driver whether a chunk is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Expected {
+    #[default]
+    Nothing,
+    /// The report of the chunk, when everything else is there.
+    Report,
+    /// A report of each of so many neurons.
+    Neurons(usize),
 }
 
 impl BufferSet {
@@ -110,13 +134,13 @@ impl BufferSet {
             work: DeviceBuffer::new(context, sizes.work)?,
             counts: DeviceBuffer::new(context, sizes.counts)?,
             row_ones: DeviceBuffer::new(context, sizes.samples)?,
-            // No bad value, no block done.
-            state: DeviceBuffer::with(context, &[u32::MAX, u32::MAX, 0, 0], &stream)?,
+            state: DeviceBuffer::with(context, &CLEAN_STATE, &stream)?,
             results: DeviceBuffer::new(context, HEAD + sizes.results)?,
             download: PinnedBuffer::new(context, HEAD + sizes.results)?,
             packed: None,
-            expects_report: false,
+            expected: Expected::Nothing,
             graphs: HashMap::new(),
+            few: None,
             stream,
         };
         set.counts.fill(0, &set.stream)?;
@@ -136,16 +160,54 @@ impl BufferSet {
     /// Says that the next launch writes its report to the host, when everything else it has for the host is there.
     pub(crate) fn expect_report(&mut self) {
         self.download.as_mut_slice()[0] = PENDING;
-        self.expects_report = true;
+        self.expected = Expected::Report;
+    }
+
+    /// Says that the next launch writes a report of each of so many neurons to the host, where counts go.
+    pub(crate) fn expect_neurons(&mut self, n: usize) {
+        self.download.as_mut_slice()[HEAD..HEAD + n].fill(PENDING);
+        self.expected = Expected::Neurons(n);
     }
 
     /// Waits until the chunk is done. Where a report is expected, it is looked for: that takes less than half the time of asking the
     /// driver.
     fn wait(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.expects_report) && self.download.wait_for_change(0, PENDING, LOOK_TIME) {
-            return Ok(());
+        let expected = std::mem::take(&mut self.expected);
+        let reports = match expected {
+            Expected::Nothing => 0..0,
+            Expected::Report => 0..1,
+            Expected::Neurons(n) => HEAD..HEAD + n,
+        };
+        if reports.is_empty() || !self.download.wait_for_changes(reports, PENDING, LOOK_TIME) {
+            self.stream.synchronize()?;
         }
-        self.stream.synchronize()
+        if let Expected::Neurons(_) = expected {
+            self.take_neuron_reports()?;
+        }
+        Ok(())
+    }
+
+    /// Puts what the neurons report of the values where a chunk has its report. A bad value is reported by all of them.
+    fn take_neuron_reports(&mut self) -> Result<()> {
+        let report = self.download.as_slice()[HEAD];
+        let is_bad = report & BAD_VALUE != 0;
+        self.download.as_mut_slice()[0] = if is_bad { report & !BAD_VALUE } else { u64::MAX };
+        if is_bad {
+            self.upload.as_mut_slice()[STATE_IN_HEAD..][..2].copy_from_slice(&CLEAN_STATE);
+            self.upload.send(STATE_IN_HEAD, 2, &self.state, 0, &self.stream)?;
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Launches the kernel of few samples: as it was launched before, where it was.
+    pub(crate) fn launch_few(&mut self, launch: FewLaunch) -> Result<()> {
+        let FewLaunch { kernel, grid, shared_bytes, params, .. } = launch;
+        let repeated = match self.few.take().filter(|few| few.is_of(&kernel, grid, shared_bytes)) {
+            Some(repeated) => repeated,
+            None => RepeatedLaunch::new(self.stream.context(), kernel, grid, shared_bytes, &params)?,
+        };
+        self.few.insert(repeated).launch(&params, &self.stream)
     }
 
     /// The values of the chunk on the card.

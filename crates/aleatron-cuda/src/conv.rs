@@ -373,10 +373,12 @@ impl ConvRun<'_, '_> {
             one: 0,
             seed: CallSeed::default(),
             tag: 0,
-            counts_ones: false,
+            // The ones of rows are counted apart.
+            xnor: false,
+            reports: set.download.view(),
         };
-        let finish = Finish::none(set.state.view().check(16)?);
-        launch::few(&set.queue(options), part, weights, &from, target, finish)
+        let (finish, queue) = (Finish::none(set.state.view().check(16)?), set.queue(options));
+        launch::few_tiles(&launch::card_of(&queue), part, weights, &from, target, finish)?.give(&queue)
     }
 
     /// Gives everything about some output channels and a part of the columns to the queue.

@@ -196,7 +196,8 @@ impl CudaDense {
             SetSizes {
                 values: self.chunk * n,
                 work: self.chunk * stride,
-                counts: self.chunk * m,
+                // Of one sample, they have twice the width.
+                counts: self.chunk.max(2) * m,
                 results: self.chunk * m,
                 samples: self.chunk,
             },
@@ -275,8 +276,10 @@ impl DenseRun<'_, '_> {
                 set.upload.send(HEAD, n * n_samples, &set.inputs, HEAD, &set.stream)?;
             }
         }
-        let in_place = 8 * m * n_samples <= IN_PLACE_RESULT_BYTES;
-        if in_place {
+        let in_place = n_samples == 1 || 8 * m * n_samples <= IN_PLACE_RESULT_BYTES;
+        if n_samples == 1 {
+            set.expect_neurons(m);
+        } else if in_place {
             set.expect_report();
         }
         let inputs = match (kind, source) {
@@ -300,11 +303,16 @@ impl DenseRun<'_, '_> {
             one: stage.encoder.one(),
             seed,
             tag: if let Encoder::Bernoulli { tag } = stage.encoder { tag } else { 0 },
-            counts_ones: layer.recipe.takes_row_ones,
+            xnor: layer.product == Product::Xnor,
+            reports: set.download.view().from(8 * HEAD as u64)?,
         };
         let target = Target { counts: set.counts.view(), n_neurons: m, first_neuron: 0, n_samples };
         let rows = (block.rows.view(), block.neurons.len());
-        launch::few(&set.queue(options), part, rows, &few, &target, finish)?;
+        let launch = launch::few(&launch::card_of(&set.queue(options)), part, rows, &few, &target, finish)?;
+        match options.profiler {
+            None => set.launch_few(launch)?,
+            Some(_) => launch.give(&set.queue(options))?,
+        }
         if !in_place {
             let n = if matches!(self.output, Output::Card { .. }) { 0 } else { m * n_samples };
             set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)?;

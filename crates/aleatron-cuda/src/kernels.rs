@@ -117,7 +117,7 @@ pub(crate) enum ResultKind {
 }
 
 /// From what kernels count to the counts of a layer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Finish {
     pub(crate) base: u64,
@@ -173,7 +173,7 @@ pub(crate) struct RowOnesParams {
     pub(crate) n_parts: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct FewParams {
     pub(crate) part: RowPart,
@@ -193,7 +193,7 @@ pub(crate) struct FewParams {
     pub(crate) slice_bytes: u32,
     pub(crate) n_slices: u32,
     pub(crate) group_rows: u32,
-    pub(crate) counts_ones: u32,
+    pub(crate) xnor: u32,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Launches of the kernels that multiply: what they reach is checked here.
 
 use crate::dense::KernelChoice;
-use crate::driver::{Grid, View, kernels};
+use crate::driver::{Grid, Kernel, View, kernels};
 use crate::error::{Result, number};
 use crate::kernels::{CallSeed, FewParams, Finish, RowPart, TileParams, ValueKind, WgmmaParams};
 use crate::plan::few::{FewKernel, FewPlan};
@@ -25,10 +25,10 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The counts, which are reached to the end.
-    fn check(&self, n_rows: usize) -> Result<u64> {
+    /// The counts of so many bytes each, which are reached to the end.
+    fn check(&self, n_rows: usize, bytes: u128) -> Result<u64> {
         let last = (self.n_samples.max(1) as u128 - 1) * self.n_neurons as u128;
-        self.counts.check(4 * (last + self.first_neuron as u128 + n_rows as u128))
+        self.counts.check(bytes * (last + self.first_neuron as u128 + n_rows as u128))
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn planned_tiles(
     let params = TileParams {
         weights,
         inputs,
-        counts: target.check(n_rows)?,
+        counts: target.check(n_rows, 4)?,
         row_blocks: part.stride / 32,
         n_rows: number(n_rows)?,
         first_neuron: number(target.first_neuron)?,
@@ -114,7 +114,7 @@ pub(crate) fn planned_tiles(
     }
 }
 
-/// The inputs of the kernel of few samples.
+/// The inputs of the kernels of few samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FewInputs<'a> {
     pub(crate) part: RowPart,
@@ -123,51 +123,81 @@ pub(crate) struct FewInputs<'a> {
     pub(crate) one: u64,
     pub(crate) seed: CallSeed,
     pub(crate) tag: u32,
-    pub(crate) counts_ones: bool,
+    /// Whether equal bits are counted, and not those of AND.
+    pub(crate) xnor: bool,
+    /// Where one sample's neurons are reported, each in a word; where the results go there too, they are the reports.
+    pub(crate) reports: View<'a>,
 }
 
-/// Gives the counting of some neurons and at most eight samples to a queue, and the making of results.
+/// A launch of a kernel of few samples, which moves about so many bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct FewLaunch {
+    pub(crate) kernel: Kernel<FewParams>,
+    pub(crate) grid: Grid,
+    pub(crate) shared_bytes: u32,
+    pub(crate) params: FewParams,
+    pub(crate) bytes: u64,
+}
+
+impl FewLaunch {
+    pub(crate) fn give(&self, queue: &Queue<'_>) -> Result<()> {
+        queue.launch(&self.kernel, self.grid, self.shared_bytes, &self.params, self.bytes)
+    }
+}
+
+/// The counting of some neurons and at most eight samples, one of each at least, and the making of results.
 pub(crate) fn few(
-    queue: &Queue<'_>,
+    card: &Card,
     part: &Part,
-    (weights, n_rows): (View<'_>, usize),
+    rows: (View<'_>, usize),
     from: &FewInputs<'_>,
     target: &Target<'_>,
     finish: Finish,
-) -> Result<()> {
-    let blocks = queue.stream.context().info().processors * FEW_BLOCKS;
-    let plan = match target.n_samples {
-        0 | 1 => FewPlan::one(part, n_rows, blocks)?,
-        _ => FewPlan::new(part, n_rows, blocks)?,
-    };
-    let kernel = FewKernel::best(target.n_samples, plan.slice_bytes);
-    planned_few(queue, part, (weights, n_rows), from, target, finish, (&plan, kernel))
+) -> Result<FewLaunch> {
+    if target.n_samples != 1 {
+        return few_tiles(card, part, rows, from, target, finish);
+    }
+    let plan = FewPlan::one(part, rows.1, card.processors * FEW_BLOCKS)?;
+    planned_few(part, rows, from, target, finish, (&plan, FewKernel::best(1, plan.slice_bytes)))
+}
+
+/// As [`few`], with the kernel for several samples: it alone can leave what was counted as it is.
+pub(crate) fn few_tiles(
+    card: &Card,
+    part: &Part,
+    rows: (View<'_>, usize),
+    from: &FewInputs<'_>,
+    target: &Target<'_>,
+    finish: Finish,
+) -> Result<FewLaunch> {
+    let plan = FewPlan::new(part, rows.1, card.processors * FEW_BLOCKS)?;
+    planned_few(part, rows, from, target, finish, (&plan, FewKernel::TILES))
 }
 
 /// As [`few`], with a given plan and kernel.
 pub(crate) fn planned_few(
-    queue: &Queue<'_>,
     part: &Part,
     (weights, n_rows): (View<'_>, usize),
     from: &FewInputs<'_>,
     target: &Target<'_>,
     finish: Finish,
     (plan, kernel): (&FewPlan, FewKernel),
-) -> Result<()> {
+) -> Result<FewLaunch> {
     let n_samples = number(target.n_samples)?;
-    if n_rows == 0 || n_samples == 0 {
-        return Ok(());
-    }
     let values = match from.kind {
         ValueKind::PackedStreams => u128::from(part.bytes()),
         kind => u128::from(kind.bytes()) * u128::from(from.part.n_units),
     };
+    let (count_bytes, report) = match kernel {
+        FewKernel::Rows { .. } => (8, from.reports.check(8 * target.n_neurons as u128)?),
+        FewKernel::Tiles { .. } => (4, finish.report),
+    };
     let params = FewParams {
         part: from.part,
-        finish,
+        finish: Finish { report, ..finish },
         weights: weights.check(u128::from(part.bytes()) * n_rows as u128)?,
         inputs: from.inputs.check(values * u128::from(n_samples))?,
-        counts: target.check(n_rows)?,
+        counts: target.check(n_rows, count_bytes)?,
         one: from.one,
         first_value: 0,
         seed: from.seed,
@@ -180,9 +210,13 @@ pub(crate) fn planned_few(
         slice_bytes: plan.slice_bytes,
         n_slices: plan.n_slices,
         group_rows: plan.group_rows,
-        counts_ones: from.counts_ones.into(),
+        xnor: from.xnor.into(),
     };
-    let bytes = part.bytes() * (n_rows as u64 + u64::from(n_samples));
-    let (grid, shared) = (Grid::row(plan.blocks())?, plan.shared_bytes(n_samples));
-    queue.launch(&kernels::few(kernel), grid, shared, &params, bytes)
+    Ok(FewLaunch {
+        kernel: kernels::few(kernel),
+        grid: Grid::row(plan.blocks())?,
+        shared_bytes: plan.shared_bytes(n_samples),
+        params,
+        bytes: part.bytes() * (n_rows as u64 + u64::from(n_samples)),
+    })
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aleatron_core::{Length, StreamAddress};
 
+use crate::buffers::CLEAN_STATE;
 use crate::driver::{CudaContext, DeviceBuffer, Event, Module, Stream};
 use crate::encode::{
     ENCODE_WORDS, ONE, OnesWidth, Operands, RowStreams, Rows, Values, call_seed, convert, count_row_ones,
@@ -229,7 +230,7 @@ impl TileTrial {
     /// # Errors
     /// What the driver reports; other words than the kernels in use need those of a benchmark.
     pub fn time_encode(&self, words: u64, repeats: u32) -> Result<Duration> {
-        let state = DeviceBuffer::with(&self.context, &[u32::MAX, u32::MAX, 0, 0], &self.stream)?;
+        let state = DeviceBuffer::with(&self.context, &CLEAN_STATE, &self.stream)?;
         let thresholds = self.inputs.thresholds.read(&self.stream)?;
         let values: Vec<u64> =
             thresholds.into_iter().map(|threshold| (threshold as f64 / ONE as f64).to_bits()).collect();
@@ -259,8 +260,8 @@ pub struct FewTrial {
     values: DeviceBuffer<u64>,
     counts: DeviceBuffer<u32>,
     out: DeviceBuffer<u64>,
-    state: DeviceBuffer<u32>,
-    report: DeviceBuffer<u64>,
+    state: DeviceBuffer<u64>,
+    reports: DeviceBuffer<u64>,
     recipe: Recipe,
     n_samples: usize,
 }
@@ -291,9 +292,9 @@ impl FewTrial {
         let weights =
             MadeRows::new(context, &stream, n_neurons, n_inputs, length, StreamAddress::weight(5, 0, 0))?;
         let thresholds = DeviceBuffer::with(context, &few_thresholds(n_inputs * n_samples), &stream)?;
-        let counts = DeviceBuffer::new(context, n_neurons * n_samples)?;
+        let counts = DeviceBuffer::new(context, n_neurons * n_samples.max(2))?;
         counts.fill(0, &stream)?;
-        let state = DeviceBuffer::with(context, &[u32::MAX, u32::MAX, 0, 0], &stream)?;
+        let state = DeviceBuffer::with(context, &CLEAN_STATE, &stream)?;
         stream.synchronize()?;
         Ok(Self {
             weights,
@@ -302,7 +303,7 @@ impl FewTrial {
             counts,
             out: DeviceBuffer::new(context, n_neurons * n_samples)?,
             state,
-            report: DeviceBuffer::new(context, 1)?,
+            reports: DeviceBuffer::new(context, n_neurons.max(1))?,
             recipe: Recipe::dense(n_neurons, n_inputs, length, Product::And, None),
             n_samples,
             context: Arc::clone(context),
@@ -347,11 +348,11 @@ impl FewTrial {
     fn give(&self, variant: &FewVariant) -> Result<()> {
         let (plan, kernel) = self.plan(variant)?;
         let (part, m) = (&self.weights.part, self.weights.n_rows);
-        let (out, report, state) = (self.out.view(), self.report.view(), self.state.view());
+        let (out, reports, state) = (self.out.view(), self.reports.view(), self.state.view());
         let finish = self.recipe.finish_at(
             self.n_samples,
             (out, ResultKind::Counts),
-            report,
+            reports,
             state,
             None,
             Turn::ONLY,
@@ -363,12 +364,14 @@ impl FewTrial {
             one: crate::encode::ONE,
             seed: call_seed(FEW_INPUTS),
             tag: FEW_INPUTS.tag(),
-            counts_ones: false,
+            xnor: false,
+            reports,
         };
         let target =
             Target { counts: self.counts.view(), n_neurons: m, first_neuron: 0, n_samples: self.n_samples };
         let rows = (self.weights.streams.view(), m);
-        launch::planned_few(&Queue::new(&self.stream), part, rows, &from, &target, finish, (&plan, kernel))
+        launch::planned_few(part, rows, &from, &target, finish, (&plan, kernel))?
+            .give(&Queue::new(&self.stream))
     }
 
     /// Compares counts with the host's; what differs first, as text.
@@ -435,7 +438,7 @@ pub fn time_read(context: &Arc<CudaContext>, bytes: u64, repeats: u32) -> Result
 pub fn time_launch(context: &Arc<CudaContext>, repeats: u32) -> Result<Duration> {
     let stream = Stream::new(context)?;
     let word = DeviceBuffer::<u64>::with(context, &[1 << 31], &stream)?;
-    let state = DeviceBuffer::with(context, &[u32::MAX, u32::MAX, 0, 0], &stream)?;
+    let state = DeviceBuffer::with(context, &CLEAN_STATE, &stream)?;
     let give = || {
         let from = Values { kind: ValueKind::Thresholds, values: word.view(), n: 1, first: 0 };
         convert(&Queue::new(&stream), &from, 1 << 32, word.view(), state.view())?;

@@ -211,7 +211,12 @@ fn every_failing_call_is_an_error() {
     let cpu = CpuBackend::CURRENT.prepare(&spec, &weights, &options(4)).unwrap();
     let x = values(19 * 12);
     let batch = Batch::values(&x, SEED);
-    let expected = cpu.counts(&batch, Cancel::NEVER).unwrap();
+    // One sample, twice, and another one: launches that are repeated, with the same parameters and with others.
+    let ones = [0, 0, 1].map(|sample| Batch::values(&x[..19], SEED.advanced(sample).unwrap()));
+    let mut expected = cpu.counts(&batch, Cancel::NEVER).unwrap();
+    for one in &ones {
+        expected.extend(cpu.counts(one, Cancel::NEVER).unwrap());
+    }
     let calls = [
         "cuMemAlloc_v2",
         "cuMemHostAlloc",
@@ -231,6 +236,9 @@ fn every_failing_call_is_an_error() {
         "cuStreamEndCapture",
         "cuGraphInstantiateWithFlags",
         "cuGraphLaunch",
+        "cuGraphCreate",
+        "cuGraphAddKernelNode_v2",
+        "cuGraphExecKernelNodeSetParams_v2",
     ];
     for name in calls {
         for (code, fault) in
@@ -243,7 +251,11 @@ fn every_failing_call_is_an_error() {
                     for _ in 0..3 {
                         layer.counts(&batch, Cancel::NEVER)?;
                     }
-                    layer.counts(&batch, Cancel::NEVER)
+                    let mut counts = layer.counts(&batch, Cancel::NEVER)?;
+                    for one in &ones {
+                        counts.extend(layer.counts(one, Cancel::NEVER)?);
+                    }
+                    Ok(counts)
                 };
                 set(&format!("skip {name}"), skip);
                 set(&format!("fail {name}"), code);

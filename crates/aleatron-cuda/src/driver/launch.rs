@@ -29,7 +29,7 @@ pub(crate) enum Module {
 const PTX: [&str; 2] = [include_str!("../../ptx/sm_80.ptx"), include_str!("../../ptx/sm_90a.ptx")];
 
 /// A kernel by its name in its module, the type of its parameters and the threads of a block.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kernel<P> {
     name: Cow<'static, str>,
     module: Module,
@@ -46,6 +46,10 @@ impl<P: Copy> Kernel<P> {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn threads(&self) -> u32 {
+        self.threads
     }
 }
 
@@ -159,8 +163,7 @@ impl CudaContext {
             return Ok(());
         }
         let _current = self.enter()?;
-        let function = self.functions.get(self.driver, &kernel.name, kernel.module, shared_bytes);
-        let function = self.note(function)?;
+        let function = self.function(kernel, shared_bytes)?;
         let mut params = [std::ptr::from_ref(params).cast_mut().cast::<c_void>()];
         // SAFETY: the function takes one parameter of this layout, by the contract of `Kernel::new`, and the driver copies it.
         self.note(unsafe {
@@ -181,6 +184,11 @@ impl CudaContext {
                 )
             )
         })
+    }
+
+    /// The function of a kernel, which may use so many bytes of shared memory from now on. The context must be current.
+    pub(super) fn function<P>(&self, kernel: &Kernel<P>, shared_bytes: u32) -> Result<CUfunction> {
+        self.note(self.functions.get(self.driver, &kernel.name, kernel.module, shared_bytes))
     }
 
     /// Compiles the kernels of a module, if that has not been done.

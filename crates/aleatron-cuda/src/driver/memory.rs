@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use bytemuck::Pod;
 use cudarc::driver::sys::{CUDA_MEMCPY2D_v2, CUmemorytype};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -299,26 +300,26 @@ impl<T: Pod> PinnedBuffer<T> {
 }
 
 impl PinnedBuffer<u64> {
-    /// Looks at a word until a kernel has written something else than `pending` there, but no longer than `limit`; whether it has.
-    pub(crate) fn wait_for_change(&self, index: usize, pending: u64, limit: Duration) -> bool {
-        if index >= self.len {
+    /// Looks at words until kernels have written something else than `pending` to each, but no longer than `limit`; whether they have.
+    pub(crate) fn wait_for_changes(&self, words: Range<usize>, pending: u64, limit: Duration) -> bool {
+        if words.end > self.len {
             return false;
         }
         let start = Instant::now();
-        loop {
-            for _ in 0..64 {
-                // SAFETY: the word is inside the buffer. The card writes it whole, at any time, which is why it is read as volatile.
-                if unsafe { std::ptr::read_volatile(self.pointer.add(index)) } != pending {
-                    // What the kernel has written before is read after.
-                    std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-                    return true;
+        let mut looks = 0_u32;
+        for index in words {
+            // SAFETY: the word is inside the buffer. The card writes it whole, at any time, which is why it is read as volatile.
+            while unsafe { std::ptr::read_volatile(self.pointer.add(index)) } == pending {
+                looks += 1;
+                if looks.is_multiple_of(64) && start.elapsed() > limit {
+                    return false;
                 }
                 std::hint::spin_loop();
             }
-            if start.elapsed() > limit {
-                return false;
-            }
         }
+        // What the kernels have written before is read after.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        true
     }
 }
 

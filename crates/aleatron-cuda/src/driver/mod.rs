@@ -19,7 +19,7 @@ mod symbols;
 
 pub use context::{ContextOptions, CudaContext};
 pub use device::{DeviceInfo, devices};
-pub(crate) use graph::Graph;
+pub(crate) use graph::{Graph, RepeatedLaunch};
 pub(crate) use launch::{Grid, Kernel, Module, TensorMap, kernels};
 pub(crate) use memory::{
     DeviceBuffer, PinnedBuffer, Pitched, View, append_parallel, copy_parallel, copy_rows,

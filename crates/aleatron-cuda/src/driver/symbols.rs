@@ -5,8 +5,8 @@
 
 use crate::error::{Error, OLDEST_DRIVER, Result};
 use cudarc::driver::sys::{
-    self, CUDA_MEMCPY2D_v2, CUcontext, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmodule,
-    CUstream, CUtensorMap,
+    self, CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMCPY2D_v2, CUcontext, CUdeviceptr, CUevent, CUfunction, CUgraph,
+    CUgraphExec, CUgraphNode, CUmodule, CUstream, CUtensorMap,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -55,8 +55,13 @@ symbols! {
     cuEventSynchronize(CUevent);
     cuFuncSetAttribute(CUfunction, c_int, c_int);
     cuGetErrorName(c_int, *mut *const c_char);
+    cuGraphAddKernelNode_v2(
+        *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_KERNEL_NODE_PARAMS_v2,
+    );
+    cuGraphCreate(*mut CUgraph, c_uint);
     cuGraphDestroy(CUgraph);
     cuGraphExecDestroy(CUgraphExec);
+    cuGraphExecKernelNodeSetParams_v2(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS_v2);
     cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
     cuGraphLaunch(CUgraphExec, CUstream);
     cuInit(c_uint);

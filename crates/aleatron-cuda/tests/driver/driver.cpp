@@ -264,6 +264,40 @@ struct Launch {
     }
 };
 
+// A launch as graphs have it described.
+struct StepParams {
+    const Function* function;
+    u32 grid[3], block[3], shared;
+    void **params, **extra;
+    void *kernel, *context;
+};
+
+bool is_possible(const StepParams& step) {
+    const u32 *grid = step.grid, *block = step.block;
+    const on_cpu::Kernel& kernel = *step.function->kernel;
+    const bool fits = grid[0] != 0 && grid[1] != 0 && grid[2] != 0 && grid[1] <= 65535 && grid[0] <= 0x7FFFFFFF;
+    return fits && block[0] == kernel.threads && block[1] == 1 && block[2] == 1 && step.extra == nullptr &&
+           (int)step.shared <= step.function->max_shared && grid[0] % kernel.cluster == 0;
+}
+
+// Parameters are copied at once, aligned as kernels expect them.
+Operation operation_of(const StepParams& step) {
+    const on_cpu::Kernel& kernel = *step.function->kernel;
+    std::shared_ptr<void> copy(std::aligned_alloc(64, (kernel.param_bytes + 63) / 64 * 64), std::free);
+    std::memcpy(copy.get(), step.params[0], kernel.param_bytes);
+    Operation operation;
+    operation.run = Launch{&kernel, {step.grid[0], step.grid[1], step.grid[2]}, {step.block[0], 1, 1}, step.shared, copy};
+    return operation;
+}
+
+// Whether a test wants the next kernel to fail, which it does now.
+bool breaks(Device& device) {
+    const int error = (int)setting("kernel fails");
+    driver().settings["kernel fails"] = 0;
+    device.broken = error == SUCCESS ? device.broken : error;
+    return error != SUCCESS;
+}
+
 }  // namespace
 
 extern "C" {
@@ -437,23 +471,13 @@ int cuFuncSetAttribute(void* function, int attribute, int value) {
 int cuLaunchKernel(void* function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared, void* stream, void** params,
                    void** extra) {
     BEGIN_IN_CONTEXT("cuLaunchKernel")
-    const Function& f = *(const Function*)function;
-    const on_cpu::Kernel& kernel = *f.kernel;
-    if (gx == 0 || gy == 0 || gz == 0 || gy > 65535 || gx > 0x7FFFFFFF || by != 1 || bz != 1 || extra != nullptr) {
+    const StepParams step = {(const Function*)function, {gx, gy, gz}, {bx, by, bz}, shared, params, extra, nullptr, nullptr};
+    if (!is_possible(step)) {
         return INVALID_VALUE;
     }
-    if (bx != kernel.threads || (int)shared > f.max_shared || gx % kernel.cluster != 0) {
-        return INVALID_VALUE;
+    if (!breaks(device)) {
+        enqueue(stream, operation_of(step));
     }
-    if (const int error = (int)setting("kernel fails")) {
-        device.broken = error;
-        driver().settings["kernel fails"] = 0;
-        return SUCCESS;
-    }
-    // Parameters are copied at once, aligned as kernels expect them.
-    std::shared_ptr<void> copy(std::aligned_alloc(64, (kernel.param_bytes + 63) / 64 * 64), std::free);
-    std::memcpy(copy.get(), params[0], kernel.param_bytes);
-    enqueue(stream, Launch{&kernel, {gx, gy, gz}, {bx, 1, 1}, shared, copy});
     return SUCCESS;
 }
 
@@ -634,6 +658,33 @@ int cuStreamEndCapture(void* stream, void** graph) {
     return SUCCESS;
 }
 
+int cuGraphCreate(void** graph, u32) {
+    BEGIN_IN_CONTEXT("cuGraphCreate")
+    *graph = new Graph;
+    return SUCCESS;
+}
+
+int cuGraphAddKernelNode_v2(std::size_t* node, void* graph, const void*, std::size_t n_before, const StepParams* step) {
+    BEGIN_IN_CONTEXT("cuGraphAddKernelNode_v2")
+    if (!is_possible(*step) || n_before != 0) {
+        return INVALID_VALUE;
+    }
+    // A node is known by its place, counted from one.
+    ((Graph*)graph)->operations.push_back(operation_of(*step));
+    *node = ((Graph*)graph)->operations.size();
+    return SUCCESS;
+}
+
+int cuGraphExecKernelNodeSetParams_v2(void* executable, std::size_t node, const StepParams* step) {
+    BEGIN_IN_CONTEXT("cuGraphExecKernelNodeSetParams_v2")
+    std::vector<Operation>& operations = ((Graph*)executable)->operations;
+    if (!is_possible(*step) || node == 0 || node > operations.size()) {
+        return INVALID_VALUE;
+    }
+    operations[node - 1] = operation_of(*step);
+    return SUCCESS;
+}
+
 int cuGraphInstantiateWithFlags(void** executable, void* graph, u64) {
     BEGIN_IN_CONTEXT("cuGraphInstantiateWithFlags")
     *executable = new Graph(*(Graph*)graph);
@@ -642,6 +693,9 @@ int cuGraphInstantiateWithFlags(void** executable, void* graph, u64) {
 
 int cuGraphLaunch(void* executable, void* stream) {
     BEGIN_IN_CONTEXT("cuGraphLaunch")
+    if (breaks(device)) {
+        return SUCCESS;
+    }
     for (const Operation& operation : ((Graph*)executable)->operations) {
         enqueue(stream, operation);
     }

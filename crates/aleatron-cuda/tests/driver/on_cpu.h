@@ -112,6 +112,10 @@ DEVICE void store_for_host(u64* pointer, u64 value) {
     *pointer = value;
 }
 
+DEVICE void store_alone_for_host(u64* pointer, u64 value) {
+    *pointer = value;
+}
+
 DEVICE u32 warp_sum(u32 value) {
     return on_cpu::exchange(value, nullptr, [](const on_cpu::Warp& warp) {
         u32 sum = 0;
@@ -148,6 +152,12 @@ static T atomicAdd(T* address, T value) {
 DEVICE u64 atomicMin(u64* address, u64 value) {
     const u64 old = *address;
     *address = value < old ? value : old;
+    return old;
+}
+
+DEVICE u64 atomicOr(u64* address, u64 value) {
+    const u64 old = *address;
+    *address = old | value;
     return old;
 }
 
