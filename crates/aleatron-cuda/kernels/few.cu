@@ -348,12 +348,12 @@ DEVICE void one(const FewParams& p) {
         one<VECTORS, AHEAD>(p);                             \
     }
 
-ONE(2, 4)
+ONE(2, 2)
 ONE(4, 2)
 #ifdef ALL_VARIANTS
 ONE(1, 4)
 ONE(1, 8)
-ONE(2, 2)
+ONE(2, 4)
 ONE(2, 8)
 ONE(4, 3)
 ONE(4, 4)

@@ -46,7 +46,7 @@ impl FewKernel {
     /// The kernel in use for so many samples and slices of so many bytes.
     pub(crate) fn best(n_samples: usize, slice_bytes: u32) -> Self {
         match (n_samples, slice_bytes.div_ceil(512)) {
-            (0 | 1, 0..=2) => Self::Rows { vectors: 2, ahead: 4 },
+            (0 | 1, 0..=2) => Self::Rows { vectors: 2, ahead: 2 },
             (0 | 1, _) => Self::Rows { vectors: 4, ahead: 2 },
             _ => Self::TILES,
         }
