@@ -278,6 +278,24 @@ fn old_nodes_are_written_as_they_run() {
             assert_eq!(y[0].to_vec::<f32>().unwrap(), expected, "{operator}");
         }
     }
+    let mut upsample = graph(vec![node("Upsample", &["x", "s", "s", "s"], &["y"])]);
+    upsample.output = vec![ValueInfoProto { name: Some("y".to_owned()), r#type: None }];
+    upsample.initializer = vec![TensorProto {
+        dims: vec![1],
+        data_type: Some(1),
+        name: Some("s".to_owned()),
+        float_data: vec![2.0],
+        ..TensorProto::default()
+    }];
+    let mut upsample = model(upsample);
+    upsample.opset_import[0].version = Some(9);
+    let upsample = Graph::from_onnx(&upsample.encode_to_vec()).unwrap();
+    let written = Graph::from_onnx(&upsample.to_onnx().unwrap()).unwrap();
+    for graph in [upsample, written] {
+        let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap();
+        let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x]).unwrap();
+        assert_eq!(y[0].to_vec::<f32>().unwrap(), [-1.0, -1.0, 2.0, 2.0]);
+    }
     let empty = read(graph(vec![node("Upsample", &[], &["y"])])).unwrap();
     let written = Graph::from_onnx(&empty.to_onnx().unwrap()).unwrap();
     let x = Tensor::from_slice(&[0.0_f32; 2], &[2], &Device::Cpu).unwrap();

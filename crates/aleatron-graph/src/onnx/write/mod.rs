@@ -179,12 +179,13 @@ impl Writer {
         let is_given = |k: usize| node.inputs.get(k).copied().flatten().is_some();
         let Written { operator, mut attributes, constants, version } = operator::write(&node.op, &is_given)?;
         self.version = self.version.max(version);
-        // These have one input in older sets: others, which nobody looks at, would have a meaning in what is written.
-        if let Op::Dropout { training: false }
-        | Op::Pad { given: Some(_), .. }
-        | Op::Slice { given: Some(_) } = node.op
-        {
-            inputs.truncate(1);
+        // What these have in older sets: other inputs, which nobody looks at, would have a meaning in what is written.
+        match node.op {
+            Op::Dropout { training: false }
+            | Op::Pad { given: Some(_), .. }
+            | Op::Slice { given: Some(_) } => inputs.truncate(1),
+            Op::Upsample { .. } => inputs.truncate(2),
+            _ => {}
         }
         for (place, what, tensor) in constants {
             let name = self.name(&format!("{}_{what}", node.name));
