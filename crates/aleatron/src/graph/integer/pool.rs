@@ -34,8 +34,9 @@ pub(super) fn pool(node: &Node, shape: &[usize], given: Option<Vec<i64>>) -> Res
             };
             let mut over: Vec<usize> = Vec::new();
             for axis in axes {
-                let axis = if axis < 0 { axis + rank as i64 } else { axis };
-                over.extend(usize::try_from(axis).ok().filter(|&axis| axis < rank));
+                let from_start = if axis < 0 { axis + rank as i64 } else { axis };
+                let place = usize::try_from(from_start).ok().filter(|&place| place < rank);
+                over.push(place.ok_or_else(|| refused(node, format!("there is no axis {axis} of {rank}")))?);
             }
             over.sort_unstable();
             over.dedup();
@@ -136,6 +137,10 @@ mod tests {
             assert!(of(mean(axes, NoAxes::All), &shape).is_err(), "{axes:?}");
         }
         assert!(of(mean(&[], NoAxes::None), &shape).is_err());
+        for axis in [3, -4] {
+            let error = of(mean(&[2, axis], NoAxes::All), &shape).unwrap_err().to_string();
+            assert!(error.contains(&format!("there is no axis {axis} of 3")), "{error}");
+        }
     }
 
     #[test]
