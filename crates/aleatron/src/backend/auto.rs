@@ -244,7 +244,9 @@ mod tests {
     use aleatron_core::{BackendFault, Encoding, Length, Polarity, SampleSeed};
     use std::time::Duration;
 
+    /// Far longer than a call that does nothing takes, and far shorter than `SLOWER`, also on a machine that does other things.
     const SLOW: Duration = Duration::from_millis(2);
+    const SLOWER: Duration = Duration::from_millis(40);
 
     fn info(device: Device) -> DeviceInfo {
         let text = || "fake".to_owned();
@@ -363,9 +365,9 @@ mod tests {
             count(layer, n_samples).map(|_| layer.known(n_samples).unwrap())
         };
         // The second of two cards is fastest, and is so from then on without being measured.
-        let layer = auto(64, slow(), vec![Some(card().taking(2 * SLOW)), Some(card())]);
+        let layer = auto(64, slow(), vec![Some(card().taking(SLOWER)), Some(card())]);
         assert_eq!(choice(&layer, 1), Ok(Choice::Accelerator(1)));
-        let (first, second) = (card(), card().taking(2 * SLOW));
+        let (first, second) = (card(), card().taking(SLOWER));
         let (first_calls, second_calls) = (first.calls(), second.calls());
         let again = auto(64, slow(), vec![Some(first), Some(second)]);
         assert_eq!(choice(&again, 1), Ok(Choice::Accelerator(1)));
@@ -374,7 +376,7 @@ mod tests {
         let gone = auto(64, slow(), vec![Some(card()), None]);
         assert_eq!(choice(&gone, 1), Ok(Choice::Cpu));
         // The CPU is fastest.
-        let layer = auto(64, slow(), vec![Some(card().taking(2 * SLOW))]);
+        let layer = auto(64, slow(), vec![Some(card().taking(SLOWER))]);
         assert_eq!(choice(&layer, 2), Ok(Choice::Cpu));
         // A card that fails is left out with a note; where it is the only one, nothing was measured.
         let failing = || FakeLayer::new("card", Err(fault(BackendFault::Failed)));

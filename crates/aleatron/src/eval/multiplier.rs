@@ -75,7 +75,6 @@ impl MultiplierStats {
     /// [`aleatron_core::Error`] for a length of 0 or too long for a table, or a sequence that does not exist.
     pub fn of(x: Operand, y: Operand, length: usize) -> Result<Self> {
         let length = judged_length(length)?;
-        memory::check(8 * length.bits() as u128, Quantity::CountTable)?;
         let widths = [Width::EIGHT; 2];
         let values = [x.values(length, Domain::Input)?, y.values(length, Domain::Weight)?];
         let prefixes = PrefixCounts::from_values(&values[0], &values[1], widths, Polarity::Unipolar)?;
@@ -141,14 +140,18 @@ impl Operand {
     /// The first integers of the sequence, of eight bits each. For Bernoulli streams of 8-bit values only the top eight of their
     /// 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
     fn values(&self, length: Length, domain: Domain) -> Result<Vec<u32>> {
+        let mut values = memory::with_capacity(length.bits() as u128, Quantity::CountTable)?;
         match self {
-            Self::Sequence(spec) => Ok(spec.sequence(Width::EIGHT)?.values().take(length.bits()).collect()),
+            Self::Sequence(spec) => {
+                values.extend(spec.sequence(Width::EIGHT)?.values().take(length.bits()));
+            }
             Self::Bernoulli { seed } => {
                 let address =
                     StreamAddress { seed: *seed, domain, layer: LayerIndex::ALONE, row: 0, unit: 0 };
-                Ok((0..length.bits()).map(|k| reference::uniform(address, k) >> 24).collect())
+                values.extend((0..length.bits()).map(|k| reference::uniform(address, k) >> 24));
             }
         }
+        Ok(values)
     }
 
     /// What is known to be wrong with multiplying streams of these two.

@@ -1,7 +1,7 @@
 //! Files of networks and of data: every type of number, and every way to be broken.
 
 use aleatron::Error;
-use aleatron::data::{CsvOptions, Dataset, LabelColumn};
+use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
 use aleatron::network::file::{Tensor, read_tensors};
 use aleatron::network::{Activation, FeatureMap, Network};
 use std::io::Write;
@@ -201,6 +201,7 @@ fn columns_of_labels_have_names() {
     assert_eq!(read("1,4294967295\n").unwrap().labels(), [4_294_967_295]);
     assert!(!read("1,2\n").unwrap().is_empty());
     // What later lines have more of is a fault of theirs.
-    let shown = read("1,0\n1;2;0\n").unwrap_err().to_string();
+    let no_heading = CsvOptions { header: Header::No, ..CsvOptions::default() };
+    let shown = Dataset::from_csv(b"1,0\n1;2;0\n", "t", &no_heading).unwrap_err().to_string();
     assert!(shown.starts_with("t, line 2: "), "{shown}");
 }
