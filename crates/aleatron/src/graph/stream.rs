@@ -760,4 +760,33 @@ mod tests {
         graph.layers.lock().unwrap().insert(0, Arc::new(StreamLayer::of_backend(backend).unwrap()));
         assert_eq!(graph.notes(), ["moved"]);
     }
+
+    /// What is kept of a product in integers are its numbers, each in the unit of its row, at every position.
+    #[test]
+    fn kept_outputs_are_in_the_units_of_their_rows() {
+        let mut graph = Graph::new("conv");
+        let sizes = [1, 3, 4].map(Dim::Fixed);
+        let shape = Some([Dim::Named("n".to_owned())].into_iter().chain(sizes).collect());
+        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+        // The scale of each row is its largest weight.
+        let weights = [0.5_f32, -0.25, 1.0, 0.75, 0.125, 0.1];
+        let weights = Tensor::from_slice(&weights, &[3, 1, 1, 2], &Device::Cpu).unwrap();
+        let weights = graph.add_constant("k", weights);
+        let window = Window {
+            kernel: Vec::new(),
+            strides: Vec::new(),
+            dilations: Vec::new(),
+            padding: Padding::Explicit(Vec::new()),
+        };
+        let y = graph.add_node("conv", Op::Conv { window, groups: 1 }, &[x, weights]);
+        graph.add_output(y);
+        let network = GraphNetwork::new(graph).unwrap();
+        let config = StreamConfig { arithmetic: Arithmetic::Integer, ..StreamConfig::new(64) };
+        let streams = network.to_streams(&config).unwrap();
+        let features: Vec<f64> = (0..24).map(|k| f64::from(k) / 24.0).collect();
+        let mut watch = Watch { place: Some(0), ..Watch::default() };
+        let made = streams.run_watched(&features, 0, Statistics::LeftOut, &mut watch, Cancel::NEVER).unwrap();
+        assert_eq!(made.scores.len(), 2 * 3 * 9);
+        assert_eq!(watch.outputs, made.scores);
+    }
 }
