@@ -604,3 +604,60 @@ pub fn encode_inputs(
     let address = StreamAddress::input(seed, 0, first_sample);
     Ok(Cpu::current()?.encode_rows(&thresholds, n_inputs, length, address)?)
 }
+
+#[cfg(test)]
+impl StreamLayer {
+    /// A layer of one input and one neuron on a backend.
+    pub(crate) fn of_backend(backend: crate::backend::fake::FakeBackend) -> Result<Self> {
+        let encoding = Encoding::Bernoulli { seed: 1 };
+        let spec = LayerSpec::dense(1, 1, Length::new(64)?, Polarity::Unipolar, encoding)?;
+        let (weights, options) = (Weights::new(&spec, vec![0.5])?, PrepareOptions::default());
+        let prepared = Kept::new(backend.prepare(&spec, &weights, &options)?);
+        let (device, method, max_batch) = (Device::Cpu, options.method, options.max_batch);
+        let (warnings, backend, bits) = (Vec::new(), Arc::new(backend), Kept::default());
+        Ok(Self { spec, weights, device, method, max_batch, warnings, backend, prepared, bits })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::backend::fake::{FakeBackend, FakeLayer, fault};
+
+    fn fake(name: &'static str) -> FakeLayer {
+        FakeLayer::new(name, Ok(vec![5]))
+    }
+
+    /// A layer that is lost is prepared again, unless another thread has been quicker.
+    #[test]
+    fn layers_are_prepared_once_for_every_device_they_lose() {
+        let name = |kept: &Kept| {
+            let layer = kept.get_or_prepare(|| Ok(Box::new(fake("second")))).unwrap();
+            layer.backend_for(1).unwrap()
+        };
+        let kept = Kept::new(Box::new(fake("first")));
+        assert_eq!(name(&kept), "first");
+        let kept = Kept::new(Box::new(fake("first").lost([true, true])));
+        assert_eq!((name(&kept), name(&kept)), ("second".to_owned(), "second".to_owned()));
+        // Lost at the first look; at the second, one that is not is there.
+        let kept = Kept::new(Box::new(fake("first").lost([true, false])));
+        assert_eq!(name(&kept), "first");
+        assert_eq!(name(&Kept::default()), "second");
+    }
+
+    #[test]
+    fn what_is_lost_on_the_way_is_counted_again() {
+        let counts = |first: CoreError, next: &[&'static str]| {
+            let first = FakeLayer::new("first", Err(first)).lost([false, true, true]);
+            let backend = FakeBackend::new([first].into_iter().chain(next.iter().copied().map(fake)));
+            let layer = StreamLayer::of_backend(backend).unwrap();
+            assert_eq!(layer.notes(), ["first"]);
+            layer.counts(&[0.5], 0).map_err(|error| error.core().cloned())
+        };
+        assert_eq!(counts(fault(BackendFault::Lost), &["second"]), Ok(vec![5]));
+        let full = fault(BackendFault::OutOfMemory);
+        assert_eq!(counts(fault(BackendFault::Lost), &[]), Err(Some(full.clone())));
+        assert_eq!(counts(full.clone(), &["second"]), Err(Some(full)));
+    }
+}

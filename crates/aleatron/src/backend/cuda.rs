@@ -1,9 +1,12 @@
 //! NVIDIA cards through their own driver, in builds with the feature `cuda`; what stands for them in others.
 
-pub(super) use chosen::{devices, may_have_hardware, open, subject};
+#[cfg(not(feature = "cuda"))]
+pub(super) use absent::{devices, may_have_hardware, open, subject};
+#[cfg(feature = "cuda")]
+pub(super) use built::{devices, may_have_hardware, open, subject};
 
 #[cfg(feature = "cuda")]
-mod chosen {
+mod built {
     use crate::Result;
     use crate::backend::{Backend, Device, DeviceInfo};
     use aleatron_core::Error;
@@ -56,7 +59,7 @@ mod chosen {
 
 /// What stands for CUDA in a build without it.
 #[cfg(not(feature = "cuda"))]
-mod chosen {
+mod absent {
     use crate::Result;
     use crate::backend::{Backend, DeviceInfo};
     use aleatron_core::conformance::Subject;

@@ -1,9 +1,12 @@
 //! GPUs through wgpu, in builds with the feature `gpu`; what stands for them in others.
 
-pub(super) use chosen::{devices, may_have_hardware, open, subject};
+#[cfg(not(feature = "gpu"))]
+pub(super) use absent::{devices, may_have_hardware, open, subject};
+#[cfg(feature = "gpu")]
+pub(super) use built::{devices, may_have_hardware, open, subject};
 
 #[cfg(feature = "gpu")]
-mod chosen {
+mod built {
     use crate::Result;
     use crate::backend::{Backend, Device, DeviceInfo};
     use aleatron_core::conformance::Subject;
@@ -45,7 +48,7 @@ mod chosen {
 
 /// What stands for GPUs in a build without them.
 #[cfg(not(feature = "gpu"))]
-mod chosen {
+mod absent {
     use crate::Result;
     use crate::backend::{Backend, DeviceInfo};
     use aleatron_core::conformance::Subject;

@@ -7,6 +7,8 @@
 mod auto;
 mod cuda;
 mod device;
+#[cfg(test)]
+pub(crate) mod fake;
 mod gpu;
 pub mod placement;
 mod pool;
@@ -122,12 +124,14 @@ pub fn cuda_absence() -> Option<String> {
 /// first card of CUDA, though both may be the same.
 pub(crate) fn accelerators() -> Vec<DeviceInfo> {
     // Loading drivers takes tens of milliseconds.
-    if is_forked() || !(gpu::may_have_hardware() || cuda::may_have_hardware()) {
+    if !(gpu::may_have_hardware() || cuda::may_have_hardware()) {
         return Vec::new();
     }
-    let is_candidate =
-        |info: &DeviceInfo| (info.is_default && !info.is_software) || info.device == Device::Cuda(0);
-    devices().into_iter().filter(is_candidate).collect()
+    devices().into_iter().filter(is_accelerator).collect()
+}
+
+fn is_accelerator(info: &DeviceInfo) -> bool {
+    (info.is_default && !info.is_software) || info.device == Device::Cuda(0)
 }
 
 /// A device for the conformance suite of [`aleatron_core::conformance`].
@@ -151,5 +155,37 @@ struct LayersOf(Arc<dyn Backend>);
 impl Subject for LayersOf {
     fn run(&self, case: &aleatron_core::conformance::Case) -> Option<aleatron_core::Result<Vec<u64>>> {
         aleatron_core::conformance::run_layers(&*self.0, case)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The default GPU, unless it computes on the CPU, and the first card of CUDA.
+    #[test]
+    fn accelerators_are_faster_than_the_cpu_may_be() {
+        for (device, is_default, is_software, expected) in [
+            (Device::Gpu(Some(0)), true, false, true),
+            (Device::Gpu(Some(0)), true, true, false),
+            (Device::Gpu(Some(1)), false, false, false),
+            (Device::Gpu(Some(1)), false, true, false),
+            (Device::Cuda(0), false, false, true),
+            (Device::Cuda(1), false, false, false),
+        ] {
+            let text = String::new;
+            let info = DeviceInfo {
+                device,
+                name: text(),
+                kind: text(),
+                interface: text(),
+                driver: text(),
+                max_buffer_bytes: 0,
+                max_binding_bytes: 0,
+                is_default,
+                is_software,
+            };
+            assert_eq!(is_accelerator(&info), expected, "{info:?}");
+        }
     }
 }

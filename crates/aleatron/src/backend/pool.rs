@@ -128,8 +128,8 @@ impl PreparedLayer for PoolLayer {
         if !self.by_neurons {
             return Ok(parts.concat());
         }
-        let len = n_samples as u128 * self.spec.n_neurons() as u128;
-        let mut counts = memory::with_capacity(len, Quantity::Counts)?;
+        let len = parts.iter().map(Vec::len).sum::<usize>();
+        let mut counts = memory::with_capacity(len as u128, Quantity::Counts)?;
         for sample in 0..n_samples {
             for ((neurons, _), part) in self.parts.iter().zip(&parts) {
                 counts.extend_from_slice(&part[sample * neurons.len()..(sample + 1) * neurons.len()]);

@@ -40,8 +40,8 @@ pub(super) fn read(path: &Path, name: String) -> Result<Dataset> {
         let image = Image::open(file)?;
         match expected {
             None => {
-                let values = image.shape.iter().fold(files.len() as u128, |n, &size| n * size as u128);
-                features = memory::with_capacity(values, Quantity::Samples)?;
+                let sizes = image.shape.into_iter().chain([files.len()]).map(|size| size as u128);
+                features = memory::with_capacity(sizes.product(), Quantity::Samples)?;
                 expected = Some(image.shape);
             }
             Some(expected) if expected != image.shape => {

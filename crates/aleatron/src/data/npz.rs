@@ -69,7 +69,7 @@ fn values<S: Read + Seek>(
     let len = header.elements();
     // What an archive says of itself is compared with what it can hold before memory is taken for it.
     let needed = header.bytes();
-    let most = u128::from(member.size()).min(u128::from(member.compressed_size()) * MAX_DEFLATION + 64);
+    let most = u128::from(member.size()).min(u128::from(member.compressed_size()) * MAX_DEFLATION);
     if needed > most {
         return Err(fault(format!("the array is cut off: it takes {needed} bytes, the archive has {most}")));
     }

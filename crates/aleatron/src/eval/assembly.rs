@@ -261,3 +261,42 @@ pub(super) fn share_of(classes: &[usize], others: &[usize]) -> f64 {
     let equal = classes.iter().zip(others).filter(|(a, b)| a == b).count();
     equal as f64 / others.len().max(1) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::{Job, Plan};
+    use super::*;
+    use crate::data::Dataset;
+    use crate::network::Network;
+    use aleatron_core::Cancel;
+    use std::borrow::Cow;
+
+    /// What passes found is forgotten with the last cell that looks at them.
+    #[test]
+    fn passes_are_forgotten_where_no_later_cell_looks_at_them() {
+        let (network, digits) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
+        let data = Dataset::new("few", 64, digits.features()[..128].to_vec(), vec![0, 1]).unwrap();
+        let generators = vec!["sobol".parse().unwrap(), "bernoulli".parse().unwrap()];
+        let plan = Plan { lengths: vec![8, 16], generators, seeds: 1, ..Plan::default() };
+        let job = Job::new(&network, Cow::Borrowed(&data), plan).unwrap();
+        let mut assembly = Assembly::new(job.outline().clone(), None).unwrap();
+        for task in job.outline().tasks() {
+            assembly.add(job.run(&task, Cancel::NEVER, &mut || ()).unwrap()).unwrap();
+        }
+        let classes = assembly.float_classes().unwrap();
+        let held = |assembly: &Assembly| -> Vec<bool> {
+            assembly.passes[1..].iter().map(|pass| !pass.pieces.is_empty()).collect()
+        };
+        let mut seen = vec![held(&assembly)];
+        for cell in 0..4 {
+            assembly.close(cell, &classes);
+            seen.push(held(&assembly));
+        }
+        // Streams of 16 bits are looked at after 8 of them, too, which is what a run of 8 is.
+        let looks: Vec<&[(usize, usize)]> = job.outline().cells.iter().map(|cell| &cell.looks[..]).collect();
+        assert_eq!(looks, [&[(8, 1)][..], &[(8, 1), (16, 2)], &[(8, 3)], &[(8, 3), (16, 4)]]);
+        let (all, half, none) = ([true; 4], [false, false, true, true], [false; 4]);
+        assert_eq!(seen, [all, all, half, half, none]);
+    }
+}

@@ -150,7 +150,7 @@ pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f
             each_product(spec.topology(), |neuron, weight, input| {
                 let (w, x) = (weights[weight], inputs[input]);
                 if w != 0.0 && x != 0.0 {
-                    match (w < 0.0) == (x < 0.0) {
+                    match w.is_sign_negative() == x.is_sign_negative() {
                         true => moves[neuron][1] += 1.0,
                         false => moves[neuron][0] -= 1.0,
                     }

@@ -171,9 +171,74 @@ pub(super) fn check_samples(data: &Dataset, n_features: usize) -> Result<()> {
     if expected != actual {
         return Err(Error::FeatureCount { expected, actual });
     }
-    let (actual, limit) = (data.len() as u128, 1 << 32);
-    if actual > limit {
-        return Err(CoreError::TooLarge { what: Quantity::Samples, actual, limit }.into());
+    check_numbers(data.len())
+}
+
+/// Checks that samples can be numbered: the number of one is part of the addresses of its streams.
+fn check_numbers(n_samples: usize) -> Result<()> {
+    let (actual, limit) = (n_samples as u128, 1 << 32);
+    match actual <= limit {
+        true => Ok(()),
+        false => Err(CoreError::TooLarge { what: Quantity::Samples, actual, limit }.into()),
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::network::Network;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn job(data: &Dataset) -> Job<'_> {
+        let generators = vec!["sobol".parse().unwrap(), "bernoulli".parse().unwrap()];
+        let plan = Plan { lengths: vec![8, 16], generators, seeds: 1, ..Plan::default() };
+        Job::new(&Network::digits_noise_aware().unwrap(), Cow::Borrowed(data), plan).unwrap()
+    }
+
+    fn data() -> Dataset {
+        let digits = Dataset::digits_test();
+        Dataset::new("few", 64, digits.features()[..128].to_vec(), vec![0, 1]).unwrap()
+    }
+
+    /// The encoded weights of the last two passes are kept until they are released.
+    #[test]
+    fn the_last_passes_are_kept() {
+        let data = data();
+        let job = job(&data);
+        let places = |job: &Job<'_>| job.kept.lock().unwrap().iter().map(|(place, _)| *place).collect();
+        let run = |place: usize| -> Vec<usize> {
+            let task = Task { pass: place, first: 0, pieces: 1 };
+            job.run(&task, Cancel::NEVER, &mut || ()).unwrap();
+            places(&job)
+        };
+        // The pass in floating point has none.
+        assert_eq!((run(0), run(1), run(2)), (vec![], vec![1], vec![1, 2]));
+        let first = Arc::clone(&job.kept.lock().unwrap()[0].1);
+        assert_eq!(run(1), [2, 1]);
+        assert!(Arc::ptr_eq(&first, &job.kept.lock().unwrap()[1].1));
+        assert_eq!(run(3), [1, 3]);
+        job.release();
+        assert!(places(&job).is_empty());
+        assert_eq!(run(1), [1]);
+        assert!(places(&job.on(crate::Device::Cpu)).is_empty());
+    }
+
+    /// Passes that cannot be prepared are tried again where memory ran out, and only there.
+    #[test]
+    fn what_is_cancelled_is_not_tried_again() {
+        let (data, looks) = (data(), AtomicUsize::new(0));
+        let at_once = || looks.fetch_add(1, Ordering::Relaxed) == 0;
+        // The first pass of random streams, which are made before anything is counted.
+        let task = Task { pass: 3, first: 0, pieces: 1 };
+        let cancelled = job(&data).run(&task, Cancel::when(&at_once), &mut || ());
+        assert!(matches!(cancelled, Err(Error::Core(CoreError::Cancelled))), "{cancelled:?}");
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn samples_have_numbers_of_32_bits() {
+        assert!(check_numbers(1 << 32).is_ok());
+        assert!(check_numbers((1 << 32) + 1).is_err());
+    }
 }

@@ -74,12 +74,7 @@ impl MultiplierStats {
     /// # Errors
     /// [`aleatron_core::Error`] for a length of 0 or too long for a table, or a sequence that does not exist.
     pub fn of(x: Operand, y: Operand, length: usize) -> Result<Self> {
-        let length = Length::new(length)?;
-        if length.bits() > Self::MAX_LENGTH {
-            let (actual, limit) = (length.bits() as u128, Self::MAX_LENGTH as u128);
-            return Err(CoreError::TooLarge { what: Quantity::Length, actual, limit }.into());
-        }
-        memory::check(8 * length.bits() as u128, Quantity::CountTable)?;
+        let length = judged_length(length)?;
         let widths = [Width::EIGHT; 2];
         let values = [x.values(length, Domain::Input)?, y.values(length, Domain::Weight)?];
         let prefixes = PrefixCounts::from_values(&values[0], &values[1], widths, Polarity::Unipolar)?;
@@ -131,18 +126,32 @@ impl MultiplierStats {
     }
 }
 
+/// A length that can be judged, so that nothing of its size is made of one that cannot.
+fn judged_length(bits: usize) -> Result<Length> {
+    let length = Length::new(bits)?;
+    let (actual, limit) = (bits as u128, MultiplierStats::MAX_LENGTH as u128);
+    match actual <= limit {
+        true => Ok(length),
+        false => Err(CoreError::TooLarge { what: Quantity::Length, actual, limit }.into()),
+    }
+}
+
 impl Operand {
     /// The first integers of the sequence, of eight bits each. For Bernoulli streams of 8-bit values only the top eight of their
     /// 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
     fn values(&self, length: Length, domain: Domain) -> Result<Vec<u32>> {
+        let mut values = memory::with_capacity(length.bits() as u128, Quantity::CountTable)?;
         match self {
-            Self::Sequence(spec) => Ok(spec.sequence(Width::EIGHT)?.values().take(length.bits()).collect()),
+            Self::Sequence(spec) => {
+                values.extend(spec.sequence(Width::EIGHT)?.values().take(length.bits()));
+            }
             Self::Bernoulli { seed } => {
                 let address =
                     StreamAddress { seed: *seed, domain, layer: LayerIndex::ALONE, row: 0, unit: 0 };
-                Ok((0..length.bits()).map(|k| reference::uniform(address, k) >> 24).collect())
+                values.extend((0..length.bits()).map(|k| reference::uniform(address, k) >> 24));
             }
         }
+        Ok(values)
     }
 
     /// What is known to be wrong with multiplying streams of these two.
@@ -180,6 +189,20 @@ impl fmt::Display for Operand {
         match self {
             Self::Sequence(spec) => spec.fmt(f),
             Self::Bernoulli { seed } => write!(f, "bernoulli:{seed}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_judged_up_to_what_a_table_holds() {
+        let most = MultiplierStats::MAX_LENGTH;
+        assert_eq!(judged_length(most).ok().map(Length::bits), Some(most));
+        for refused in [0, most + 1] {
+            assert!(judged_length(refused).is_err(), "{refused}");
         }
     }
 }

@@ -211,8 +211,8 @@ impl Subject {
 
     /// The outputs of all samples in floating point.
     pub(super) fn forward_all(&self, data: &Dataset, cancel: Cancel<'_>) -> Result<Vec<f64>> {
-        let len = data.len() as u128 * self.n_outputs() as u128;
-        let mut outputs = memory::with_capacity(len, Quantity::Samples)?;
+        let sizes = [data.len(), self.n_outputs()].map(|size| size as u128);
+        let mut outputs = memory::with_capacity(sizes.iter().product(), Quantity::Samples)?;
         for (first, features) in data.pieces(PIECE) {
             let made = self.forward(&features?, cancel);
             outputs.extend(made.map_err(|error| from_sample(error, first))?);

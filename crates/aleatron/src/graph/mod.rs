@@ -456,3 +456,39 @@ impl Observer for UnlessCancelled<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use aleatron_graph::Value;
+
+    /// Samples of two numbers, of which a run takes some.
+    fn network(batch: Dim) -> GraphNetwork {
+        let mut graph = Graph::new("same");
+        let shape = Some(vec![batch, Dim::Fixed(2)]);
+        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+        let y = graph.add_node("y", Op::Identity, &[x]);
+        graph.add_output(y);
+        GraphNetwork::new(graph).unwrap()
+    }
+
+    /// The last piece is filled up with zeros where a run takes a number of samples; all others are where they were.
+    #[test]
+    fn pieces_are_copied_where_they_are_filled_up() {
+        let features = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        for (batch, last) in
+            [(Dim::Fixed(2), &[5.0, 6.0, 0.0, 0.0][..]), (Dim::Named("n".to_owned()), &[5.0, 6.0])]
+        {
+            let network = network(batch);
+            let pieces = network.pieces(&features, 2).unwrap();
+            let wanted: Vec<usize> = pieces.iter().map(|piece| piece.n_wanted).collect();
+            assert_eq!(
+                (wanted, &*pieces[0].features, &*pieces[1].features),
+                (vec![2, 1], &features[..4], last)
+            );
+            assert!(matches!(pieces[0].features, Cow::Borrowed(_)));
+            assert_eq!(2 * pieces[1].n_samples, last.len());
+        }
+    }
+}

@@ -707,4 +707,86 @@ mod tests {
             assert!(topology(&layer, other).is_err(), "{other:?}");
         }
     }
+
+    /// A product of three inputs on a device.
+    fn dense(device: DeviceChoice) -> StreamGraph {
+        let mut graph = Graph::new("dense");
+        let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(3)]);
+        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+        let weights = Tensor::from_slice(&[0.5_f32; 6], &[3, 2], &Device::Cpu).unwrap();
+        let weights = graph.add_constant("w", weights);
+        let y = graph.add_node("product", Op::MatMul, &[x, weights]);
+        graph.add_output(y);
+        let network = GraphNetwork::new(graph).unwrap();
+        network.to_streams(&StreamConfig { device, ..StreamConfig::new(64) }).unwrap()
+    }
+
+    #[test]
+    fn layers_are_kept_for_inputs_of_their_shape() {
+        let graph = dense(DeviceChoice::Cpu);
+        graph.forward(&[0.5; 3], 0).unwrap();
+        let first = graph.made_layer(0).unwrap();
+        graph.forward(&[0.5; 6], 0).unwrap();
+        assert!(Arc::ptr_eq(&first, &graph.made_layer(0).unwrap()));
+        let other = Topology::Dense { n_inputs: 6, n_neurons: 1 };
+        let layer = &graph.network.layers()[0];
+        let made = graph.layer(0, layer, other.clone(), Cancel::NEVER).unwrap();
+        assert_eq!(*made.spec().topology(), other);
+    }
+
+    /// Beside a device that counts, several threads have something to do, unless everything is looked at on the way.
+    #[test]
+    fn devices_have_several_pieces_at_a_time() {
+        let most = aleatron_cpu::get_num_threads().unwrap().min(MAX_THREADS);
+        let pool = DeviceChoice::Pool(vec![DeviceChoice::Cpu; 2]);
+        let nodes = Watch { nodes: Some(NodeErrors::default()), ..Watch::default() };
+        for (device, statistics, watch, expected) in [
+            (pool.clone(), Statistics::LeftOut, &Watch::default(), most),
+            (DeviceChoice::Gpu(None), Statistics::LeftOut, &Watch::default(), most),
+            (pool.clone(), Statistics::Found, &Watch::default(), 1),
+            (pool, Statistics::LeftOut, &nodes, 1),
+            (DeviceChoice::Cpu, Statistics::LeftOut, &Watch::default(), 1),
+        ] {
+            assert_eq!(dense(device).n_threads(statistics, watch).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn notes_are_those_of_the_layers() {
+        use crate::backend::fake::{FakeBackend, FakeLayer};
+        let graph = dense(DeviceChoice::Cpu);
+        assert!(graph.notes().is_empty());
+        let backend = FakeBackend::new([FakeLayer::new("moved", Ok(Vec::new()))]);
+        graph.layers.lock().unwrap().insert(0, Arc::new(StreamLayer::of_backend(backend).unwrap()));
+        assert_eq!(graph.notes(), ["moved"]);
+    }
+
+    /// What is kept of a product in integers are its numbers, each in the unit of its row, at every position.
+    #[test]
+    fn kept_outputs_are_in_the_units_of_their_rows() {
+        let mut graph = Graph::new("conv");
+        let sizes = [1, 3, 4].map(Dim::Fixed);
+        let shape = Some([Dim::Named("n".to_owned())].into_iter().chain(sizes).collect());
+        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+        // The scale of each row is its largest weight.
+        let weights = [0.5_f32, -0.25, 1.0, 0.75, 0.125, 0.1];
+        let weights = Tensor::from_slice(&weights, &[3, 1, 1, 2], &Device::Cpu).unwrap();
+        let weights = graph.add_constant("k", weights);
+        let window = Window {
+            kernel: Vec::new(),
+            strides: Vec::new(),
+            dilations: Vec::new(),
+            padding: Padding::Explicit(Vec::new()),
+        };
+        let y = graph.add_node("conv", Op::Conv { window, groups: 1 }, &[x, weights]);
+        graph.add_output(y);
+        let network = GraphNetwork::new(graph).unwrap();
+        let config = StreamConfig { arithmetic: Arithmetic::Integer, ..StreamConfig::new(64) };
+        let streams = network.to_streams(&config).unwrap();
+        let features: Vec<f64> = (0..24).map(|k| f64::from(k) / 24.0).collect();
+        let mut watch = Watch { place: Some(0), ..Watch::default() };
+        let made = streams.run_watched(&features, 0, Statistics::LeftOut, &mut watch, Cancel::NEVER).unwrap();
+        assert_eq!(made.scores.len(), 2 * 3 * 9);
+        assert_eq!(watch.outputs, made.scores);
+    }
 }

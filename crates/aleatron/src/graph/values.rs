@@ -3,9 +3,9 @@
 use super::GraphLayer;
 use crate::Result;
 use aleatron_core::arithmetic::saturate;
-use aleatron_core::{Error as CoreError, LayerSpec, Quantity, memory};
+use aleatron_core::{LayerSpec, Quantity, memory};
 use aleatron_cpu::threads;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Values that a thread takes at a time.
@@ -18,34 +18,22 @@ fn cost(n_values: usize) -> Duration {
     Duration::from_nanos(n_values as u64 * NANOSECONDS)
 }
 
-/// The inputs of a product as they are encoded, and how many of them saturated.
+/// The inputs of a product as they are encoded, and how many of them saturated. What is not a number stays so: encoding it is an error
+/// with its index.
 ///
 /// # Errors
-/// [`CoreError::OutOfRange`] with the first that is not a number, [`CoreError::Memory`] where they do not fit.
+/// [`aleatron_core::Error::Memory`] where they do not fit.
 pub(super) fn encoded(inputs: &[f32], layer: &GraphLayer) -> Result<(Vec<f64>, u64)> {
     memory::check(8 * inputs.len() as u128, Quantity::Inputs)?;
     // Zeros that no one has touched yet: each thread is the first to write its own.
     let mut values = vec![0.0; inputs.len()];
-    let (saturated, not_a_number) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
-    let pieces = values.chunks_mut(PIECE).zip(inputs.chunks(PIECE)).enumerate();
-    threads::current()?.for_each(pieces, cost(inputs.len()), |(piece, (values, inputs))| {
-        let mut all_numbers = true;
-        for (value, &input) in values.iter_mut().zip(inputs) {
-            *value = input.into();
-            all_numbers &= !input.is_nan();
-        }
-        if !all_numbers && let Some(index) = inputs.iter().position(|input| input.is_nan()) {
-            not_a_number.fetch_min(piece * PIECE + index, Ordering::Relaxed);
-        }
+    let saturated = AtomicU64::new(0);
+    let pieces = values.chunks_mut(PIECE).zip(inputs.chunks(PIECE));
+    threads::current()?.for_each(pieces, cost(inputs.len()), |(values, inputs)| {
+        values.iter_mut().zip(inputs).for_each(|(value, &input)| *value = input.into());
         saturated.fetch_add(saturate(values, layer.input_scale, layer.polarity), Ordering::Relaxed);
     });
-    match not_a_number.into_inner() {
-        usize::MAX => Ok((values, saturated.into_inner())),
-        index => {
-            let ([low, high], what) = (layer.polarity.interval(), Quantity::Value);
-            Err(CoreError::OutOfRange { what, index, value: f64::NAN, low, high }.into())
-        }
-    }
+    Ok((values, saturated.into_inner()))
 }
 
 /// The outputs of a product of `spec` for its counts, each output channel at `positions` places.
@@ -71,4 +59,15 @@ pub(super) fn outputs(
         }
     });
     Ok(outputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_grow_with_the_number_of_values() {
+        assert!(cost(1) > Duration::ZERO);
+        assert_eq!((cost(20), cost(3)), (20 * cost(1), 3 * cost(1)));
+    }
 }

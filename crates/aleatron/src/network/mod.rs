@@ -222,7 +222,7 @@ impl Network {
         self.check_samples(features, FeatureRange::Clip)?;
         let mut largest = vec![0.0_f64; self.layers.len()];
         for (k, sample) in features.chunks_exact(self.n_features()).enumerate() {
-            if k % PIECE == 0 {
+            if k.is_multiple_of(PIECE) {
                 cancel.check()?;
             }
             let mut inputs: Vec<f64> = sample.iter().map(|&feature| self.input.apply(feature)).collect();

@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
             groups: node.groups,
         };
         let shape = ConvShape::new(convolution).map_err(|error| fault(format!("cannot be: {error}")))?;
-        if weight.shape[1] != shape.group_inputs() || weight.values.len() != shape.n_weights() {
+        if weight.shape[1] != shape.group_inputs() {
             let expected = format!("[{}, {}, ..]", shape.n_channels(), shape.group_inputs());
             return Err(wrong(k, weight, &expected));
         }

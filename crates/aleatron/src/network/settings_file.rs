@@ -119,8 +119,11 @@ mod tests {
     fn faults_name_the_file_and_the_key() {
         for (text, part) in [
             ("", "layers are written as"),
-            ("[1]", "layers are written as"),
-            (r#"{"a": 3}"#, "layers are written as"),
+            (
+                "[1]",
+                "layers are written as {\"NAME\": {\"length\": 64}}: invalid type: sequence, expected an object",
+            ),
+            (r#"{"a": 3}"#, "invalid type: integer `3`, expected an object"),
             (r#"{"a": {"length": true}}"#, "layer \"a\", \"length\": true is neither"),
             (r#"{"a": {"length": 1.5}}"#, "layer \"a\", \"length\": \"length=1.5\" is not a setting"),
             (r#"{"a": {"length": "64,width=3"}}"#, "layer \"a\", \"length\""),

@@ -155,6 +155,22 @@ fn files_survive() {
     }
     let (description, _) = sequence().to_parts().unwrap();
     assert!(description.contains("\"conv1d\"") && !description.contains("\"conv2d\""));
+    // A sequence has two axes wherever it is described.
+    let described: serde_json::Value = serde_json::from_str(&description).unwrap();
+    let shape = |pointer: &str| described.pointer(pointer).unwrap().clone();
+    assert_eq!(shape("/inputs/0/shape"), serde_json::json!([2, 20]));
+    assert_eq!(shape("/nodes/0/shape"), serde_json::json!([3, 8]));
+    // A window over rows is none over a sequence, nor is a row that is made by padding.
+    for convolution in [
+        Convolution::conv2d([1, 3, 3], 1, [2, 2]),
+        Convolution::conv2d([1, 1, 3], 1, [1, 2]).with_paddings([[1, 0], [0, 0]]),
+    ] {
+        let network =
+            Network::new("image", FeatureMap::IDENTITY, vec![conv("only", convolution, 7)]).unwrap();
+        let (description, tensors) = network.to_parts().unwrap();
+        assert!(description.contains("\"conv2d\""), "{description}");
+        assert_eq!(Network::from_parts(&description, &tensors).unwrap(), network);
+    }
 }
 
 fn message<T: std::fmt::Debug>(result: aleatron::Result<T>) -> String {
@@ -183,7 +199,16 @@ fn faults_of_files_are_named() {
     assert!(fault.contains("unknown variant `conv3d`"), "{fault}");
     let fault = changed("/nodes/0/kind", serde_json::json!("conv1d"));
     assert!(
-        fault.contains("tensor \"first.weight\" has shape [4, 1, 3, 2], expected (output channels"),
+        fault.contains(
+            "tensor \"first.weight\" has shape [4, 1, 3, 2], expected (output channels, channels, places)"
+        ),
+        "{fault}"
+    );
+    // The tensors of a sequence are none of an image.
+    let (description, of_sequence) = sequence().to_parts().unwrap();
+    let fault = message(Network::from_parts(&description.replace("conv1d", "conv2d"), &of_sequence));
+    assert!(
+        fault.contains("has shape [3, 2, 4], expected (output channels, channels, rows, columns)"),
         "{fault}"
     );
     let fault = changed("/nodes/1/window", serde_json::json!([2, 2, 2]));

@@ -129,6 +129,15 @@ fn what_does_not_fit_is_refused_by_its_header() {
         ("y", "|u1", &format!("({},)", u64::MAX), &[]),
     ]);
     assert!(error.unwrap_err().contains("would take"));
+    // Labels take as much as a feature of each sample.
+    for features in [0, 1] {
+        let error = read(&[
+            ("x", "|u1", &format!("({huge}, {features})"), &[]),
+            ("y", "|u1", &format!("({huge},)"), &[]),
+        ]);
+        let error = error.unwrap_err();
+        assert!(error.contains("number of samples would take"), "{features}: {error}");
+    }
 }
 
 #[test]

@@ -263,6 +263,28 @@ fn what_is_no_pixel_is_passed_over() {
     assert_eq!(Dataset::read(&folder.0).unwrap().features(), [0.2]);
 }
 
+/// A byte of a file is at most 1032 bytes of pixels: what says to have as many may have them, and what has many is read.
+#[test]
+fn pixels_take_at_most_what_a_file_can_hold() {
+    let folder = Folder::new("black");
+    folder.write("0/a.png", &image(Grayscale, Eight, [200, 100], &[0; 20_000]));
+    assert!(std::fs::metadata(folder.0.join("0/a.png")).unwrap().len() < 1000);
+    assert_eq!(all(&Dataset::read(&folder.0).unwrap()), [0.0; 20_000]);
+
+    // Rows of 1031 pixels and the byte before them: as many rows as the file has bytes.
+    let mut full = image(Grayscale, Eight, [1031, 1], &[0; 1031]);
+    for (more, part) in [(0, ""), (1, " bytes, the file holds at most ")] {
+        let rows = full.len() as u32 + more;
+        full[20..24].copy_from_slice(&rows.to_be_bytes());
+        let crc = crc32(&full[12..29]).to_be_bytes();
+        full[29..33].copy_from_slice(&crc);
+        let folder = Folder::new("full");
+        folder.write("0/a.png", &full);
+        let error = Dataset::read(&folder.0).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("holds at most") != part.is_empty(), "{error}");
+    }
+}
+
 /// The checksum of a chunk.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
@@ -348,6 +370,9 @@ fn files_are_told_apart() {
     let y = folder.npy("y.npy", "<i8", "False", "(2,)", &[1_i64, 0].map(i64::to_le_bytes).concat());
     let whole = read(&x, &y).unwrap();
     assert_eq!(read(&x, &y).unwrap(), whole);
+    // The same file, when it has become one of another type.
+    folder.npy("x.npy", "<i8", "False", "(2, 2)", &[1_i64, 2, 3, 4].map(i64::to_le_bytes).concat());
+    assert_ne!(read(&x, &y).unwrap(), whole);
     // Another file of the same name and shape.
     let other = folder.npy("other/x.npy", "<f8", "False", "(2, 2)", &bytes([1.0, 2.0, 3.0, 5.0]));
     assert_ne!(read(&other, &y).unwrap(), whole);

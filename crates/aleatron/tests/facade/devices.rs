@@ -1,8 +1,13 @@
 //! Devices by name, pools of several, and processes that were forked.
 
-use aleatron::backend::{self, Backend, Batch, PoolBackend, PrepareOptions, PreparedLayer, Split};
-use aleatron::{Cancel, CoreError, Device, LayerSpec, SampleSeed, StreamLayer};
-use aleatron_core::{Result, Weights};
+use crate::placement::in_child;
+use aleatron::backend::{
+    self, Backend, Batch, DEVICE_VARIABLE, DeviceArray, DeviceBatch, DeviceElement, PoolBackend,
+    PrepareOptions, PreparedLayer, Split,
+};
+use aleatron::{Cancel, CoreError, Device, Error, LayerSpec, SampleSeed, StreamLayer};
+use aleatron_core::{BackendFault, Result, Weights};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +34,52 @@ fn names_of_devices_are_read_and_written() {
     assert_eq!(backend::open(&Device::Cpu).unwrap().name(), "cpu");
     assert_eq!(backend::open(&Device::Auto).unwrap().name(), "auto");
     assert_eq!(backend::open(&"cpu,cpu".parse().unwrap()).unwrap().name(), "cpu,cpu");
+}
+
+#[test]
+#[ignore = "run by a_variable_decides_where_nothing_is_said, in a process of its own"]
+fn child_is_on_the_cpu() {
+    assert_eq!(Device::Auto.resolved().unwrap(), Device::Cpu);
+    assert_eq!(backend::open(&Device::Auto).unwrap().name(), "cpu");
+    // What is said counts.
+    assert_eq!(Device::Gpu(Some(1)).resolved().unwrap(), Device::Gpu(Some(1)));
+}
+
+#[test]
+#[ignore = "run by a_variable_decides_where_nothing_is_said, in a process of its own"]
+fn child_chooses() {
+    assert_eq!(Device::Auto.resolved().unwrap(), Device::Auto);
+}
+
+#[test]
+#[ignore = "run by a_variable_decides_where_nothing_is_said, in a process of its own"]
+fn child_has_an_unknown_device() {
+    assert!(matches!(Device::Auto.resolved(), Err(Error::UnknownDevice { name }) if name == "tpu"));
+    assert_eq!(Device::Cpu.resolved().unwrap(), Device::Cpu);
+}
+
+#[test]
+fn a_variable_decides_where_nothing_is_said() {
+    for (value, test) in [
+        (Some("cpu"), "devices::child_is_on_the_cpu"),
+        (Some("tpu"), "devices::child_has_an_unknown_device"),
+        (Some(""), "devices::child_chooses"),
+        (None, "devices::child_chooses"),
+    ] {
+        let variables = value.map(|value| (DEVICE_VARIABLE, Path::new(value)));
+        in_child(test, variables.as_slice());
+    }
+}
+
+/// Arrays in the memory of a card are nothing that a CPU could count.
+#[test]
+fn the_cpu_has_no_arrays_of_a_device() {
+    let array = |len| DeviceArray { address: 0, len, element: DeviceElement::F64 };
+    let batch = DeviceBatch { inputs: array(3), outputs: array(2), seed: SampleSeed::new(0), stream: None };
+    let layer = StreamLayer::dense(3, 2).length(64).build().unwrap();
+    let error = layer.count_on_device(&batch, Cancel::NEVER).unwrap_err();
+    let fault = error.core().and_then(CoreError::backend_fault);
+    assert_eq!(fault, Some(BackendFault::Unsupported), "{error}");
 }
 
 /// A backend that counts plainly on the CPU and keeps a list of what it was asked.

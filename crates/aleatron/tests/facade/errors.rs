@@ -2,12 +2,16 @@
 //! and none takes the memory it cannot have.
 
 use aleatron::backend::CountMethod;
+use aleatron::data::Dataset;
+use aleatron::eval::{Job, Plan};
 use aleatron::generator::{Pairing, Ramp, Sequence, Sharing, Sobol, Width};
+use aleatron::network::{FeatureMap, Layer, Network};
 use aleatron::{
     Connections, CoreError, Cpu, DenseShape, Error, LayerBuilder, Length, LifDrive, LifParams, Polarity,
     Pool, Quantity, Result, SampleSeed, StreamAddress, StreamLayer, StreamMatrix, Threshold, Tier,
     encode_inputs,
 };
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 fn length(bits: usize) -> Length {
@@ -126,6 +130,33 @@ fn counts_that_cannot_fit() {
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
     let layer = dense_of(1, neurons, 1).sequences(pairing).method(CountMethod::Tables).build().unwrap();
     is_refused(core(layer.counts_batch(&values, 7)));
+}
+
+/// What a plan would keep is compared with what there is before anything is run.
+#[test]
+fn plans_that_cannot_fit() {
+    let refused = |result: Result<()>, what: Quantity, expected: u128| {
+        let error = result.unwrap_err();
+        let Some(CoreError::Memory { what: refused, bytes, .. }) = error.core() else { panic!("{error}") };
+        assert_eq!((*refused, *bytes), (what, expected));
+    };
+    let plan = |generator: &str, length: usize, seeds: usize| Plan {
+        lengths: vec![length, length / 2],
+        generators: vec![generator.parse().unwrap()],
+        seeds,
+        ..Plan::default()
+    };
+    // 2^20 weights of 2^28 words each; sequences have tables in their place.
+    let wide = Network::new("n", FeatureMap::IDENTITY, vec![Layer::new("a", 1 << 20, vec![0.5; 1 << 20])]);
+    let wide = wide.unwrap();
+    refused(plan("bernoulli", 1 << 34, 1).check(&wide), Quantity::Streams, 1 << 51);
+    plan("sobol", 1 << 34, 1).check(&wide).unwrap();
+    // Two lengths and 2^20 seeds, with matrices of 2^12 classes each.
+    let classes = vec![Layer::new("a", 1, vec![0.5; 1 << 12])];
+    let classes = Network::new("n", FeatureMap::IDENTITY, classes).unwrap();
+    let data = Dataset::new("one", 1, vec![0.5], vec![0]).unwrap();
+    let job = Job::new(&classes, Cow::Borrowed(&data), plan("bernoulli", 16, 1 << 20));
+    refused(job.map(drop), Quantity::Confusion, 1 << (12 + 12 + 20 + 1 + 3));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Files of networks and of data: every type of number, and every way to be broken.
 
-use aleatron::data::{CsvOptions, Dataset, LabelColumn};
+use aleatron::Error;
+use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
 use aleatron::network::file::{Tensor, read_tensors};
 use aleatron::network::{Activation, FeatureMap, Network};
 use std::io::Write;
@@ -60,6 +61,13 @@ fn networks_come_back_from_their_parts() {
     assert_eq!(activations, [Activation::Relu, Activation::Identity]);
     assert_eq!(made.layers()[0].bias(), [0.5; 3]);
     assert_eq!(made.layers()[1].bias(), [0.0]);
+    // A bias has one axis, and a number for each row.
+    for (shape, n) in [(&[1, 3][..], 3), (&[3], 2)] {
+        let bias = Tensor { name: "0.bias".to_owned(), shape: shape.to_vec(), values: vec![0.5; n] };
+        let dict = [tensor("0.weight", &[3, 2]), bias];
+        let refused = Network::from_state_dict("s", FeatureMap::IDENTITY, &dict, Activation::Relu);
+        assert!(matches!(refused, Err(Error::TensorShape { layer: 0, .. })), "{refused:?}");
+    }
 }
 
 /// An archive of two arrays: type, order, shape and bytes of each.
@@ -192,4 +200,8 @@ fn columns_of_labels_have_names() {
     assert_eq!(shown, "t, line 2: \"4294967296\" is not a class counted from 0");
     assert_eq!(read("1,4294967295\n").unwrap().labels(), [4_294_967_295]);
     assert!(!read("1,2\n").unwrap().is_empty());
+    // What later lines have more of is a fault of theirs.
+    let no_heading = CsvOptions { header: Header::No, ..CsvOptions::default() };
+    let shown = Dataset::from_csv(b"1,0\n1;2;0\n", "t", &no_heading).unwrap_err().to_string();
+    assert!(shown.starts_with("t, line 2: "), "{shown}");
 }

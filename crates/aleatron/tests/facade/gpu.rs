@@ -149,6 +149,20 @@ fn the_documented_names_work() {
     assert_eq!(layer.gpu_name(), context.name());
 }
 
+/// The list of devices is that of the adapters; one that computes on the CPU says so.
+#[test]
+fn devices_are_the_adapters_with_their_kinds() {
+    let (listed, adapters) = (backend::devices(), adapter::adapters());
+    let gpus: Vec<_> = listed.iter().filter(|info| matches!(info.device, Device::Gpu(_))).collect();
+    assert_eq!(gpus.len(), adapters.len());
+    for (info, adapter) in gpus.iter().zip(&adapters) {
+        assert_eq!((&info.device, &info.name), (&Device::Gpu(Some(adapter.index)), &adapter.name));
+        assert_eq!(info.is_software, info.kind == "software");
+    }
+    let own = gpus.iter().find(|info| info.device == gpu());
+    assert!(own.is_some_and(|info| info.is_software == info.name.contains("llvmpipe")), "{gpus:?}");
+}
+
 #[test]
 fn new_weights_reach_the_device() {
     let [mut gpu, mut cpu] = both(dense(10, 4, 128, 1));

@@ -4,11 +4,14 @@
 use crate::graph::numbers;
 use aleatron::arithmetic::{Border, Pool, PoolKind};
 use aleatron::data::Dataset;
+use aleatron::eval::{Plan, evaluate};
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
 use aleatron::network::{Activation, FeatureMap, Layer, Network, StreamConfig};
 use aleatron::{Cancel, ConvShape, Convolution, Error, Polarity};
+use aleatron_graph::onnx::proto;
 use aleatron_graph::{Dim, Value};
 use aleatron_tensor::{DType, Device, Tensor};
+use prost::Message;
 
 /// The network as a graph, whose floats are those of the network, within the bound of rounding.
 fn same_as_graph(network: &Network, features: &[f64]) -> GraphNetwork {
@@ -102,6 +105,66 @@ fn convolutions_and_pools_of_a_chain_are_those_of_the_graph() {
         let graph = same_as_graph(&network, &wide(5 * network.n_features(), 8));
         assert_eq!(graph.layers().len(), 2);
     }
+}
+
+/// A file with a product of the second half of its samples of six numbers.
+fn second_half() -> Vec<u8> {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let node = |op: &str, inputs: &[&str], outputs: &[&str]| proto::NodeProto {
+        input: names(inputs),
+        output: names(outputs),
+        name: Some(op.to_owned()),
+        op_type: Some(op.to_owned()),
+        ..proto::NodeProto::default()
+    };
+    let value = |name: &str, size: i64| {
+        let dim = |dim_value, dim_param| proto::DimensionProto { dim_value, dim_param };
+        let shape =
+            proto::TensorShapeProto { dim: vec![dim(None, Some("n".to_owned())), dim(Some(size), None)] };
+        let tensor_type = Some(proto::TensorTypeProto { elem_type: Some(1), shape: Some(shape) });
+        let r#type = Some(proto::TypeProto { tensor_type, ..proto::TypeProto::default() });
+        proto::ValueInfoProto { name: Some(name.to_owned()), r#type }
+    };
+    let axis = proto::AttributeProto {
+        name: Some("axis".to_owned()),
+        i: Some(1),
+        ..proto::AttributeProto::default()
+    };
+    let weights = proto::TensorProto {
+        dims: vec![3, 2],
+        data_type: Some(1),
+        name: Some("w".to_owned()),
+        float_data: vec![0.5, -0.5, 0.25, 1.0, 0.75, -1.0],
+        ..proto::TensorProto::default()
+    };
+    let split = proto::NodeProto { attribute: vec![axis], ..node("Split", &["x"], &["a", "b"]) };
+    let graph = proto::GraphProto {
+        node: vec![split, node("MatMul", &["b", "w"], &["y"])],
+        name: Some("half".to_owned()),
+        initializer: vec![weights],
+        input: vec![value("x", 6)],
+        output: vec![value("y", 2)],
+        ..proto::GraphProto::default()
+    };
+    let opset = proto::OperatorSetIdProto { domain: None, version: Some(17) };
+    let model = proto::ModelProto {
+        ir_version: Some(10),
+        graph: Some(graph),
+        opset_import: vec![opset],
+        ..proto::ModelProto::default()
+    };
+    model.encode_to_vec()
+}
+
+/// What a node makes beside its first value has a shape that only a run shows: products of it are checked when they run.
+#[test]
+fn products_of_second_values_are_evaluated() {
+    let network = GraphNetwork::from_onnx(&second_half()).unwrap();
+    let features: Vec<f64> = numbers(24, 3).into_iter().map(f64::from).collect();
+    let data = Dataset::new("halves", 6, features, vec![0, 1, 0, 1]).unwrap();
+    let plan = Plan { lengths: vec![64], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
+    let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    assert_eq!((found.cells.len(), found.network.layers), (1, vec!["MatMul".to_owned()]));
 }
 
 /// A file of some bytes may say that a sample has any number of features: that is an error before there is memory for them.

@@ -1,11 +1,11 @@
 //! What layers promise: the known answers, and that neither batches, nor how inputs come, nor threads change a bit.
 
 use aleatron::backend::{Backend, Batch, CountMethod, PoolBackend, PrepareOptions, Split};
-use aleatron::generator::Sharing;
+use aleatron::generator::{Sharing, Warning};
 use aleatron::golden::{Answer, answers, dense_input};
 use aleatron::{
-    Cancel, Connections, CoreError, Cpu, Error, InputSource, LayerBuilder, LayerIndex, Length, Polarity,
-    SampleSeed, StreamLayer, encode_inputs, reference, set_num_threads,
+    Cancel, Connections, Convolution, CoreError, Cpu, Encoding, Error, InputSource, LayerBuilder, LayerIndex,
+    Length, Polarity, SampleSeed, StreamLayer, encode_inputs, reference, set_num_threads,
 };
 use aleatron_core::{Weights, weights};
 use aleatron_cpu::CpuBackend;
@@ -418,6 +418,21 @@ fn mixed_operands_are_those_of_other_layers() {
 }
 
 /// Streams with signs count up where both signs are equal, and down where they are not.
+/// In a convolution any input may meet any weight: sequences that are apart in the products of a dense layer come together in it.
+#[test]
+fn convolutions_warn_of_every_input_and_weight() {
+    let convolution = Convolution::conv2d([1, 4, 4], 2, [2, 2]);
+    let layer = StreamLayer::convolution(convolution)
+        .generator("sobol:1+sobol:5".parse().unwrap())
+        .sharing(Sharing::OnePerInput)
+        .length(256)
+        .build()
+        .unwrap();
+    let Encoding::Sequences(pairing) = layer.spec().encoding() else { panic!("{:?}", layer.spec()) };
+    assert_eq!(pairing.warnings(16, 18).unwrap(), []);
+    assert!(matches!(layer.warnings(), [Warning::SameSequence { .. }]), "{:?}", layer.warnings());
+}
+
 #[test]
 fn encoded_streams_with_signs() {
     let x = [0.25, -0.5, 0.75];

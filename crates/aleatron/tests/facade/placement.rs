@@ -1,5 +1,6 @@
 //! Which backend is faster: the names of kinds, measuring, and what is kept on disk.
 
+use aleatron::backend::DEVICE_VARIABLE;
 use aleatron::backend::placement::{CACHE_VARIABLE, Measurement, fastest, kind, lookup, remember, time};
 use aleatron::{Encoding, LayerSpec, Length, Polarity};
 use std::cell::Cell;
@@ -82,11 +83,11 @@ fn times_are_the_best_of_a_few() {
     }
 }
 
-/// Runs a test of this file in a process of its own, which has the given folders for its cache.
-fn in_child(test: &str, variables: &[(&str, &std::path::Path)]) {
+/// Runs a test in a process of its own, which has the given folders for its cache, or other variables.
+pub(crate) fn in_child(test: &str, variables: &[(&str, &std::path::Path)]) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--ignored", "--nocapture"]);
-    for name in [CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"] {
+    for name in [CACHE_VARIABLE, DEVICE_VARIABLE, "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"] {
         child.env_remove(name);
     }
     let output = child.envs(variables.iter().copied()).output().unwrap();

@@ -274,6 +274,15 @@ fn errors_are_drawn_by_decades() {
     let charts = drawings(section(&page_of, "Error of the layers"));
     let (_, beside) = labels(charts.iter().find(|svg| svg.has("class", "chart")).unwrap());
     assert_eq!(texts(&beside), ["1e-5", "1e-4"]);
+    // A length at which nothing is wrong has no place among others.
+    for cell in evaluation.cells.iter_mut().filter(|cell| cell.length == 64) {
+        cell.layers[0].mean_value = 0.0;
+    }
+    let page_of = page(&evaluation);
+    let charts = drawings(section(&page_of, "Error of the layers"));
+    let chart = charts.iter().find(|svg| svg.has("class", "chart")).unwrap();
+    assert_eq!(texts(&labels(chart).1), ["1e-5", "1e-4"]);
+    assert!(chart.all("g").iter().all(|curve| line(curve).len() == 2));
     for cell in &mut evaluation.cells {
         cell.layers[0].mean_value = 0.0;
     }
@@ -298,6 +307,9 @@ fn stopping_is_drawn_over_cycles() {
         assert!(near(line[0][0], x(16.0)) && near(line[1][0], x(32.0)));
         assert!(near(line[0][1], y(accuracy - 0.2)) && near(line[1][1], y(accuracy)), "{line:?}");
     }
+    let float = chart.all("line").into_iter().find(|line| line.has("class", "float")).unwrap();
+    assert!(near(float.number("y1"), y(90.0)));
+    assert!(part.contains("floating point, 90.00 %"));
     let title = chart.all("g")[1].all("circle")[0].title();
     assert_eq!(title, "bernoulli, 64 bits, margin 1: 86.80 % after 16.0 cycles");
     // A generator that is far from floating point at its longest has no curve.

@@ -65,3 +65,51 @@ impl IntegerGraph {
         Ok(made)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use crate::graph::{Graph, Op};
+    use aleatron_graph::{Binary, Dim, Value};
+    use aleatron_tensor::{DType, Device, Tensor};
+
+    /// A product of three inputs and two rows, to which numbers are added.
+    fn network() -> GraphNetwork {
+        let mut graph = Graph::new("offset");
+        let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(3)]);
+        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+        let mut constant = |name: &str, values: &[f32], shape: &[usize]| {
+            graph.add_constant(name, Tensor::from_slice(values, shape, &Device::Cpu).unwrap())
+        };
+        let (w, c) = (constant("w", &[0.5; 6], &[3, 2]), constant("c", &[0.25, 0.75], &[2]));
+        let product = graph.add_node("product", Op::MatMul, &[x, w]);
+        let y = graph.add_node("sum", Op::Binary(Binary::Add), &[product, c]);
+        graph.add_output(y);
+        GraphNetwork::new(graph).unwrap()
+    }
+
+    fn terms(plan: &Plan) -> &[i64] {
+        let Step::Offset { terms, .. } = &plan.steps[1] else { panic!("{:?}", plan.steps[1]) };
+        terms
+    }
+
+    #[test]
+    fn the_last_plans_are_kept() {
+        let (network, config) = (network(), StreamConfig::new(64));
+        let runner = network.runner().unwrap();
+        let graph = IntegerGraph::new(&network, &config, &runner).unwrap();
+        let plan = |n: usize| graph.plan(&network, &config, &runner, n).unwrap();
+        let kept = || graph.plans.lock().unwrap().iter().map(|(n, _)| *n).collect::<Vec<_>>();
+        assert_eq!(kept(), [1]);
+        let first = plan(1);
+        (2..=4).for_each(|n| drop(plan(n)));
+        assert!(Arc::ptr_eq(&first, &plan(1)));
+        assert_eq!(kept(), [2, 3, 4, 1]);
+        drop(plan(5));
+        assert_eq!(kept(), [3, 4, 1, 5]);
+        // Terms are those of one sample, whatever the number of samples.
+        assert_eq!(terms(&first).len(), 2);
+        assert_eq!(terms(&plan(5)), terms(&first));
+    }
+}

@@ -374,24 +374,23 @@ impl Planner<'_> {
     fn offset(&mut self, node: &Node, operand: usize, value: &Tensor, terms: &[f32]) -> Result<Step> {
         // a - c takes the constant away, c - a the value.
         let is_sub = matches!(node.op, Op::Binary(Binary::Sub));
-        let [value_sign, term_sign] = match (is_sub, operand) {
-            (true, 0) => [1, -1],
-            (true, _) => [-1, 1],
-            (false, _) => [1, 1],
+        let (sign, is_taken_away) = match (is_sub, operand) {
+            (true, 0) => (1, true),
+            (true, _) => (-1, false),
+            (false, _) => (1, false),
         };
         let mut made = Vec::with_capacity(terms.len());
         for (index, (number, &term)) in numbers(value)?.into_iter().zip(terms).enumerate() {
-            let term = f64::from(term) * term_sign as f64;
+            let term = f64::from(if is_taken_away { -term } else { term });
             made.push(to_units(Quantity::Bias, index, term, self.unit(number))?);
         }
         let most = made.iter().map(|&term| bits(term)).max().unwrap_or(0);
         self.width = fitting(node, 1 + self.width.max(most))?;
         let period = made.len() / self.n_samples.max(1);
-        let is_periodic = period > 0 && made.chunks(period).all(|chunk| chunk == &made[..period]);
-        if is_periodic {
+        if made.chunks(period.max(1)).all(|chunk| *chunk == made[..period]) {
             made.truncate(period);
         }
-        Ok(Step::Offset { operand, sign: value_sign, terms: made })
+        Ok(Step::Offset { operand, sign, terms: made })
     }
 
     fn sum(&mut self, node: &Node, values: [&Tensor; 2]) -> Result<(Step, Tensor)> {

@@ -34,8 +34,9 @@ pub(super) fn pool(node: &Node, shape: &[usize], given: Option<Vec<i64>>) -> Res
             };
             let mut over: Vec<usize> = Vec::new();
             for axis in axes {
-                let axis = if axis < 0 { axis + rank as i64 } else { axis };
-                over.extend(usize::try_from(axis).ok().filter(|&axis| axis < rank));
+                let from_start = if axis < 0 { axis + rank as i64 } else { axis };
+                let place = usize::try_from(from_start).ok().filter(|&place| place < rank);
+                over.push(place.ok_or_else(|| refused(node, format!("there is no axis {axis} of {rank}")))?);
             }
             over.sort_unstable();
             over.dedup();
@@ -132,10 +133,19 @@ mod tests {
         }
         assert_eq!(of(mean(&[1, -1], NoAxes::All), &shape).unwrap(), ([1, 1, 1], vec![7]));
         // Others, samples among them, and none at all.
-        for axes in [&[0][..], &[1], &[0, 2], &[0, 1, 2], &[]] {
-            assert!(of(mean(axes, NoAxes::All), &shape).is_err(), "{axes:?}");
+        for (axes, no_axes, reason) in [
+            (&[0][..], NoAxes::All, "it reduces other than the last axes"),
+            (&[1], NoAxes::All, "it reduces other than the last axes"),
+            (&[0, 2], NoAxes::All, "it reduces other than the last axes"),
+            (&[0, 1, 2], NoAxes::All, "it reduces other than the last axes"),
+            (&[], NoAxes::All, "it reduces samples"),
+            (&[], NoAxes::None, "it reduces nothing"),
+            (&[2, 3], NoAxes::All, "there is no axis 3 of 3"),
+            (&[2, -4], NoAxes::All, "there is no axis -4 of 3"),
+        ] {
+            let error = of(mean(axes, no_axes), &shape).unwrap_err().to_string();
+            assert!(error.contains(reason), "{axes:?}: {error}");
         }
-        assert!(of(mean(&[], NoAxes::None), &shape).is_err());
     }
 
     #[test]

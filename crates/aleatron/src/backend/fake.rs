@@ -1,0 +1,96 @@
+//! A backend for tests, which does what it is told to.
+
+use super::{Backend, Batch, PrepareOptions, PreparedLayer};
+use aleatron_core::{BackendFault, Cancel, Error, LayerSpec, Result, Weights};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A fault of a device.
+pub(crate) fn fault(fault: BackendFault) -> Error {
+    Error::Backend { backend: "fake".to_owned(), fault, message: "as told".to_owned() }
+}
+
+/// The layers that it prepares, one after the other; then there is no more room.
+#[derive(Debug, Default)]
+pub(crate) struct FakeBackend {
+    layers: Mutex<VecDeque<FakeLayer>>,
+    /// The batches that layers were to be prepared for.
+    pub(crate) batches: Mutex<Vec<usize>>,
+}
+
+impl FakeBackend {
+    pub(crate) fn new(layers: impl IntoIterator<Item = FakeLayer>) -> Self {
+        Self { layers: Mutex::new(layers.into_iter().collect()), batches: Mutex::default() }
+    }
+}
+
+impl Backend for FakeBackend {
+    fn name(&self) -> String {
+        "fake".to_owned()
+    }
+
+    fn prepare(
+        &self,
+        _: &LayerSpec,
+        _: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Box<dyn PreparedLayer>> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(options.max_batch);
+        let next = self.layers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        next.map(|layer| Box::new(layer) as Box<dyn PreparedLayer>)
+            .ok_or_else(|| fault(BackendFault::OutOfMemory))
+    }
+}
+
+/// A layer that gives one answer to every call. Its name is its only note.
+#[derive(Debug)]
+pub(crate) struct FakeLayer {
+    name: &'static str,
+    answer: Result<Vec<u64>>,
+    takes: Duration,
+    /// Whether it is lost, as it says when it is asked; in the end it is not.
+    losses: Mutex<VecDeque<bool>>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl FakeLayer {
+    pub(crate) fn new(name: &'static str, answer: Result<Vec<u64>>) -> Self {
+        let (losses, calls) = (Mutex::default(), Arc::default());
+        Self { name, answer, takes: Duration::ZERO, losses, calls }
+    }
+
+    pub(crate) fn taking(self, takes: Duration) -> Self {
+        Self { takes, ..self }
+    }
+
+    pub(crate) fn lost<const N: usize>(self, losses: [bool; N]) -> Self {
+        Self { losses: Mutex::new(losses.into()), ..self }
+    }
+
+    /// How often it was called, now and later.
+    pub(crate) fn calls(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.calls)
+    }
+}
+
+impl PreparedLayer for FakeLayer {
+    fn counts(&self, _: &Batch<'_>, _: Cancel<'_>) -> Result<Vec<u64>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(self.takes);
+        self.answer.clone()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(false)
+    }
+
+    fn backend_for(&self, _: usize) -> Option<String> {
+        Some(self.name.to_owned())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![self.name.to_owned()]
+    }
+}
