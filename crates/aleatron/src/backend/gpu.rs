@@ -1,6 +1,6 @@
 //! GPUs through wgpu, in builds with the feature `gpu`; what stands for them in others.
 
-pub(super) use chosen::{devices, may_have_hardware, open, subject};
+pub(super) use chosen::{after_fork, devices, may_have_hardware, open, subject};
 
 #[cfg(feature = "gpu")]
 mod chosen {
@@ -20,6 +20,10 @@ mod chosen {
 
     pub(in crate::backend) fn subject(place: Option<usize>) -> Result<Box<dyn Subject>> {
         Ok(Box::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
+    }
+
+    pub(in crate::backend) fn after_fork() {
+        aleatron_gpu::device::after_fork();
     }
 
     pub(in crate::backend) fn may_have_hardware() -> bool {
@@ -65,6 +69,8 @@ mod chosen {
     pub(in crate::backend) fn subject(_: Option<usize>) -> Result<Box<dyn Subject>> {
         Err(not_built())
     }
+
+    pub(in crate::backend) fn after_fork() {}
 
     pub(in crate::backend) fn may_have_hardware() -> bool {
         false
