@@ -130,6 +130,10 @@ impl Tensor {
             let n = if (span > 0) == (by > 0) { span.unsigned_abs().div_ceil(by.unsigned_abs()) } else { 0 };
             let len = count(n as f64)?;
             let value = |i: usize| from + i as i128 * by;
+            // Between the start and the end, which 64 bits hold.
+            for end in [0, len.saturating_sub(1)].into_iter().take(len) {
+                Scalar::Int(value(end) as i64).to_dtype(dtype)?;
+            }
             match dtype {
                 DType::U8 => generate(len, |i| value(i) as u8)?,
                 DType::I32 => generate(len, |i| value(i) as i32)?,
