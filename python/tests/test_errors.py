@@ -64,6 +64,8 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: al.decode([255], 3), ValueError, "stream has ones past its 3 bits"),
     (lambda: al.decode([[1], [8]], 3), ValueError, "stream at index 1 has ones past its 3 bits"),
     (lambda: al.scc([7], [8], 3), ValueError, "stream has ones past its 3 bits"),
+    (lambda: al.not_([[1], [8]], 3), ValueError, "stream at index 1 has ones past its 3 bits"),
+    (lambda: al.xnor([7], [8], 3), ValueError, "stream has ones past its 3 bits"),
     (lambda: al.scc([7], [7], 65), ValueError, "streams of 65 bits have shape (..., 2), not (1,)"),
     (lambda: al.popcount(np.zeros((2**40, 0), np.uint64), axis=-1), MemoryError, "would take 8796093022208 bytes"),
     (lambda: al.hamming_distance(*[np.zeros((2**40, 0), np.uint64)] * 2), MemoryError, "would take"),
