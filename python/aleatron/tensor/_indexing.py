@@ -46,7 +46,7 @@ def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:
 
 def _place(part: Any, length: int, axis: int) -> int:
     # An array of integers has `__index__`, too, and refuses it.
-    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__") or getattr(part, "shape", ()):
+    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__") or np.ndim(part):
         raise IndexError(f"an index must be an integer, a slice, an ellipsis, None or a tensor, not {type(part).__name__}")
     place: int = part.__index__()
     if not -length <= place < length:
