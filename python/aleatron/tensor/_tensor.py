@@ -151,7 +151,12 @@ class Tensor:
         target = self.__dlpack_device__() if dl_device is None else tuple(int(part) for part in dl_device)
         if target != _DLPACK_CPU:
             raise BufferError("elements leave through DLPack to the host only; pass dl_device=(1, 0), or copy with to_device('cpu')")
-        return self._core.to_numpy().__dlpack__(max_version=max_version)
+        array = self._core.to_numpy()
+        try:
+            return array.__dlpack__(max_version=max_version)
+        except TypeError:
+            # NumPy before 2.1 makes capsules of DLPack's first version only, which everybody takes.
+            return array.__dlpack__()
 
     # Single numbers.
 
