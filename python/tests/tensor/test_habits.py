@@ -83,6 +83,16 @@ def test_ranges_stay_inside_their_type() -> None:
     assert at.arange(5, 0, -2, dtype=at.uint8).tolist() == [5, 3, 1]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_shifts_count_modulo_the_bits(device: str) -> None:
+    for name, dtype in at.__array_namespace_info__().dtypes(device=device, kind="integral").items():
+        bits = at.iinfo(dtype).bits
+        x = at.asarray([1, 5, 100], dtype=dtype, device=device)
+        for by in (0, 1, bits - 1):
+            for shift in (at.bitwise_left_shift, at.bitwise_right_shift):
+                assert shift(x, by + bits).tolist() == shift(x, by).tolist(), (name, by)
+
+
 def test_sizes_are_integers_of_any_library() -> None:
     x = at.arange(3)
     for call in (
