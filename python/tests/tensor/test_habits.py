@@ -121,6 +121,12 @@ def test_sizes_are_integers_of_any_library() -> None:
     assert at.max_pool2d(at.ones((1, 1, 3, 3)), np.int64(2), padding=one).shape == (1, 1, 2, 2)
 
 
+@pytest.mark.timeout(30)
+def test_differences_of_nothing_are_nothing() -> None:
+    x = at.reshape(at.arange(6), (2, 3))
+    assert at.diff(x, n=10**12).shape == (2, 0) and at.diff(x, n=2).tolist() == [[0], [0]]
+
+
 def test_shapes_that_numpy_has_not() -> None:
     empty = at.zeros((2**62, 0))
     assert empty.shape == (2**62, 0)
