@@ -232,3 +232,23 @@ pub(super) fn upload(gpu: &GpuDevice, storage: &CpuStorage) -> Result<GpuData> {
 pub(super) fn contiguous(shape: &[usize]) -> Result<Layout> {
     Layout::contiguous(shape)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_stay_inside_their_type() {
+        let range = |from: i64, to: i64, by: i64, dtype| Tensor::arange(from, to, by, dtype, &Device::Cpu);
+        let outside = |value: i64, dtype| Some(Error::Scalar { value: Scalar::Int(value), dtype });
+        assert_eq!(range(0, 257, 1, DType::U8).err(), outside(256, DType::U8));
+        assert_eq!(range(-1, 3, 1, DType::U8).err(), outside(-1, DType::U8));
+        assert_eq!(range(5, -4, -3, DType::U8).err(), outside(-1, DType::U8));
+        assert_eq!(range(1 << 31, (1 << 31) + 1, 1, DType::I32).err(), outside(1 << 31, DType::I32));
+        // The end is not an element, and a range of nothing has none.
+        assert_eq!(range(254, 256, 1, DType::U8).unwrap().to_vec::<u8>().unwrap(), [254, 255]);
+        assert_eq!(range(300, 0, 1, DType::U8).unwrap().shape(), [0]);
+        let last = range(i64::MIN, i64::MAX, i64::MAX, DType::I64).unwrap().to_vec::<i64>().unwrap();
+        assert_eq!(last, [i64::MIN, -1, i64::MAX - 1]);
+    }
+}
