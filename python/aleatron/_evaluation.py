@@ -268,8 +268,13 @@ class Checkpoint(Generic[Found]):
         if self.path is not None:
             if self.path.is_dir():
                 raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
+            if not self.path.parent.is_dir():
+                raise FileNotFoundError(f"checkpoint {str(self.path)!r}: there is no folder {str(self.path.parent)!r}")
             if self.path.exists():
-                self.found = self.read(self.path.read_text(encoding="utf-8"))
+                try:
+                    self.found = self.read(self.path.read_text(encoding="utf-8"))
+                except ValueError as error:
+                    raise ValueError(f"checkpoint {str(self.path)!r}: {error}; remove the file to begin anew") from None
             tempfile.TemporaryFile(dir=self.path.parent).close()
         return self
 

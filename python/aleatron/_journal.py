@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import pathlib
-import tempfile
+import secrets
 from typing import TYPE_CHECKING
 
 from aleatron import _core
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 def replace_file(path: pathlib.Path, text: str) -> None:
     """Replaces a file as a whole: who reads it meanwhile sees the old one or the new one."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    # Not by `tempfile`, whose files nobody else may read.
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with open(part, "x", encoding="utf-8") as file:
             file.write(text)
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            part.unlink()
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import column_or_1d  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
-from aleatron._core import GraphNetwork, Network
+from aleatron._core import GraphNetwork, Network, StreamGraph, StreamNetwork
 from aleatron._sklearn import Floats, from_sklearn, split_pipeline
 
 
@@ -89,7 +90,12 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             network, self.classes_ = from_sklearn(last), np.asarray(last.classes_)
         if y is not None and (unknown := np.setdiff1d(y, self.classes_)).size:
             raise ValueError(f"y has the class {unknown[0]!r}, which is none of the classes {self.classes_.tolist()}")
-        self.network_ = network.calibrated(self._transform(inner))
+        network = network.calibrated(self._transform(inner))
+        with warnings.catch_warnings():
+            # Settings that make no sense are refused here; of others, `predict` warns.
+            warnings.simplefilter("ignore")
+            self._streams(network)
+        self.network_ = network
         return self
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -117,10 +123,13 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: npt.ArrayLike) -> Floats:
         check_is_fitted(self)
         x = self._transform(self._validated(X, reset=False))
-        if isinstance(self.network_, GraphNetwork):
+        return self._streams(self.network_)(x)
+
+    def _streams(self, network: Network | GraphNetwork) -> StreamNetwork | StreamGraph:
+        if isinstance(network, GraphNetwork):
             # Its inputs always saturate.
-            return self.network_.streams(self.length, self.generator, self.seed, device=self.device)(x)
-        return self.network_.streams(self.length, self.generator, self.seed, clip=True, device=self.device)(x)
+            return network.streams(self.length, self.generator, self.seed, device=self.device)
+        return network.streams(self.length, self.generator, self.seed, clip=True, device=self.device)
 
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
         """What the estimator is given, and `y` where there is one.

@@ -65,7 +65,7 @@ def not_(a: npt.ArrayLike, length: SupportsIndex) -> Words:
     2
     """
     words = as_words(a, "a")
-    mask = _tail_mask(words, length)
+    mask = _check_tail(words, length)
     out = np.bitwise_not(words, out=np.empty_like(words))
     out[..., -1] &= mask
     return out
@@ -206,21 +206,17 @@ def _same_words(gate: Any, a: npt.ArrayLike, b: npt.ArrayLike) -> Words:
     return cast(Words, gate(left, right))
 
 
-def _tail_mask(words: Words, length: SupportsIndex) -> np.uint64:
-    """Checks that streams of `length` bits take these words; returns the bits of the last one that belong to them."""
+def _check_tail(words: Words, length: SupportsIndex) -> np.uint64:
+    """Checks that streams of `length` bits take these words, with no ones past them; returns the bits of the last word that are theirs."""
     bits = operator.index(length)
     if bits < 1:
         raise ValueError(f"length is {bits}; it must be at least 1")
     expected = -(-bits // 64)
     if words.ndim == 0 or words.shape[-1] != expected:
         raise ValueError(f"streams of {bits} bits have shape (..., {expected}), not {words.shape}")
-    return np.uint64((1 << ((bits - 1) % 64 + 1)) - 1)
-
-
-def _check_tail(words: Words, length: SupportsIndex) -> None:
-    """Checks that streams of `length` bits take these words, and have no ones past them."""
-    mask = _tail_mask(words, length)
+    mask = np.uint64((1 << ((bits - 1) % 64 + 1)) - 1)
     dirty = (words[..., -1] & ~mask) != 0
     if dirty.any():
         place = f" at index {first_index(dirty)}" if dirty.ndim else ""
-        raise ValueError(f"stream{place} has ones past its {operator.index(length)} bits")
+        raise ValueError(f"stream{place} has ones past its {bits} bits")
+    return mask

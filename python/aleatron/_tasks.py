@@ -183,6 +183,8 @@ class _Root:
         self.knowing: set[str] = set()
         self.asking: set[str] = set()
         self.alive_at = time.monotonic()
+        # Executors in a row that broke before anything was answered.
+        self.broken = 0
 
     def run(self) -> None:
         try:
@@ -227,7 +229,7 @@ class _Root:
         except (Exception, concurrent.futures.CancelledError) as error:
             self.lose(request.task, error)
             return
-        self.alive_at = time.monotonic()
+        self.alive_at, self.broken = time.monotonic(), 0
         if answer.error is not None:
             raise answer.error
         if answer.kind == "unknown":
@@ -260,6 +262,9 @@ class _Root:
         for request in self.running.values():
             self.lose(request.task, error)
         self.running.clear()
+        self.broken += 1
+        if self.broken >= TRIES:
+            raise WorkersLost(f"{TRIES} executors took no task: {_text(error)}") from error
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.executor = self.make()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pathlib
 import pickle
 import re
@@ -99,12 +100,21 @@ def test_checkpoints_keep_everything(tmp_path: pathlib.Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"], "nothing is left beside it"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="files have no such permissions there")
+def test_checkpoints_are_files_as_any_other(tmp_path: pathlib.Path) -> None:
+    file, other = tmp_path / "found.json", tmp_path / "other"
+    al.evaluate(lengths=8, generators="sobol", checkpoint=file)
+    other.touch()
+    assert file.stat().st_mode == other.stat().st_mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["found.json", "other"]
+
+
 def test_checkpoints_are_read_and_checked_before_the_work(tmp_path: pathlib.Path) -> None:
     def never(*_: object) -> None:
         pytest.fail("work was begun")
 
     options: dict[str, Any] = {"lengths": 8, "generators": "sobol", "progress": never}
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"found.json': there is no folder '.*none'"):
         al.evaluate(checkpoint=tmp_path / "none" / "found.json", **options)
     with pytest.raises(IsADirectoryError):
         al.evaluate(checkpoint=tmp_path, **options)
@@ -112,9 +122,12 @@ def test_checkpoints_are_read_and_checked_before_the_work(tmp_path: pathlib.Path
     whole = al.evaluate(lengths=8, generators="sobol").to_dict()
     whole["cells"][0]["accuracy"] = 17
     file.write_text(json.dumps(whole))
-    with pytest.raises(ValueError, match="accuracy"):
+    with pytest.raises(ValueError, match=r"found.json': .*accuracy is 17.*remove the file"):
         al.evaluate(checkpoint=file, **options)
     assert json.loads(file.read_text()) == whole
+    file.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"found.json': .*remove the file"):
+        al.evaluate(checkpoint=file, **options)
     # A generator that has too few sequences is known before the others are run.
     with pytest.raises(ValueError, match="sequence|ramp"):
         al.evaluate(lengths=8, generators=["bernoulli", "ramp"], sharing="input", progress=never)

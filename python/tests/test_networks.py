@@ -64,8 +64,13 @@ def test_files(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match="none.json"):
         al.Network.load(tmp_path / "none")
     (tmp_path / "net.json").write_text("{}")
-    with pytest.raises(ValueError, match="network description"):
+    with pytest.raises(ValueError, match="net.json: network description"):
         al.Network.load(tmp_path / "net")
+    (tmp_path / "net.json").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match="net.json: .*utf-8"):
+        al.Network.load(tmp_path / "net")
+    with pytest.raises(OSError, match="not the name of a file"):
+        network.save(f"{tmp_path}/")
 
 
 def test_state_dict() -> None:

@@ -332,7 +332,9 @@ def test_bad_settings_are_errors(wine: Arrays) -> None:
     x, y = wine
     wrong: list[dict[str, Any]] = [{"length": 0}, {"generator": "dice"}, {"device": "abacus"}]
     for settings in wrong:
-        classifier = al.StreamClassifier(LogisticRegression(max_iter=5), **settings).fit(x, y)
+        with pytest.raises(ValueError):
+            al.StreamClassifier(LogisticRegression(max_iter=5), **settings).fit(x, y)
+        classifier = al.StreamClassifier(LogisticRegression(max_iter=5)).fit(x, y).set_params(**settings)
         with pytest.raises(ValueError):
             classifier.predict(x)
 

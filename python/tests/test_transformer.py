@@ -111,6 +111,10 @@ def test_errors() -> None:
         model.forward([-1])
     with pytest.raises(TypeError, match="sequence of integers"):
         model.forward([0.5])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="max_tokens is -1"):
+        model.generate([1], max_tokens=-1)
+    with pytest.raises(ValueError, match="top_k is 4294967296"):
+        model.generate([1], top_k=2**32)
     with pytest.raises(ValueError, match="top_p"):
         model.generate([3], top_p=1.5)
     with pytest.raises(ValueError, match="no tokenizer.json"):

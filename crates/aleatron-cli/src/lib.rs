@@ -107,11 +107,11 @@ fn code_of(outcome: commands::Outcome) -> u8 {
         Ok(Verdict::Good) => 0,
         Ok(Verdict::Bad) => 1,
         Err(Failure::Work(message)) => {
-            eprintln!("aleatron: {message}");
+            output::message(format!("aleatron: {message}"));
             1
         }
         Err(Failure::Usage(message)) => {
-            eprintln!("aleatron: {message}\n\nFor more information, try '--help'.");
+            output::message(format!("aleatron: {message}\n\nFor more information, try '--help'."));
             2
         }
     }

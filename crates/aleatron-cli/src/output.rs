@@ -10,6 +10,20 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     }
 }
 
+/// Prints text as it is made, without a line's end; `false` where its reader has gone away.
+pub(crate) fn text(text: &str) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
+/// Prints a line to standard error. Where that cannot be written there is nobody left to tell.
+pub(crate) fn message(text: impl AsRef<str>) {
+    let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
+}
+
 /// Prints a value as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> io::Result<()> {
     line(serde_json::to_string_pretty(value)?)

@@ -64,6 +64,29 @@ fn generate_continues_a_text() {
     assert_eq!(String::from_utf8(plain.stdout).unwrap(), format!("{text}\n"));
 }
 
+/// A reader that goes away is none of the program's business; a disk that is full is.
+#[test]
+#[cfg(target_os = "linux")]
+fn text_that_cannot_be_written_is_a_failure() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aleatron"));
+        command.args(["generate", TEXT_MODEL, "the", "--device", "cpu", "--max-tokens", "3"]);
+        command
+    };
+    let output = command().stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("No space left"));
+    // Messages that nobody can read change nothing.
+    let output = command().stderr(full()).output().unwrap();
+    assert!(output.status.success() && !output.stdout.is_empty());
+    let output = Command::new(env!("CARGO_BIN_EXE_aleatron"))
+        .args(["eval", "--data", "nowhere"])
+        .stderr(full())
+        .output();
+    assert_eq!(output.unwrap().status.code(), Some(1));
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     for (arguments, code, expected) in [

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use crate::capability::{Capabilities, CooperativeMatrix};
 use crate::error::{Error, Result};
+use crate::fork;
 
 /// The environment variable that names the adapter: its index, or a part of its name in any case. It wins where both
 /// variables are set.
@@ -233,9 +234,12 @@ pub fn may_have_hardware() -> bool {
     true
 }
 
-/// The adapters of this machine, in order of their indices.
+/// The adapters of this machine, in order of their indices; none in a forked process.
 #[must_use]
 pub fn adapters() -> Vec<AdapterInfo> {
+    if fork::is_forked() {
+        return Vec::new();
+    }
     all().iter().map(|adapter| adapter.info.clone()).collect()
 }
 
@@ -277,6 +281,7 @@ fn index_of(choice: &AdapterChoice, infos: &[&AdapterInfo]) -> Result<usize> {
 
 /// The adapter chosen.
 pub(crate) fn choose(choice: &AdapterChoice) -> Result<&'static Adapter> {
+    fork::check()?;
     let infos: Vec<&AdapterInfo> = all().iter().map(|adapter| &adapter.info).collect();
     Ok(&all()[index_of(choice, &infos)?])
 }

@@ -15,6 +15,7 @@ use crate::adapter::{self, AdapterChoice, AdapterInfo, AdapterKind};
 use crate::buffer::BufferPool;
 use crate::capability::Capabilities;
 use crate::error::{DriverError, Error, Result};
+use crate::fork;
 use crate::health::Health;
 use crate::pipeline::{BindGroups, Pipelines};
 use crate::trusted;
@@ -273,8 +274,9 @@ impl GpuContext {
     /// The errors the driver has reported since the last check.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] for good once the device is gone, else the first error reported.
+    /// [`Error::Forked`] in a forked process, [`Error::DeviceLost`] for good once the device is gone, else the first error reported.
     pub fn check(&self) -> Result<()> {
+        fork::check()?;
         if let Some(reason) = self.health.lost() {
             let adapter = self.info.name.clone();
             return Err(Error::DeviceLost { adapter, reason: reason.to_owned() });

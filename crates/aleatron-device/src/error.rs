@@ -122,6 +122,9 @@ pub enum Error {
         /// What is missing.
         feature: &'static str,
     },
+    /// This process was forked from one that may have used drivers, which do not survive that.
+    #[error("a GPU cannot be used in a forked process: start processes with the method \"spawn\"")]
+    Forked,
     /// The device is gone; the next [`GpuContext::get`](crate::GpuContext::get) opens a new one.
     #[error("{adapter}: device lost: {reason}")]
     DeviceLost {

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::context::{GpuContext, lock};
 use crate::error::{DriverError, Error, Result};
+use crate::fork;
 use crate::health::Health;
 
 /// How long after a submission is done its callbacks may take to run.
@@ -146,6 +147,7 @@ impl GpuContext {
 
     /// Polls the device; `true` where the submission, or all of them, are done.
     pub(crate) fn poll_as(&self, poll: wgpu::PollType) -> Result<bool> {
+        fork::check()?;
         match poll_device(&self.device, &self.health, poll) {
             Polled::Done => Ok(true),
             Polled::NotYet => Ok(false),
@@ -179,7 +181,7 @@ impl GpuContext {
 
     /// Submits pending writes, which wgpu otherwise holds back until the next submission.
     pub(crate) fn flush(&self) {
-        if self.writes_pending.swap(false, Ordering::AcqRel) {
+        if !fork::is_forked() && self.writes_pending.swap(false, Ordering::AcqRel) {
             self.queue.submit([]);
         }
     }

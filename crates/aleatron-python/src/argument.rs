@@ -25,6 +25,31 @@ pub(crate) fn n_neurons(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_neurons")
 }
 
+/// The number of channels of a convolution.
+pub(crate) fn n_channels(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "n_channels")
+}
+
+/// The number of groups of a convolution.
+pub(crate) fn groups(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "groups")
+}
+
+/// The shape of a sample.
+pub(crate) fn input_shape(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    value.try_iter()?.map(|part| size(&part?, "a size of input_shape")).collect()
+}
+
+/// The most tokens to make.
+pub(crate) fn max_tokens(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "max_tokens")
+}
+
+/// A number of tokens to choose among.
+pub(crate) fn top_k(value: &Bound<'_, PyAny>) -> PyResult<u32> {
+    integer(value, "top_k", "in [0, 2**32)")
+}
+
 /// A number of threads.
 pub(crate) fn n_threads(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n")

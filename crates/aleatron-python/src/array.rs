@@ -3,12 +3,11 @@
 //! An exact `ndarray` of the right type in C order is borrowed as it is, and a list of floats read here. Everything else
 //! goes through `aleatron._arrays`, which knows NumPy's rules for strides, other types, the buffer protocol and DLPack.
 
-use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyFloat, PyList};
+use pyo3::types::{PyFloat, PyList, PyTuple};
 
 /// An element type that arguments are read as.
 pub(crate) trait Readable: Element {
@@ -103,12 +102,12 @@ pub(crate) fn output<'py, T: Element>(
     elements: Vec<T>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
+    let array = elements.into_pyarray(py).into_any();
     if let [_] = shape {
-        return Ok(elements.into_pyarray(py).into_any());
+        return Ok(array);
     }
-    let array = ArrayD::from_shape_vec(IxDyn(shape), elements);
-    let array = array.map_err(|error| PyRuntimeError::new_err(format!("internal error: {error}")))?;
-    Ok(array.into_pyarray(py).into_any())
+    // By NumPy itself, which may refuse a shape: axes such as (2^62, 0), or too many of them.
+    array.call_method1("reshape", (PyTuple::new(py, shape)?,))
 }
 
 /// An array of `numpy.empty`, whose memory holds anything.

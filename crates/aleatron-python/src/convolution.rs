@@ -1,6 +1,8 @@
 //! `ConvLayer`.
 
-use crate::argument::{device, generator, length, polarity, seed, sharing, width};
+use crate::argument::{
+    device, generator, groups, input_shape, length, n_channels, polarity, seed, sharing, width,
+};
 use crate::array::{Input, shape_text};
 use crate::layer::{Settings, StreamLayer, read_only, rebuild};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
@@ -185,8 +187,8 @@ impl ConvLayer {
     )]
     fn new(
         py: Python<'_>,
-        input_shape: Vec<usize>,
-        n_channels: usize,
+        #[pyo3(from_py_with = input_shape)] input_shape: Vec<usize>,
+        #[pyo3(from_py_with = n_channels)] n_channels: usize,
         kernel_size: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = length)] length: usize,
         #[pyo3(from_py_with = seed)] seed: u64,
@@ -195,7 +197,7 @@ impl ConvLayer {
         stride: Option<&Bound<'_, PyAny>>,
         padding: Option<&Bound<'_, PyAny>>,
         dilation: Option<&Bound<'_, PyAny>>,
-        groups: usize,
+        #[pyo3(from_py_with = groups)] groups: usize,
         #[pyo3(from_py_with = generator)] generator: GeneratorName,
         #[pyo3(from_py_with = width)] width: WidthChoice,
         #[pyo3(from_py_with = sharing)] sharing: Sharing,
@@ -246,7 +248,7 @@ impl ConvLayer {
         _cls: &Bound<'_, PyType>,
         py: Python<'_>,
         weights: &Bound<'_, PyAny>,
-        input_shape: Vec<usize>,
+        #[pyo3(from_py_with = input_shape)] input_shape: Vec<usize>,
         #[pyo3(from_py_with = length)] length: usize,
         #[pyo3(from_py_with = seed)] seed: u64,
         #[pyo3(from_py_with = polarity)] polarity: Polarity,
@@ -254,7 +256,7 @@ impl ConvLayer {
         stride: Option<&Bound<'_, PyAny>>,
         padding: Option<&Bound<'_, PyAny>>,
         dilation: Option<&Bound<'_, PyAny>>,
-        groups: usize,
+        #[pyo3(from_py_with = groups)] groups: usize,
         #[pyo3(from_py_with = generator)] generator: GeneratorName,
         #[pyo3(from_py_with = width)] width: WidthChoice,
         #[pyo3(from_py_with = sharing)] sharing: Sharing,

@@ -147,9 +147,16 @@ impl Network {
     fn load(path: &Bound<'_, PyAny>) -> PyResult<Self> {
         // Python's own reading: errors are those users know, with the path.
         let [description, tensors] = files(path)?;
-        let description = description.call_method1("read_text", ("utf-8",))?;
-        let tensors = tensors.call_method0("read_bytes")?;
-        Self::_from_parts(description.extract()?, tensors.extract()?)
+        let name = description.str()?;
+        let read = || {
+            let description = description.call_method1("read_text", ("utf-8",))?;
+            let tensors = tensors.call_method0("read_bytes")?;
+            Self::_from_parts(description.extract()?, tensors.extract()?)
+        };
+        read().map_err(|error| match error.is_instance_of::<PyValueError>(path.py()) {
+            true => PyValueError::new_err(format!("{name}: {}", error.value(path.py()))),
+            false => error,
+        })
     }
 
     /// Writes the network as NAME.json and NAME.safetensors; `path` may be either or NAME. Any other ending is part of the name.

@@ -78,6 +78,8 @@ pub(crate) fn get_draw_memory() -> usize {
 #[pyo3(name = "_after_fork")]
 pub(crate) fn after_fork() {
     aleatron::backend::after_fork();
+    // Tensors are on GPUs in builds whose layers are not, too.
+    aleatron_device::after_fork();
 }
 
 /// Device, name, kind, interface and driver of each GPU that layers can use, the one of `device="gpu"` first.

@@ -8,7 +8,7 @@ use aleatron_tensor::{
     PadMode, Padding, PoolOptions, Reduction, Result, Rounding, Scalar, Tensor as Inner, UnaryOp,
 };
 use half::f16;
-use numpy::{PyArrayDyn, PyArrayMethods};
+use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
@@ -82,7 +82,9 @@ impl<'py> FromPyObject<'_, 'py> for Number {
             return Ok(Self(Scalar::Bool(value.is_true())));
         }
         if value.is_instance_of::<PyInt>() {
-            return Ok(Self(Scalar::Int(value.extract()?)));
+            // Past 64 bits it is beside floats, of which it becomes one: Python has refused it beside integers.
+            let scalar = value.extract().map(Scalar::Int);
+            return Ok(Self(scalar.or_else(|_| value.extract().map(Scalar::Float))?));
         }
         if let Ok(value) = value.cast::<PyFloat>() {
             return Ok(Self(Scalar::Float(value.value())));
@@ -92,10 +94,20 @@ impl<'py> FromPyObject<'_, 'py> for Number {
 }
 
 /// A tensor or a number.
-#[derive(FromPyObject)]
 enum Argument {
     Tensor(Py<Tensor>),
     Number(Number),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Argument {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match value.cast::<Tensor>() {
+            Ok(tensor) => Ok(Self::Tensor(tensor.to_owned().unbind())),
+            Err(_) => value.extract().map(Self::Number),
+        }
+    }
 }
 
 impl Argument {
@@ -120,7 +132,7 @@ impl Tensor {
             let array = array.cast::<PyArrayDyn<T>>().ok()?;
             Some((|| {
                 let array = array.try_readonly()?;
-                let (elements, shape) = (array.as_slice()?, array.as_array().shape().to_vec());
+                let (elements, shape) = (array.as_slice()?, array.shape().to_vec());
                 run(py, || Inner::from_slice(elements, &shape, &Device::named(device)?)).map(Tensor)
             })())
         }

@@ -1,6 +1,6 @@
 //! `Transformer`: language models from Hugging Face files, and the iterator over what they generate.
 
-use crate::argument::seed;
+use crate::argument::{max_tokens, seed, top_k};
 use crate::array::output;
 use crate::error::panicked;
 use aleatron::transformer::{
@@ -156,9 +156,9 @@ impl Transformer {
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = tokens)] tokens: Vec<u32>,
-        max_tokens: usize,
+        #[pyo3(from_py_with = max_tokens)] max_tokens: usize,
         temperature: f32,
-        top_k: u32,
+        #[pyo3(from_py_with = top_k)] top_k: u32,
         top_p: f32,
         seed: Option<&Bound<'_, PyAny>>,
         lora: Option<PathBuf>,
@@ -181,9 +181,9 @@ impl Transformer {
         &self,
         py: Python<'_>,
         text: &str,
-        max_tokens: usize,
+        #[pyo3(from_py_with = max_tokens)] max_tokens: usize,
         temperature: f32,
-        top_k: u32,
+        #[pyo3(from_py_with = top_k)] top_k: u32,
         top_p: f32,
         seed: Option<&Bound<'_, PyAny>>,
         lora: Option<PathBuf>,

@@ -58,7 +58,13 @@ impl Rope {
     /// Reads the options of a configuration, in the form of either generation of files.
     pub(crate) fn read(options: &Options<'_>, max_positions: usize) -> Result<Self> {
         let (old_theta, old_scaling) = (options.number("rope_theta")?, options.object("rope_scaling")?);
-        let described = options.object("rope_parameters")?.or(old_scaling);
+        let parameters = options.object("rope_parameters")?;
+        if let (Some(_), Some(value)) = (parameters, old_scaling.and(options.get("rope_scaling"))) {
+            let option = "rope_scaling".to_owned();
+            let reason = "cannot stand beside rope_parameters".to_owned();
+            return Err(Error::BadOption { option, value: value.to_string(), reason });
+        }
+        let described = parameters.or(old_scaling);
         let Some(map) = described else {
             return Ok(Self {
                 theta: positive("rope_theta", old_theta.unwrap_or(10_000.0))?,
@@ -66,7 +72,13 @@ impl Rope {
             });
         };
         let rope = Options::new(map, "rope_parameters.");
-        let theta = positive("rope_theta", rope.number("rope_theta")?.or(old_theta).unwrap_or(10_000.0))?;
+        let own_theta = rope.number("rope_theta")?;
+        if let (Some(own), Some(old)) = (own_theta, old_theta)
+            && own != old
+        {
+            return Err(bad("rope_theta", old, &format!("is not the {own} of rope_parameters")));
+        }
+        let theta = positive("rope_theta", own_theta.or(old_theta).unwrap_or(10_000.0))?;
         rope.only("partial_rotary_factor", |value| value.as_f64() == Some(1.0))?;
         let kind = match rope.text("rope_type")? {
             Some(kind) => Some(kind),

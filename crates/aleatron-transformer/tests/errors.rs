@@ -142,6 +142,27 @@ fn unknown_options_are_named() {
 }
 
 #[test]
+fn rotary_positions_are_described_once() {
+    for (option, value) in
+        [("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0})), ("rope_theta", json!(500.0))]
+    {
+        let copy = Copy::of("llama", option);
+        copy.config(|config| config[option] = value);
+        let error = copy.load();
+        assert!(
+            matches!(&error, Err(Error::BadOption { option: named, .. }) if named == option),
+            "{error:?}"
+        );
+    }
+    let copy = Copy::of("llama", "equal-theta");
+    copy.config(|config| {
+        config["rope_theta"] = config["rope_parameters"]["rope_theta"].clone();
+        config["rope_scaling"] = Value::Null;
+    });
+    copy.load().unwrap();
+}
+
+#[test]
 fn adapters_are_checked() {
     let config = Config::read(&folder("llama").join("config.json")).unwrap();
     let copy = Copy::of("llama-lora", "adapter");

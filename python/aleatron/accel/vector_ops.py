@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aleatron._arrays import as_words, read
-from aleatron.accel._checks import Words, as_length, check_bits, tail_mask, words_of
+from aleatron.accel._checks import Words, as_length, check_bits, check_tails, tail_mask, words_of
 from aleatron.accel.numpy_streams import count_ones
 
 __all__ = [
@@ -175,6 +175,7 @@ def vec_not(packed: npt.ArrayLike, length: SupportsIndex | None = None) -> Words
         bits = as_length(length)
         if words.shape[-1] != words_of(bits):
             raise ValueError(f"streams of {bits} bits have shape (..., {words_of(bits)}), not {words.shape}")
+        check_tails(words, "packed", bits)
         out[..., -1] &= tail_mask(bits)
     return out
 

@@ -13,7 +13,7 @@ from aleatron import _arrays
 from aleatron._core import Tensor as CoreTensor
 from aleatron.tensor import _dtypes as types
 from aleatron.tensor._dtypes import DType
-from aleatron.tensor._tensor import Number, Tensor, check_tensor
+from aleatron.tensor._tensor import Number, Tensor, check_tensor, whole, whole_numbers
 
 # What NumPy's other types become: the smallest of ours that holds them, and 32-bit floats for 64-bit ones.
 _OTHERS = {
@@ -23,7 +23,7 @@ _OTHERS = {
     "uint32": types.int64,
     "uint64": types.int64,
     "float64": types.float32,
-    "longdouble": types.float32,
+    np.dtype(np.longdouble).name: types.float32,
     "bfloat16": types.float32,
 }
 
@@ -88,7 +88,9 @@ def _read(obj: Any) -> npt.NDArray[Any]:
     if array.dtype.kind == "c":
         raise TypeError("complex numbers are not supported")
     if array.dtype.kind == "O" and array.size and builtins.all(isinstance(x, (int, np.integer)) for x in array.flat):
-        raise OverflowError("an integer is outside int64")
+        for number in array.flat:
+            if not -(2**63) <= number < 2**63:
+                raise OverflowError(f"{number} is outside int64")
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         raise TypeError(f"a tensor holds numbers, not {array.dtype.name}")
     return array
@@ -111,6 +113,18 @@ def _converted(array: npt.NDArray[Any], dtype: DType | None, is_python: bool, de
         low, high = int(array.min()), int(array.max())
         if low < limits.min or high > limits.max:
             raise OverflowError(f"{low if low < limits.min else high} is outside {dtype.name}")
+    return _cast(array, dtype)
+
+
+def _cast(array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+    """The elements in C order as another type, by the rules of `astype`."""
+    if dtype in types.INTEGERS and array.dtype.kind not in "biu":
+        array = array.astype(np.result_type(array, np.float64), copy=False)
+        limits = np.iinfo(dtype.numpy)
+        # Floats next to the limits of 64 bits are none of its integers.
+        inside = np.where(np.isnan(array), 0, np.clip(array, float(limits.min), float(limits.max)))
+        top = inside >= float(limits.max)
+        array = np.where(top, limits.max, np.where(top, 0, inside).astype(dtype.numpy))
     # Rounding to a smaller type overflows to infinity, as every cast does.
     with np.errstate(over="ignore", invalid="ignore"):
         return np.require(array, dtype.numpy, ["C", "A"])
@@ -159,15 +173,11 @@ def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None 
 
 
 def _shape(shape: int | Sequence[int]) -> list[int]:
-    sizes = [shape] if hasattr(shape, "__index__") else list(shape)
-    result = []
+    sizes = whole_numbers(shape, "a size of a shape")
     for size in sizes:
-        if isinstance(size, bool) or not hasattr(size, "__index__"):
-            raise TypeError(f"a shape holds integers, not {type(size).__name__}")
-        if size.__index__() < 0:
+        if size < 0:
             raise ValueError(f"a shape with {size}, which is negative")
-        result.append(size.__index__())
-    return result
+    return sizes
 
 
 def full(
@@ -276,8 +286,11 @@ def arange(
         dtype = types.float32 if any(isinstance(x, float) for x in numbers) else default_integer(place)
     check = types.check(dtype)
     if check in types.INTEGERS and builtins.any(isinstance(x, float) for x in numbers):
-        values = np.arange(*numbers).astype(check.numpy)
-        return Tensor(CoreTensor.from_numpy(values, place))
+        return Tensor(CoreTensor.from_numpy(_cast(np.arange(*numbers), check), place))
+    if check in types.INTEGERS:
+        values = range(start, stop, step)  # type: ignore[arg-type]
+        for number in (values[0], values[-1]) if values else ():
+            types.scalar_type(number, check)
     return Tensor(CoreTensor.arange(start, stop, step, check.core, place))
 
 
@@ -296,7 +309,7 @@ def linspace(
     if num < 0:
         raise ValueError(f"linspace: num is {num}, which is negative")
     values = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
-    return Tensor(CoreTensor.from_numpy(values.astype(check.numpy), _placed(device)))
+    return Tensor(CoreTensor.from_numpy(_cast(values, check), _placed(device)))
 
 
 def eye(
@@ -346,6 +359,7 @@ def _triangle(x: Tensor, k: int, lower: bool, name: str) -> Tensor:
     if check_tensor(x, "x").ndim < 2:
         raise ValueError(f"{name} needs at least two axes, not {x.ndim}")
     rows, columns = x.shape[-2:]
+    k = whole(k, f"{name}: k")
     mask = np.tri(rows, columns, k=k if lower else k - 1, dtype=np.bool_)
     kept = Tensor(CoreTensor.from_numpy(mask if lower else ~mask, x.device))
     return where(kept, x, zeros_like(x))

@@ -124,10 +124,10 @@ trunc = _unary("trunc", "trunc", NUMERIC, "Returns each element without its frac
 add = _binary("add", "add", NUMERIC, "Returns the sum.")
 atan2 = _binary("atan2", "atan2", FLOATS, "Returns the angle of the point (x2, x1), in [-pi, pi].")
 bitwise_and = _binary("bitwise_and", "and", BITWISE, "Returns the bits that both have.")
-bitwise_left_shift = _binary("bitwise_left_shift", "shift_left", INTEGERS, "Returns the bits of x1 moved up by x2.")
+bitwise_left_shift = _binary("bitwise_left_shift", "shift_left", INTEGERS, "Returns the bits of x1 moved up by x2, taken modulo the bits of the type.")
 bitwise_or = _binary("bitwise_or", "or", BITWISE, "Returns the bits that one or both have.")
 bitwise_right_shift = _binary(
-    "bitwise_right_shift", "shift_right", INTEGERS, "Returns the bits of x1 moved down by x2, keeping the sign."
+    "bitwise_right_shift", "shift_right", INTEGERS, "Returns the bits of x1 moved down by x2, taken modulo the bits of the type, keeping the sign."
 )
 bitwise_xor = _binary("bitwise_xor", "xor", BITWISE, "Returns the bits that one has but not both.")
 copysign = _binary("copysign", "copysign", FLOATS, "Returns x1 with the sign of x2.")

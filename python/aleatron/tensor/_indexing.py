@@ -45,7 +45,8 @@ def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:
 
 
 def _place(part: Any, length: int, axis: int) -> int:
-    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
+    # An array of integers has `__index__`, too, and refuses it.
+    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__") or np.ndim(part):
         raise IndexError(f"an index must be an integer, a slice, an ellipsis, None or a tensor, not {type(part).__name__}")
     place: int = part.__index__()
     if not -length <= place < length:
@@ -60,6 +61,8 @@ def _sliced(core: CoreTensor, axis: int, part: slice) -> CoreTensor:
     n = len(range(start, stop, step))
     if n == 0:
         return core.slice(axis, 0, 0, 1)
+    if n == 1:
+        return core.slice(axis, start, start + 1, 1)
     last = start + (n - 1) * step
     if step > 0:
         return core.slice(axis, start, last + 1, step)
@@ -84,7 +87,7 @@ def _by_tensors(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
     # On the host, where an index that is outside can be named.
     places = []
     for axis, (part, length) in enumerate(zip(parts, lengths, strict=True)):
-        numbers = np.asarray(part).astype(np.int64)
+        numbers = part.numpy().astype(np.int64) if isinstance(part, Tensor) else np.asarray(_place(part, length, axis))
         wrong = (numbers < -length) | (numbers >= length)
         if wrong.any():
             raise IndexError(f"index {numbers[wrong].flat[0]} is outside axis {axis} of {length}")
@@ -138,7 +141,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
             raise ValueError("take: an axis is needed for a tensor of more than one")
         axis = 0
     place = normal_axis(axis, x.ndim, "take")
-    return Tensor(x._core.index_select(place, _from_the_front(indices, x.shape[place])._core))
+    return Tensor(x._core.index_select(place, indices._core))
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -163,19 +166,8 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     others = broadcast_shapes(_without(x.shape, place), _without(indices.shape, place))
     wide = broadcast_to(x, (*others[:place], x.shape[place], *others[place:]))
     places = broadcast_to(indices, (*others[:place], indices.shape[place], *others[place:]))
-    return Tensor(wide._core.gather(place, _from_the_front(places, x.shape[place])._core))
+    return Tensor(wide._core.gather(place, places._core))
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
-
-
-def _from_the_front(indices: Tensor, length: int) -> Tensor:
-    """Places counted from the front, as a type the kernels take."""
-    from aleatron.tensor._creation import astype
-    from aleatron.tensor._searching import where
-
-    wide = astype(indices, types.int64 if indices.device == "cpu" else types.int32, copy=False)
-    if indices.dtype is types.uint8:
-        return wide
-    return where(wide < 0, wide + length, wide)

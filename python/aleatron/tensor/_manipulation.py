@@ -10,10 +10,15 @@ import numpy as np
 
 from aleatron._core import Tensor as CoreTensor
 from aleatron.tensor import _dtypes as types
-from aleatron.tensor._tensor import Tensor, check_kind, check_tensor, normal_axes, normal_axis
+from aleatron.tensor._tensor import Tensor, check_kind, check_tensor, normal_axes, normal_axis, whole, whole_numbers
 
 
 def _same_device(arrays: Sequence[Tensor], function: str) -> None:
+    """Checks a list of tensors on one device."""
+    if not isinstance(arrays, (list, tuple)):
+        raise TypeError(f"{function} takes a list or tuple of tensors, not {type(arrays).__name__}")
+    if not arrays:
+        raise ValueError(f"{function} needs at least one tensor")
     places = {check_tensor(x, "an argument").device for x in arrays}
     if len(places) > 1:
         raise ValueError(f"{function}: tensors on {', '.join(sorted(places))}; move them with to_device")
@@ -26,11 +31,16 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     """Returns a view with axes of size 1, and missing ones in front, repeated."""
-    return Tensor(check_tensor(x, "x")._core.broadcast_to(list(shape)))
+    sizes = whole_numbers(shape, "broadcast_to: a size")
+    if builtins.any(n < 0 for n in sizes):
+        raise ValueError(f"broadcast_to: a negative size in {shape}")
+    return Tensor(check_tensor(x, "x")._core.broadcast_to(sizes))
 
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Returns views of all tensors with the shape they have together."""
+    if not arrays:
+        return ()
     _same_device(arrays, "broadcast_arrays")
     shape = broadcast_shapes(*(x.shape for x in arrays))
     return tuple(broadcast_to(x, shape) for x in arrays)
@@ -38,8 +48,6 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
 
 def concat(arrays: tuple[Tensor, ...] | list[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Returns tensors one after the other along an axis that they have; of all their elements in one axis for None."""
-    if not arrays:
-        raise ValueError("concat needs at least one tensor")
     _same_device(arrays, "concat")
     dtype = types.result_type(*arrays)
     parts = [reshape(x, (-1,)) for x in arrays] if axis is None else list(arrays)
@@ -49,8 +57,6 @@ def concat(arrays: tuple[Tensor, ...] | list[Tensor], /, *, axis: int | None = 0
 
 def stack(arrays: tuple[Tensor, ...] | list[Tensor], /, *, axis: int = 0) -> Tensor:
     """Returns tensors of one shape along a new axis."""
-    if not arrays:
-        raise ValueError("stack needs at least one tensor")
     _same_device(arrays, "stack")
     if len({x.shape for x in arrays}) > 1:
         raise ValueError(f"stack: tensors of shapes {', '.join(str(x.shape) for x in arrays)}")
@@ -67,9 +73,12 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 def split(x: Tensor, sizes: Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Returns views of an axis in parts of these sizes, which are those of the whole axis together."""
     place = normal_axis(axis, check_tensor(x, "x").ndim, "split")
-    if builtins.sum(sizes) != x.shape[place] or builtins.any(size < 0 for size in sizes):
-        raise ValueError(f"split: parts of {list(sizes)} of an axis of {x.shape[place]}")
-    ends = np.cumsum([0, *sizes])
+    if isinstance(sizes, int):
+        raise TypeError("split takes the sizes of the parts, not how many there are")
+    parts = whole_numbers(sizes, "split: a size")
+    if builtins.sum(parts) != x.shape[place] or builtins.any(size < 0 for size in parts):
+        raise ValueError(f"split: parts of {parts} of an axis of {x.shape[place]}")
+    ends = np.cumsum([0, *parts])
     pairs = zip(ends[:-1], ends[1:], strict=True)
     return tuple(Tensor(x._core.slice(place, int(start), int(end), 1)) for start, end in pairs)
 
@@ -145,7 +154,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
         False raises ValueError where a copy would be made.
     """
     size = check_tensor(x, "x").size
-    sizes = [int(n) for n in shape]
+    sizes = whole_numbers(shape, "reshape: a size")
     if sizes.count(-1) > 1:
         raise ValueError(f"reshape: more than one size of -1 in {shape}")
     if builtins.any(n < -1 for n in sizes):
@@ -177,7 +186,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
     for one, by in zip(axes, shifts, strict=True):
         place = normal_axis(one, x.ndim, "roll")
         length = x.shape[place]
-        cut = -by % length if length else 0
+        cut = -whole(by, "roll: a shift") % length if length else 0
         if cut:
             front, back = split(result, (cut, length - cut), axis=place)
             result = concat([back, front], axis=place)
@@ -187,9 +196,10 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
     """Returns the tensor repeated along its axes; missing axes, or repetitions, count as 1."""
     check_tensor(x, "x")
-    rank = builtins.max(x.ndim, len(repetitions))
+    given = whole_numbers(repetitions, "tile: a number of repetitions")
+    rank = builtins.max(x.ndim, len(given))
     sizes = (1,) * (rank - x.ndim) + x.shape
-    counts = (1,) * (rank - len(repetitions)) + tuple(repetitions)
+    counts = (1,) * (rank - len(given)) + tuple(given)
     if builtins.any(count < 0 for count in counts):
         raise ValueError(f"tile: a negative number of repetitions in {repetitions}")
     paired = [part for pair in zip(counts, sizes, strict=True) for part in pair]
@@ -226,8 +236,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         from aleatron.tensor._indexing import _indices
 
         return Tensor(x._core.index_select(place, _indices(np.repeat(np.arange(length), counts), x.device)))
-    if isinstance(repeats, bool) or not isinstance(repeats, int):
-        raise TypeError(f"repeat: a number of repetitions is needed, not {type(repeats).__name__}")
+    repeats = whole(repeats, "repeat: a number of repetitions")
     if repeats < 0:
         raise ValueError(f"repeat: {repeats} repetitions")
     shape = list(x.shape)
@@ -248,7 +257,7 @@ def pad(x: Tensor, widths: Sequence[tuple[int, int]], /, *, value: bool | int | 
         What they are.
     """
     check_tensor(x, "x")
-    pairs = [(int(before), int(after)) for before, after in widths]
+    pairs = [(whole(before, "pad: a width"), whole(after, "pad: a width")) for before, after in widths]
     if len(pairs) != x.ndim or builtins.any(n < 0 for pair in pairs for n in pair):
         raise ValueError(f"pad: widths {pairs} for a tensor of shape {x.shape}")
     fill = bool(value) if x.dtype is types.bool_ else value

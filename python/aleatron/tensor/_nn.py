@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from aleatron._core import Tensor as CoreTensor
 from aleatron.tensor._dtypes import FLOATS
 from aleatron.tensor._elementwise import _binary, _unary
-from aleatron.tensor._tensor import Tensor, check_kind, check_tensor, normal_axes, normal_axis
+from aleatron.tensor._tensor import Tensor, check_kind, check_tensor, normal_axes, normal_axis, whole_numbers
 
 erf = _unary("erf", "erf", FLOATS, "Returns the error function, accurate near 0.")
 gelu = _unary("gelu", "gelu", FLOATS, "Returns x times the probability that a normal variable is below x.")
@@ -72,7 +73,9 @@ def rms_norm(
 
 
 def _two(value: int | Sequence[int], n: int, what: str) -> list[int]:
-    values = [value] * n if isinstance(value, int) else [int(one) for one in value]
+    values = whole_numbers(value, what)
+    if not hasattr(value, "__len__"):
+        values *= n
     if len(values) != n:
         raise ValueError(f"{what}: {n} numbers are needed, not {len(values)}")
     if min(values) < 1:
@@ -82,9 +85,9 @@ def _two(value: int | Sequence[int], n: int, what: str) -> list[int]:
 
 def _sides(padding: int | Sequence[int] | Sequence[tuple[int, int]], n: int) -> list[tuple[int, int]]:
     """Padding before and after each axis."""
-    if isinstance(padding, int):
-        padding = [padding] * n
-    sides = [(one, one) if isinstance(one, int) else (int(one[0]), int(one[1])) for one in padding]
+    each: Any = padding if hasattr(padding, "__len__") else [padding] * n
+    pairs = [whole_numbers(one, "padding") for one in each]
+    sides = [(pair[0], pair[-1]) for pair in pairs if len(pair) in (1, 2)]
     if len(sides) != n:
         raise ValueError(f"padding for {n} axes is needed, not for {len(sides)}")
     if min(min(pair) for pair in sides) < 0:

@@ -197,7 +197,8 @@ def diff(
     place = normal_axis(axis, x.ndim, "diff")
     parts = [part for part in (prepend, x, append) if part is not None]
     result = concat(parts, axis=place) if len(parts) > 1 else x
-    for _ in range(n):
+    # Each time there is one element less, until there is none.
+    for _ in range(builtins.min(n, result.shape[place])):
         length = result.shape[place]
         kept = builtins.max(length - 1, 0)
         later = Tensor(result._core.slice(place, length - kept, length, 1))

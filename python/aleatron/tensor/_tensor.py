@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from types import EllipsisType, ModuleType
 from typing import Any, cast
@@ -150,7 +151,12 @@ class Tensor:
         target = self.__dlpack_device__() if dl_device is None else tuple(int(part) for part in dl_device)
         if target != _DLPACK_CPU:
             raise BufferError("elements leave through DLPack to the host only; pass dl_device=(1, 0), or copy with to_device('cpu')")
-        return self._core.to_numpy().__dlpack__(max_version=max_version)
+        array = self._core.to_numpy()
+        try:
+            return array.__dlpack__(max_version=max_version)
+        except TypeError:
+            # NumPy before 2.1 makes capsules of DLPack's first version only, which everybody takes.
+            return array.__dlpack__()
 
     # Single numbers.
 
@@ -191,9 +197,19 @@ class Tensor:
         return (self[i] for i in range(self.shape[0]))
 
     def __repr__(self) -> str:
-        text = np.array2string(self._core.to_numpy(), separator=", ", prefix="Tensor(")
+        options = np.get_printoptions()
+        shown, threshold = self, options["threshold"]
+        if self.size > threshold:
+            # What is left out need not be read: a view may have more elements than memory holds.
+            shown, threshold = _ends(self, options["edgeitems"]), 0
+        text = np.array2string(shown.numpy(), separator=", ", prefix="Tensor(", threshold=threshold)
+        shape = f", shape={self.shape}" if self.size == 0 and self.ndim > 1 else ""
         place = "" if self.device == "cpu" else f", device={self.device!r}"
-        return f"Tensor({text}, dtype={self.dtype.name}{place})"
+        return f"Tensor({text}{shape}, dtype={self.dtype.name}{place})"
+
+    def __format__(self, spec: str) -> str:
+        # As NumPy's arrays without axes do, a tensor without axes formats as its number.
+        return object.__format__(self, spec) if self.ndim or not spec else format(self._item(), spec)
 
     # Tensors compare element by element, so that they have no hash.
     __hash__ = None  # type: ignore[assignment]
@@ -226,6 +242,12 @@ class Tensor:
             return cast("Tensor", NotImplemented)
         result: Tensor = getattr(_elementwise, name)(self, other)
         return result
+
+    def _compared(self, name: str, other: Any) -> Tensor:
+        # Python's own answer to == would be one False, whatever the elements are.
+        if isinstance(other, (list, tuple)) or (hasattr(other, "__array__") and not isinstance(other, (Tensor, float))):
+            raise TypeError(f"{name}: a tensor is compared with tensors and Python's numbers, not with {type(other).__name__}")
+        return self._binary(name, other)
 
     def _reflected(self, name: str, other: Any) -> Tensor:
         from aleatron.tensor import _elementwise
@@ -333,10 +355,10 @@ class Tensor:
         return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
     def __eq__(self, other: Tensor | Number, /) -> Tensor:  # type: ignore[override]
-        return self._binary("equal", other)
+        return self._compared("equal", other)
 
     def __ne__(self, other: Tensor | Number, /) -> Tensor:  # type: ignore[override]
-        return self._binary("not_equal", other)
+        return self._compared("not_equal", other)
 
     def __lt__(self, other: Tensor | Number, /) -> Tensor:
         return self._binary("less", other)
@@ -349,6 +371,17 @@ class Tensor:
 
     def __ge__(self, other: Tensor | Number, /) -> Tensor:
         return self._binary("greater_equal", other)
+
+
+def _ends(x: Tensor, n: int) -> Tensor:
+    """A tensor with the first and last `n` elements of each longer axis, and one between them."""
+    from aleatron.tensor._manipulation import concat
+
+    for axis, length in enumerate(x.shape):
+        if length > 2 * n + 1:
+            parts = [x._core.slice(axis, 0, n + 1, 1), x._core.slice(axis, length - n, length, 1)]
+            x = concat([Tensor(part) for part in parts], axis=axis)
+    return x
 
 
 def _restore(array: npt.NDArray[Any], device: str) -> Tensor:
@@ -370,11 +403,28 @@ def check_kind(tensor: Tensor, allowed: tuple[DType, ...], function: str) -> Non
         raise TypeError(f"{function} takes {names}, not {tensor.dtype.name}")
 
 
+def whole(value: object, what: str) -> int:
+    """Returns a number that must be an integer, of any library."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{what} must be an integer, not {type(value).__name__}")
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{what} must be an integer, not {type(value).__name__}") from None
+
+
+def whole_numbers(values: object, what: str) -> list[int]:
+    """Returns integers; one of them may stand alone."""
+    try:
+        parts: list[object] = list(values)  # type: ignore[call-overload]
+    except TypeError:
+        parts = [values]
+    return [whole(part, what) for part in parts]
+
+
 def normal_axis(axis: object, ndim: int, function: str) -> int:
     """An axis counted from the front."""
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
-        raise TypeError(f"{function}: an axis must be an integer, not {type(axis).__name__}")
-    place = axis.__index__()
+    place = whole(axis, f"{function}: an axis")
     if not -ndim <= place < ndim:
         raise ValueError(f"{function}: axis {place} is outside a tensor of {ndim} axes")
     return place % ndim if ndim else 0

@@ -96,6 +96,8 @@ BAD: list[tuple[Any, str]] = [
     (lambda: v.vec_and([1], [1, 2]), "shapes are (1,) and (2,)"),
     (lambda: v.vec_not([1], 65), "streams of 65 bits have shape (..., 2), not (1,)"),
     (lambda: v.vec_not([1], 0), "length is 0"),
+    (lambda: v.vec_not([[1], [8]], 3), "the stream at index 1 has ones past its length of 3"),
+    (lambda: v.vec_xnor([7], [8], 3), "has ones past its length of 3"),
     (lambda: v.vec_not(1), "at least one axis"),
     (lambda: v.vec_popcount([-1]), "packed at index 0 is -1"),
     (lambda: v.vec_popcount([[1]], axis=0), "axis is 0"),  # type: ignore[call-overload]

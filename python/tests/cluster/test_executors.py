@@ -8,7 +8,7 @@ import pathlib
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -145,6 +145,22 @@ def test_a_task_that_is_always_lost_is_given_up(subject: dict[str, Any]) -> None
     with pytest.raises(WorkersLost, match="lost with its worker 3 times: ConnectionResetError: gone") as lost:
         al.evaluate(**subject, executor=Hopeless())
     assert lost.value.found is not None and lost.value.found.cells == []
+
+
+@pytest.mark.timeout(60)
+def test_executors_that_are_always_broken_are_given_up(subject: dict[str, Any]) -> None:
+    class Broken(Executor):
+        made = 0
+
+        def __init__(self) -> None:
+            Broken.made += 1
+
+        def submit(self, *_: Any, **__: Any) -> Any:
+            raise BrokenExecutor("out of order")
+
+    with pytest.raises(WorkersLost, match="executors took no task: BrokenExecutor: out of order"):
+        al.evaluate(**subject, executor=Broken)
+    assert Broken.made == 3
 
 
 def test_what_a_task_raises_is_raised_here(subject: dict[str, Any], tmp_path: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ use aleatron::transformer::{
     DeviceChoice, GenerateOptions, LoadOptions, Precision, Sampling, TextStream, Transformer,
 };
 use serde::Serialize;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let generating = GenerateOptions { max_tokens: arguments.max_tokens, sampling, adapter };
     let mut generation = model.generate(&prompt, &generating)?;
     let prefill_seconds = start.elapsed().as_secs_f64();
-    let (start, mut out, mut text) = (Instant::now(), std::io::stdout(), String::new());
+    let (start, mut text) = (Instant::now(), String::new());
     let mut interrupted = false;
     for token in &mut generation {
         let token = token?;
@@ -97,11 +97,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             Some(tokenizer) => stream.push(tokenizer, token)?,
             None => format!("{token} "),
         };
-        if !arguments.json {
-            // A reader that has gone away ends the text, not in a failure.
-            if write!(out, "{new}").and_then(|()| out.flush()).is_err() {
-                return Ok(Verdict::Good);
-            }
+        if !arguments.json && !output::text(&new)? {
+            return Ok(Verdict::Good);
         }
         text += &new;
         if interrupt::is_pressed() {
@@ -111,8 +108,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     if let Some(tokenizer) = &tokenizer {
         let rest = stream.finish(tokenizer)?;
-        if !arguments.json {
-            write!(out, "{rest}")?;
+        if !arguments.json && !output::text(&rest)? {
+            return Ok(Verdict::Good);
         }
         text += &rest;
     }
@@ -146,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if std::io::stdout().is_terminal() {
         output::line(summary)?
     } else {
-        eprintln!("{summary}")
+        output::message(summary)
     }
     Ok(Verdict::Good)
 }

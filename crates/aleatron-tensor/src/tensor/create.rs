@@ -130,6 +130,10 @@ impl Tensor {
             let n = if (span > 0) == (by > 0) { span.unsigned_abs().div_ceil(by.unsigned_abs()) } else { 0 };
             let len = count(n as f64)?;
             let value = |i: usize| from + i as i128 * by;
+            // Between the start and the end, which 64 bits hold.
+            for end in [0, len.saturating_sub(1)].into_iter().take(len) {
+                Scalar::Int(value(end) as i64).to_dtype(dtype)?;
+            }
             match dtype {
                 DType::U8 => generate(len, |i| value(i) as u8)?,
                 DType::I32 => generate(len, |i| value(i) as i32)?,
@@ -227,4 +231,24 @@ pub(super) fn upload(gpu: &GpuDevice, storage: &CpuStorage) -> Result<GpuData> {
 /// A contiguous layout of a shape that was checked.
 pub(super) fn contiguous(shape: &[usize]) -> Result<Layout> {
     Layout::contiguous(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_stay_inside_their_type() {
+        let range = |from: i64, to: i64, by: i64, dtype| Tensor::arange(from, to, by, dtype, &Device::Cpu);
+        let outside = |value: i64, dtype| Some(Error::Scalar { value: Scalar::Int(value), dtype });
+        assert_eq!(range(0, 257, 1, DType::U8).err(), outside(256, DType::U8));
+        assert_eq!(range(-1, 3, 1, DType::U8).err(), outside(-1, DType::U8));
+        assert_eq!(range(5, -4, -3, DType::U8).err(), outside(-1, DType::U8));
+        assert_eq!(range(1 << 31, (1 << 31) + 1, 1, DType::I32).err(), outside(1 << 31, DType::I32));
+        // The end is not an element, and a range of nothing has none.
+        assert_eq!(range(254, 256, 1, DType::U8).unwrap().to_vec::<u8>().unwrap(), [254, 255]);
+        assert_eq!(range(300, 0, 1, DType::U8).unwrap().shape(), [0]);
+        let last = range(i64::MIN, i64::MAX, i64::MAX, DType::I64).unwrap().to_vec::<i64>().unwrap();
+        assert_eq!(last, [i64::MIN, -1, i64::MAX - 1]);
+    }
 }

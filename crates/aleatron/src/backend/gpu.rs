@@ -1,9 +1,9 @@
 //! GPUs through wgpu, in builds with the feature `gpu`; what stands for them in others.
 
 #[cfg(not(feature = "gpu"))]
-pub(super) use absent::{devices, may_have_hardware, open, subject};
+pub(super) use absent::{after_fork, devices, may_have_hardware, open, subject};
 #[cfg(feature = "gpu")]
-pub(super) use built::{devices, may_have_hardware, open, subject};
+pub(super) use built::{after_fork, devices, may_have_hardware, open, subject};
 
 #[cfg(feature = "gpu")]
 mod built {
@@ -23,6 +23,10 @@ mod built {
 
     pub(in crate::backend) fn subject(place: Option<usize>) -> Result<Box<dyn Subject>> {
         Ok(Box::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
+    }
+
+    pub(in crate::backend) fn after_fork() {
+        aleatron_gpu::device::after_fork();
     }
 
     pub(in crate::backend) fn may_have_hardware() -> bool {
@@ -68,6 +72,8 @@ mod absent {
     pub(in crate::backend) fn subject(_: Option<usize>) -> Result<Box<dyn Subject>> {
         Err(not_built())
     }
+
+    pub(in crate::backend) fn after_fork() {}
 
     pub(in crate::backend) fn may_have_hardware() -> bool {
         false

@@ -36,6 +36,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 pub fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);
     aleatron_cpu::threads::forget_after_fork();
+    gpu::after_fork();
 }
 
 /// Whether nothing but the CPU can be used, because the process was forked.

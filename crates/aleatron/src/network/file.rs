@@ -189,6 +189,10 @@ impl Network {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let (description, tensors) = self.to_parts()?;
         let [json, numbers] = files(path.as_ref());
+        if json.file_name() == Some(".json".as_ref()) {
+            let why = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not the name of a file");
+            return Err(Error::file(path.as_ref(), why));
+        }
         // The description last: without it, there is no network to be read.
         for (path, bytes) in [(numbers, tensors.as_slice()), (json, description.as_bytes())] {
             crate::file::replace(&path, bytes).map_err(|e| Error::file(&path, e))?;

@@ -353,6 +353,9 @@ fn names_may_have_dots() {
     first.save(folder.join("model.v1")).unwrap();
     second.save(folder.join("model.v2")).unwrap();
     first.save(folder.join("lr0.01.json")).unwrap();
+    // A folder is no name: there would be files of an ending alone.
+    let error = message(first.save(folder.join("")));
+    assert!(error.contains("not the name of a file"), "{error}");
     assert_eq!(Network::load(folder.join("model.v1")).unwrap(), first);
     assert_eq!(Network::load(folder.join("model.v2.json")).unwrap(), second);
     assert_eq!(Network::load(folder.join("lr0.01")).unwrap(), first);
