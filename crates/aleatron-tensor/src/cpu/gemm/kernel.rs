@@ -141,6 +141,7 @@ pub(super) trait Vector: Copy {
 /// # Safety
 /// As for [`Kernel::tile`], and the machine must have the vector's instructions.
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "loops over the shape, which the compiler unrolls")]
 unsafe fn compute<V: Vector, const R: usize, const C: usize>(tile: Tile) {
     let Tile { k, left, mut right, right_step, out } = tile;
     let mut x = left.start;
@@ -258,27 +259,32 @@ mod x86_64 {
                 const WIDTH: usize = $width;
                 #[inline(always)]
                 unsafe fn splat(x: f32) -> Self {
-                    // SAFETY: as the caller says, here and below.
+                    // SAFETY: as the caller says.
                     unsafe { $splat(x) }
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const f32) -> Self {
+                    // SAFETY: as the caller says.
                     unsafe { $load(from) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut f32) {
+                    // SAFETY: as the caller says.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]
                 unsafe fn prefetch(place: *const f32) {
+                    // SAFETY: as the caller says.
                     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
                 }
                 #[inline(always)]
                 unsafe fn add(self, other: Self) -> Self {
+                    // SAFETY: as the caller says.
                     unsafe { $add(self, other) }
                 }
                 #[inline(always)]
                 unsafe fn add_product(self, x: Self, y: Self) -> Self {
+                    // SAFETY: as the caller says.
                     unsafe { $add_product(x, y, self) }
                 }
             }
