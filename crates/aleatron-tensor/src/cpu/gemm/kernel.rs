@@ -37,8 +37,9 @@ pub(super) struct Tile {
 pub(super) struct Kernel {
     /// Floats of a vector.
     pub(super) width: usize,
-    /// Rows of a whole tile.
+    /// Rows and vectors across of a whole tile.
     pub(super) rows: usize,
+    vectors: usize,
     tile: unsafe fn(usize, usize, Tile),
     pub(super) row: unsafe fn(RowProduct, *mut f32, Into),
     /// Whether multiplications are fused with additions.
@@ -65,18 +66,20 @@ impl Kernel {
 
     const BASELINE: Self = Self {
         width: 4,
-        rows: Self::BASELINE_ROWS,
+        rows: Self::BASELINE_SHAPE[0],
+        vectors: Self::BASELINE_SHAPE[1],
         tile: baseline,
         row: row::baseline,
         fuses: cfg!(target_arch = "aarch64"),
     };
 
     /// x86-64 has 16 registers, others have 32.
-    const BASELINE_ROWS: usize = if cfg!(target_arch = "x86_64") { 4 } else { 8 };
+    const BASELINE_SHAPE: [usize; 2] =
+        if cfg!(target_arch = "x86_64") { [4, 2] } else { [MOST_ROWS, MOST_VECTORS] };
 
     /// Columns of a whole tile of a product of so many rows.
     pub(super) fn columns(self, rows: usize) -> usize {
-        self.width * if rows == 1 { ROW_VECTORS } else { MOST_VECTORS }
+        self.width * if rows == 1 { ROW_VECTORS } else { self.vectors }
     }
 
     /// Computes a tile of up to as many rows and columns as a whole one has.
@@ -241,16 +244,22 @@ mod x86_64 {
     use std::arch::x86_64::*;
 
     use super::super::row;
-    use super::{Kernel, MOST_ROWS, ROW_VECTORS, Tile, Vector, compute};
+    use super::{Kernel, MOST_ROWS, MOST_VECTORS, ROW_VECTORS, Tile, Vector, compute};
 
     impl Kernel {
         /// 8 rows of 48 columns: 24 of 32 registers have sums.
-        pub(super) const AVX512: Self =
-            Self { width: 16, rows: MOST_ROWS, tile: avx512, row: row::x86_64::fma, fuses: true };
+        pub(super) const AVX512: Self = Self {
+            width: 16,
+            rows: MOST_ROWS,
+            vectors: MOST_VECTORS,
+            tile: avx512,
+            row: row::x86_64::fma,
+            fuses: true,
+        };
 
-        /// 4 rows of 24 columns: 12 of 16 registers have sums.
+        /// 6 rows of 16 columns: 12 of 16 registers have sums. As 4 rows of 24 they would leave too few for the operands.
         pub(super) const AVX2: Self =
-            Self { width: 8, rows: 4, tile: avx2, row: row::x86_64::fma, fuses: true };
+            Self { width: 8, rows: 6, vectors: 2, tile: avx2, row: row::x86_64::fma, fuses: true };
     }
 
     macro_rules! vector {
@@ -307,6 +316,6 @@ mod x86_64 {
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(rows: usize, vectors: usize, tile: Tile) {
         // SAFETY: as the caller says.
-        unsafe { of_shape!(__m256, rows, vectors, tile, [1 2 3 4]) }
+        unsafe { of_shape!(__m256, rows, vectors, tile, [1 2 3 4 5 6]) }
     }
 }
