@@ -39,12 +39,13 @@ fn run<T: Out>(expr: &Expr<CpuView>, leaves: &[Leaf<'_>], out: &mut [T], nanosec
     parallel::for_each_chunk(out, CHUNK, nanoseconds, |start, piece| {
         let mut evaluator = Evaluator::new(&expr.program, &expr.constants, leaves);
         let mut scratch = Vec::new();
+        let mut stream = streams.then(simd::Stream::new);
         for (i, target) in piece.chunks_mut(block).enumerate() {
-            if streams {
+            if let Some(stream) = &mut stream {
                 // The result goes past the cache: nobody reads it before the cache has seen everything else.
                 scratch.resize(target.len(), T::zeroed());
                 evaluator.run(start + i * block, &mut scratch);
-                simd::stream(&scratch, target);
+                stream.copy(&scratch, target);
             } else {
                 evaluator.run(start + i * block, target);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::gemm::{Into, Matrix, gemm};
+use super::gemm::{Into, Matrix, split_columns};
 use super::parallel::{cost, for_each_index};
 use super::{CpuView, filled};
 use crate::dtype::DType;
@@ -12,15 +12,24 @@ use crate::storage::CpuStorage;
 
 /// Nanoseconds of a multiplication and an addition, of large products and of single rows.
 const NANOSECONDS: f64 = 0.03;
-const ROW_NANOSECONDS: f64 = 0.15;
+const ROW_NANOSECONDS: f64 = 0.1;
 
-/// Columns of one row that are computed at a time.
-const ROW_COLUMNS: usize = 256;
+/// Rows below which threads take columns instead.
+const FEW_ROWS: usize = 32;
 
-/// The rows that one thread computes at a time: as many as there are for each. Where rows are cut changes no bits.
-fn rows_at_once(rows: usize, batch: usize, threads: usize) -> usize {
+/// Whole tiles of one row, and of more.
+const ROW_COLUMNS: usize = 192;
+const TILE_COLUMNS: usize = 48;
+
+/// The rows and columns of a product that one thread computes at a time. Where they are cut changes no bits.
+fn piece([m, n]: [usize; 2], batch: usize, threads: usize) -> [usize; 2] {
     let pieces = threads.div_ceil(batch.max(1));
-    rows.div_ceil(pieces.max(1)).next_multiple_of(32)
+    let rows = m.div_ceil(pieces).next_multiple_of(FEW_ROWS);
+    if m >= FEW_ROWS * pieces || n < m {
+        return [rows, n];
+    }
+    let tile = if m == 1 { ROW_COLUMNS } else { TILE_COLUMNS };
+    [m, n.div_ceil(pieces).next_multiple_of(tile)]
 }
 
 /// The sizes of a batch of products, and the places where its matrices begin.
@@ -77,86 +86,28 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
     filled(DType::F32, batch.len * m * n, |buffer| {
         let out = buffer.slice_mut::<f32>();
         let work = batch.len as f64 * m as f64 * n as f64 * k as f64;
-        if m == 1 && k > 0 {
-            let pool = aleatron_cpu::threads::current()?;
-            let pieces = out.chunks_mut(n).enumerate().flat_map(|(index, row)| {
-                row.chunks_mut(ROW_COLUMNS)
-                    .enumerate()
-                    .map(move |(piece, out)| (index, piece * ROW_COLUMNS, out))
-            });
-            let pieces: Vec<_> = pieces.collect();
-            pool.for_each(pieces.into_iter(), cost(work * ROW_NANOSECONDS), |(index, column, out)| {
-                row(k, batch.matrix(0, index, a), batch.matrix(1, index, b), column, out);
-            });
-            return Ok(());
-        }
         let pool = aleatron_cpu::threads::current()?;
-        let rows = rows_at_once(m, batch.len, pool.threads());
-        let errors = FirstError::default();
+        let [rows, columns] = piece([m, n], batch.len, pool.threads());
+        let nanoseconds = if m == 1 { ROW_NANOSECONDS } else { NANOSECONDS };
         let pieces: Vec<_> = out
             .chunks_mut(m * n)
             .enumerate()
             .flat_map(|(index, out)| {
                 out.chunks_mut(rows * n).enumerate().map(move |(piece, out)| (index, piece * rows, out))
             })
+            .flat_map(|(index, first, out)| {
+                let rows = out.len() / n;
+                split_columns(out, rows, columns).map(move |out| (index, first, out))
+            })
             .collect();
-        pool.for_each(pieces.into_iter(), cost(work * NANOSECONDS), |(index, first, out)| {
+        let errors = FirstError::default();
+        pool.for_each(pieces.into_iter(), cost(work * nanoseconds), |(index, first, mut out)| {
             let left = batch.matrix(0, index, a).at_row(first);
-            let sizes = [out.len() / n, k, n];
-            errors.note(gemm(sizes, left, batch.matrix(1, index, b), Into::Empty, out, n));
+            let right = batch.matrix(1, index, b).at_column(out.first_column());
+            errors.note(out.gemm(k, left, right, Into::Empty));
         });
         errors.result()
     })
-}
-
-/// Some elements of the product of a row and a matrix, from `column` on.
-fn row(k: usize, left: Matrix<'_>, right: Matrix<'_>, column: usize, out: &mut [f32]) {
-    let x = |k: usize| left.data[(left.offset as isize + k as isize * left.column_step) as usize];
-    let at = |k: usize, column: usize| {
-        (right.offset as isize + k as isize * right.row_step + column as isize * right.column_step) as usize
-    };
-    if right.column_step == 1 {
-        out.fill(0.0);
-        for k in 0..k {
-            let (x, start, len) = (x(k), at(k, column), out.len());
-            for (out, &y) in out.iter_mut().zip(&right.data[start..start + len]) {
-                *out += x * y;
-            }
-        }
-        return;
-    }
-    let xs: Vec<f32> = (0..k).map(x).collect();
-    for (i, out) in out.iter_mut().enumerate() {
-        *out = if right.row_step == 1 {
-            let start = at(0, column + i);
-            dot(&xs, &right.data[start..start + k])
-        } else {
-            xs.iter().enumerate().map(|(k, x)| x * right.data[at(k, column + i)]).sum()
-        };
-    }
-}
-
-/// The sum of products, in sixteen sums that are added in pairs.
-fn dot(x: &[f32], y: &[f32]) -> f32 {
-    let mut sums = [0.0f32; 16];
-    let (x_whole, x_rest) = x.as_chunks::<16>();
-    let (y_whole, y_rest) = y.as_chunks::<16>();
-    for (x, y) in x_whole.iter().zip(y_whole) {
-        for i in 0..16 {
-            sums[i] += x[i] * y[i];
-        }
-    }
-    for (sum, (x, y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
-        *sum += x * y;
-    }
-    let mut width = 8;
-    while width > 0 {
-        for i in 0..width {
-            sums[i] += sums[i + width];
-        }
-        width /= 2;
-    }
-    sums[0]
 }
 
 /// A type whose products wrap.

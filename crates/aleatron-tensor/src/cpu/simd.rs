@@ -164,36 +164,81 @@ pub(crate) fn map2_plain<A: Copy, B>(x: &[A], y: &[A], out: &mut [B], f: impl Fn
 /// Bytes of a result from which on it is written past the caches: it would not stay in them.
 const STREAM_FROM: usize = 8 << 20;
 
-/// Whether a result of so many bytes is to be written with [`stream`].
+/// Whether a result of so many bytes is to be written with a [`Stream`].
 pub(crate) fn streams(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
 }
 
-/// Copies elements to memory past the caches: lines that are written as a whole need not be read before.
-pub(crate) fn stream<T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
-    let len = from.len().min(to.len());
-    let (from, to) = (&from[..len], &mut to[..len]);
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-        let (source, target): (&[u8], &mut [u8]) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
-        let head = target.as_ptr().align_offset(16).min(target.len());
-        let whole = (target.len() - head) / 16;
-        target[..head].copy_from_slice(&source[..head]);
-        for i in 0..whole {
-            let at = head + 16 * i;
-            // SAFETY: `at + 16` is at most the length of both slices, the target is aligned to 16 bytes from `head` on, and SSE2 is
-            // part of the architecture.
-            unsafe {
-                let value = _mm_loadu_si128(source.as_ptr().add(at).cast::<__m128i>());
-                _mm_stream_si128(target.as_mut_ptr().add(at).cast::<__m128i>(), value);
-            }
-        }
-        let rest = head + 16 * whole;
-        target[rest..].copy_from_slice(&source[rest..]);
-        // SAFETY: SSE is part of the architecture. Orders the stores before whatever tells another thread of them.
-        unsafe { _mm_sfence() };
+/// Copies elements to memory past the caches: lines that are written as a whole need not be read before. The end of its life orders
+/// everything it wrote before whatever tells another thread; a fence after each copy would wait for memory every time.
+#[derive(Debug)]
+pub(crate) struct Stream(());
+
+/// Bytes of a line of the caches.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
+impl Stream {
+    pub(crate) fn new() -> Self {
+        Self(())
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    to.copy_from_slice(from);
+
+    /// Copies elements.
+    pub(crate) fn copy<T: bytemuck::Pod>(&mut self, from: &[T], to: &mut [T]) {
+        let len = from.len().min(to.len());
+        let (from, to) = (&from[..len], &mut to[..len]);
+        #[cfg(target_arch = "x86_64")]
+        {
+            let (source, target): (&[u8], &mut [u8]) =
+                (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
+            let head = target.as_ptr().align_offset(LINE).min(target.len());
+            let rest = head + (target.len() - head) / LINE * LINE;
+            target[..head].copy_from_slice(&source[..head]);
+            let lines = (rest - head) / LINE;
+            // SAFETY: the lines are in both slices, and the target is at the place of a line from `head` on.
+            unsafe { stream_lines(source[head..].as_ptr(), target[head..].as_mut_ptr(), lines) };
+            target[rest..].copy_from_slice(&source[rest..]);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        to.copy_from_slice(from);
+    }
+}
+
+/// # Safety
+/// Both places must be valid for so many lines, and `to` must be the place of one.
+#[cfg(target_arch = "x86_64")]
+unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
+    use std::arch::x86_64::{
+        __m128i, _mm_loadu_si128, _mm_stream_si128, _mm512_loadu_si512, _mm512_stream_si512,
+    };
+    /// Whole lines: a processor may write a part of one to memory before it has the rest.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn bits512(from: *const u8, to: *mut u8, lines: usize) {
+        for i in 0..lines {
+            // SAFETY: as the caller says.
+            unsafe {
+                _mm512_stream_si512(to.add(LINE * i).cast(), _mm512_loadu_si512(from.add(LINE * i).cast()))
+            };
+        }
+    }
+    if Width::current() == Width::Bits512 {
+        // SAFETY: the tier says that the machine has AVX-512F; all else is as the caller says.
+        return unsafe { bits512(from, to, lines) };
+    }
+    for i in 0..lines * (LINE / size_of::<__m128i>()) {
+        // SAFETY: as the caller says; SSE2 is part of the architecture.
+        unsafe {
+            _mm_stream_si128(to.cast::<__m128i>().add(i), _mm_loadu_si128(from.cast::<__m128i>().add(i)))
+        };
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: SSE is part of the architecture.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_sfence();
+        }
+    }
 }

@@ -135,19 +135,37 @@ fn every_plan_gives_the_same_bits() {
     assert_eq!(column, of_all);
 }
 
-/// The rows of the CPU's products do not depend on how many there are, but for a single one: so threads may cut them anywhere.
+/// The rows and columns of the CPU's products do not depend on how many there are, so threads may cut them anywhere; nor do they depend on
+/// how the matrices lie in memory.
 #[test]
-fn rows_of_the_cpu_have_the_same_bits_however_many_there_are() {
+fn elements_of_the_cpu_have_the_same_bits_however_many_there_are() {
     let mut draw = Draw::new(9);
     for (m, k, n) in [(200, 700, 130), (65, 300, 33), (40, 1100, 9)] {
         let left = Tensor::from_slice(&draw.floats(m * k, -1.0, 1.0), &[m, k], &Device::Cpu).unwrap();
         let right = Tensor::from_slice(&draw.floats(k * n, -1.0, 1.0), &[k, n], &Device::Cpu).unwrap();
+        // The same matrix, stored along its columns.
+        let turned =
+            Tensor::from_slice(&right.t().unwrap().to_vec::<f32>().unwrap(), &[n, k], &Device::Cpu).unwrap();
+        let turned = turned.t().unwrap();
         let want = left.matmul(&right).unwrap().to_vec::<f32>().unwrap();
-        for first in [0, 1, 7] {
-            for rows in [2, 3, 9, 17, 32] {
-                let some = left.slice(0, first..first + rows).unwrap().matmul(&right).unwrap();
-                let want = &want[first * n..(first + rows) * n];
-                assert_eq!(some.to_vec::<f32>().unwrap(), want, "{rows} rows from {first} of {m}x{k}x{n}");
+        for right in [&right, &turned] {
+            for first in [0, 1, 7] {
+                for rows in [1, 2, 3, 9, 17, 32] {
+                    let some = left.slice(0, first..first + rows).unwrap().matmul(right).unwrap();
+                    let want = &want[first * n..(first + rows) * n];
+                    assert_eq!(
+                        some.to_vec::<f32>().unwrap(),
+                        want,
+                        "{rows} rows from {first} of {m}x{k}x{n}"
+                    );
+                }
+                for columns in [1, 2] {
+                    let some = right.slice(1, first..first + columns).unwrap();
+                    let some = left.matmul(&some).unwrap().to_vec::<f32>().unwrap();
+                    let want: Vec<f32> =
+                        want.chunks(n).flat_map(|row| row[first..].iter().take(columns).copied()).collect();
+                    assert_eq!(some, want, "{columns} columns from {first} of {m}x{k}x{n}");
+                }
             }
         }
     }
