@@ -302,16 +302,26 @@ fn old_nodes_are_written_as_they_run() {
     assert!(Runner::new(written, &Device::Cpu).unwrap().run(vec![x]).is_err());
 }
 
-/// The value of an old pad has 32 bits, also for half precision; integers were not padded.
+/// The attributes of old nodes have 32 bits, also for half precision; integers were not padded.
 #[test]
-fn old_pads_are_written_for_the_type_they_pad() {
-    for (number, dtype) in [(10, DType::F16), (7, DType::I64)] {
-        let mut pad = node("Pad", &["x"], &["y"]);
-        pad.attribute = vec![
-            AttributeProto { name: Some("pads".to_owned()), ints: vec![1, 0], ..AttributeProto::default() },
-            AttributeProto { name: Some("value".to_owned()), f: Some(0.5), ..AttributeProto::default() },
-        ];
-        let mut old = graph(vec![pad]);
+fn old_floats_are_written_for_the_type_they_meet() {
+    let float = |name: &str| AttributeProto {
+        name: Some(name.to_owned()),
+        f: Some(0.5),
+        ..AttributeProto::default()
+    };
+    let pads =
+        AttributeProto { name: Some("pads".to_owned()), ints: vec![1, 0], ..AttributeProto::default() };
+    let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap();
+    for (operator, attributes, number, dtype, expected) in [
+        ("Pad", vec![pads.clone(), float("value")], 10, DType::F16, Some(&[0.5, -1.0, 2.0][..])),
+        ("Pad", vec![pads, float("value")], 7, DType::I64, None),
+        ("Clip", vec![float("min")], 10, DType::F16, Some(&[0.5, 2.0])),
+        ("Clip", vec![float("max")], 10, DType::F16, Some(&[-1.0, 0.5])),
+    ] {
+        let mut old = node(operator, &["x"], &["y"]);
+        old.attribute = attributes;
+        let mut old = graph(vec![old]);
         old.output = vec![ValueInfoProto { name: Some("y".to_owned()), r#type: None }];
         if let Some(TypeProto { tensor_type: Some(of), .. }) = &mut old.input[0].r#type {
             of.elem_type = Some(number);
@@ -319,18 +329,29 @@ fn old_pads_are_written_for_the_type_they_pad() {
         let mut old = model(old);
         old.opset_import[0].version = Some(9);
         let old = Graph::from_onnx(&old.encode_to_vec()).unwrap();
-        let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap().cast(dtype).unwrap();
-        if dtype == DType::I64 {
-            assert!(Runner::new(old, &Device::Cpu).unwrap().run(vec![x]).is_err());
+        let x = x.cast(dtype).unwrap();
+        let Some(expected) = expected else {
+            assert!(Runner::new(old, &Device::Cpu).unwrap().run(vec![x]).is_err(), "{operator}");
             continue;
-        }
+        };
         let new = Graph::from_onnx(&old.to_onnx().unwrap()).unwrap();
+        let mut constants = new.nodes()[0].inputs.iter().flatten().filter_map(|&id| new.constant(id));
+        assert!(constants.all(|constant| [dtype, DType::I64].contains(&constant.dtype())), "{operator}");
         for graph in [old, new] {
             let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x.clone()]).unwrap().remove(0);
-            assert_eq!(y.dtype(), dtype);
-            assert_eq!(y.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), [0.5, -1.0, 2.0]);
+            assert_eq!(y.dtype(), dtype, "{operator}");
+            assert_eq!(y.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), expected, "{operator}");
         }
     }
+}
+
+#[test]
+fn the_determinant_of_nothing_is_one() {
+    let mut graph = graph(vec![node("Det", &["x"], &["y"])]);
+    graph.input = vec![value("x", &[2, 0, 0])];
+    let x = Tensor::zeros(&[2, 0, 0], DType::F32, &Device::Cpu).unwrap();
+    let y = Runner::new(read(graph).unwrap(), &Device::Cpu).unwrap().run(vec![x]).unwrap();
+    assert_eq!(y[0].to_vec::<f32>().unwrap(), [1.0, 1.0]);
 }
 
 proptest! {

@@ -258,16 +258,26 @@ pub(super) fn choose(inputs: &Inputs<'_>) -> Result<Tensor> {
 
 pub(super) fn clip(inputs: &Inputs<'_>, low: Option<f32>, high: Option<f32>) -> Result<Tensor> {
     let mut x = inputs.get(0)?.clone();
+    let dtype = x.dtype();
+    // An old node has its bounds in 32 bits, whatever it limits.
+    let bound = |k: usize| -> Result<Option<Tensor>> {
+        let bound = inputs.maybe(k);
+        let same = bound.map(|bound| match bound.dtype().is_float() && dtype.is_float() {
+            true => bound.cast(dtype),
+            false => Ok(bound.clone()),
+        });
+        Ok(same.transpose()?)
+    };
     // As everywhere, what attributes say comes before inputs.
     if let Some(low) = low {
         x = x.maximum(low)?;
-    } else if let Some(low) = inputs.maybe(1) {
-        x = x.maximum(low)?;
+    } else if let Some(low) = bound(1)? {
+        x = x.maximum(&low)?;
     }
     if let Some(high) = high {
         x = x.minimum(high)?;
-    } else if let Some(high) = inputs.maybe(2) {
-        x = x.minimum(high)?;
+    } else if let Some(high) = bound(2)? {
+        x = x.minimum(&high)?;
     }
     Ok(x)
 }

@@ -325,7 +325,7 @@ pub(super) fn determinant(x: &Tensor) -> Result<Tensor> {
         return Err(fault());
     }
     let (n, array) = (*n, Array::floats(x)?);
-    let determinants = array.data.chunks(n * n).map(|matrix| {
+    let determinants = array.data.chunks((n * n).max(1)).map(|matrix| {
         let mut rows: Vec<Vec<f64>> =
             matrix.chunks(n).map(|row| row.iter().map(|&v| f64::from(v)).collect()).collect();
         let mut determinant = 1.0;

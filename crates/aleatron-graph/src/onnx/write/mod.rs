@@ -151,7 +151,9 @@ impl Writer {
             names.insert(*id, name);
         }
         for (index, node) in graph.nodes.iter().enumerate() {
-            self.node(node, &names, &mut proto).map_err(|source| Error::Node {
+            let first = node.inputs.first().copied().flatten();
+            let like = first.and_then(|id| graph.value(id).ok()?.dtype);
+            self.node(node, like, &names, &mut proto).map_err(|source| Error::Node {
                 index,
                 name: node.name.clone(),
                 operator: node.op.name().to_owned(),
@@ -166,7 +168,14 @@ impl Writer {
         Ok(proto)
     }
 
-    fn node(&mut self, node: &Node, names: &HashMap<ValueId, String>, proto: &mut GraphProto) -> Result<()> {
+    /// Writes a node whose first input is of the type `like`, where that is known.
+    fn node(
+        &mut self,
+        node: &Node,
+        like: Option<DType>,
+        names: &HashMap<ValueId, String>,
+        proto: &mut GraphProto,
+    ) -> Result<()> {
         let name_of = |id: &Option<ValueId>| match id {
             None => Ok(String::new()),
             Some(id) => names
@@ -189,6 +198,11 @@ impl Writer {
         }
         for (place, what, tensor) in constants {
             let name = self.name(&format!("{}_{what}", node.name));
+            // Attributes of floats have 32 bits; as inputs, they are of the type of the others.
+            let tensor = match like {
+                Some(like) if like.is_float() && tensor.dtype().is_float() => tensor.cast(like)?,
+                _ => tensor,
+            };
             proto.initializer.push(write_tensor(&tensor, &name)?);
             inputs.resize(inputs.len().max(place + 1), String::new());
             inputs[place] = name;
