@@ -238,7 +238,7 @@ impl AutoLayer {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
-    use super::super::fake::{FakeBackend, FakeLayer, fault};
+    use super::super::fake::{FakeBackend, FakeLayer, device_info, fault};
     use super::*;
     use crate::backend::placement::CACHE_VARIABLE;
     use aleatron_core::{BackendFault, Encoding, Length, Polarity, SampleSeed};
@@ -248,21 +248,6 @@ mod tests {
     const SLOW: Duration = Duration::from_millis(2);
     const SLOWER: Duration = Duration::from_millis(40);
 
-    fn info(device: Device) -> DeviceInfo {
-        let text = || "fake".to_owned();
-        DeviceInfo {
-            device,
-            name: text(),
-            kind: text(),
-            interface: text(),
-            driver: text(),
-            max_buffer_bytes: 0,
-            max_binding_bytes: 0,
-            is_default: false,
-            is_software: false,
-        }
-    }
-
     /// A layer of two inputs on a CPU, which answers 7, and on cards; a card cannot hold it where there is no layer on it.
     fn auto(bits: usize, cpu: FakeLayer, cards: Vec<Option<FakeLayer>>) -> AutoLayer {
         let (length, encoding) = (Length::new(bits).unwrap(), Encoding::Bernoulli { seed: 1 });
@@ -270,7 +255,7 @@ mod tests {
         let accelerator = |(k, layer): (usize, Option<FakeLayer>)| {
             let layer = layer.map(|layer| Box::new(layer) as Box<dyn PreparedLayer>);
             let name = format!("card {k}");
-            Accelerator { info: info(Device::Cuda(k)), name, layer: OnceLock::from(layer) }
+            Accelerator { info: device_info(Device::Cuda(k)), name, layer: OnceLock::from(layer) }
         };
         AutoLayer {
             weights: Weights::new(&spec, vec![0.5; 2]).unwrap(),
@@ -339,7 +324,7 @@ mod tests {
         // The same is said once.
         assert_eq!(layer.notes(), [format!("cuda:4 is not used: {}", fault(BackendFault::OutOfMemory))]);
         // A device of its own name is opened and holds the layer.
-        let accelerator = Accelerator::new(info(Device::Cpu));
+        let accelerator = Accelerator::new(device_info(Device::Cpu));
         assert_eq!(accelerator.name, "fake, fake fake");
         let prepared = layer.prepared(&accelerator).and_then(|layer| layer.backend_for(1));
         assert_eq!(prepared.as_deref(), Some("cpu"));

@@ -1,6 +1,6 @@
 //! A backend for tests, which does what it is told to.
 
-use super::{Backend, Batch, PrepareOptions, PreparedLayer};
+use super::{Backend, Batch, Device, DeviceInfo, PrepareOptions, PreparedLayer};
 use aleatron_core::{BackendFault, Cancel, Error, LayerSpec, Result, Weights};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +10,22 @@ use std::time::Duration;
 /// A fault of a device.
 pub(crate) fn fault(fault: BackendFault) -> Error {
     Error::Backend { backend: "fake".to_owned(), fault, message: "as told".to_owned() }
+}
+
+/// A device that is neither the default nor software.
+pub(crate) fn device_info(device: Device) -> DeviceInfo {
+    let text = || "fake".to_owned();
+    DeviceInfo {
+        device,
+        name: text(),
+        kind: text(),
+        interface: text(),
+        driver: text(),
+        max_buffer_bytes: 0,
+        max_binding_bytes: 0,
+        is_default: false,
+        is_software: false,
+    }
 }
 
 /// The layers that it prepares, one after the other; then there is no more room.

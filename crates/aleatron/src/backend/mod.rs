@@ -174,18 +174,7 @@ mod tests {
             (Device::Cuda(0), false, false, true),
             (Device::Cuda(1), false, false, false),
         ] {
-            let text = String::new;
-            let info = DeviceInfo {
-                device,
-                name: text(),
-                kind: text(),
-                interface: text(),
-                driver: text(),
-                max_buffer_bytes: 0,
-                max_binding_bytes: 0,
-                is_default,
-                is_software,
-            };
+            let info = DeviceInfo { is_default, is_software, ..fake::device_info(device) };
             assert_eq!(is_accelerator(&info), expected, "{info:?}");
         }
     }
