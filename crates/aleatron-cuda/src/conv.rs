@@ -378,7 +378,8 @@ impl ConvRun<'_, '_> {
             reports: set.download.view(),
         };
         let (finish, queue) = (Finish::none(set.state.view().check(16)?), set.queue(options));
-        launch::few_tiles(&launch::card_of(&queue), part, weights, &from, target, finish)?.give(&queue)
+        let plan = launch::few_tiles_plan(&launch::card_of(&queue), part, weights.1)?;
+        launch::few(part, weights, &from, target, finish, plan)?.give(&queue)
     }
 
     /// Gives everything about some output channels and a part of the columns to the queue.

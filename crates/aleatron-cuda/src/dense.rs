@@ -308,7 +308,8 @@ impl DenseRun<'_, '_> {
         };
         let target = Target { counts: set.counts.view(), n_neurons: m, first_neuron: 0, n_samples };
         let rows = (block.rows.view(), block.neurons.len());
-        let launch = launch::few(&launch::card_of(&set.queue(options)), part, rows, &few, &target, finish)?;
+        let plan = launch::few_plan(&launch::card_of(&set.queue(options)), part, rows.1, n_samples)?;
+        let launch = launch::few(part, rows, &few, &target, finish, plan)?;
         match options.profiler {
             None => set.launch_few(launch)?,
             Some(_) => launch.give(&set.queue(options))?,

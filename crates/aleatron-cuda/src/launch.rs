@@ -145,43 +145,33 @@ impl FewLaunch {
     }
 }
 
+/// The kernel in use for some neurons and so many samples, and its grid.
+pub(crate) fn few_plan(
+    card: &Card,
+    part: &Part,
+    n_rows: usize,
+    n_samples: usize,
+) -> Result<(FewPlan, FewKernel)> {
+    if n_samples != 1 {
+        return few_tiles_plan(card, part, n_rows);
+    }
+    let plan = FewPlan::one(part, n_rows, card.processors * FEW_BLOCKS)?;
+    Ok((plan, FewKernel::best(1, plan.slice_bytes)))
+}
+
+/// The kernel for several samples: it alone can leave what was counted as it is.
+pub(crate) fn few_tiles_plan(card: &Card, part: &Part, n_rows: usize) -> Result<(FewPlan, FewKernel)> {
+    Ok((FewPlan::new(part, n_rows, card.processors * FEW_BLOCKS)?, FewKernel::TILES))
+}
+
 /// The counting of some neurons and at most eight samples, one of each at least, and the making of results.
 pub(crate) fn few(
-    card: &Card,
-    part: &Part,
-    rows: (View<'_>, usize),
-    from: &FewInputs<'_>,
-    target: &Target<'_>,
-    finish: Finish,
-) -> Result<FewLaunch> {
-    if target.n_samples != 1 {
-        return few_tiles(card, part, rows, from, target, finish);
-    }
-    let plan = FewPlan::one(part, rows.1, card.processors * FEW_BLOCKS)?;
-    planned_few(part, rows, from, target, finish, (&plan, FewKernel::best(1, plan.slice_bytes)))
-}
-
-/// As [`few`], with the kernel for several samples: it alone can leave what was counted as it is.
-pub(crate) fn few_tiles(
-    card: &Card,
-    part: &Part,
-    rows: (View<'_>, usize),
-    from: &FewInputs<'_>,
-    target: &Target<'_>,
-    finish: Finish,
-) -> Result<FewLaunch> {
-    let plan = FewPlan::new(part, rows.1, card.processors * FEW_BLOCKS)?;
-    planned_few(part, rows, from, target, finish, (&plan, FewKernel::TILES))
-}
-
-/// As [`few`], with a given plan and kernel.
-pub(crate) fn planned_few(
     part: &Part,
     (weights, n_rows): (View<'_>, usize),
     from: &FewInputs<'_>,
     target: &Target<'_>,
     finish: Finish,
-    (plan, kernel): (&FewPlan, FewKernel),
+    (plan, kernel): (FewPlan, FewKernel),
 ) -> Result<FewLaunch> {
     let n_samples = number(target.n_samples)?;
     let values = match from.kind {

@@ -370,8 +370,7 @@ impl FewTrial {
         let target =
             Target { counts: self.counts.view(), n_neurons: m, first_neuron: 0, n_samples: self.n_samples };
         let rows = (self.weights.streams.view(), m);
-        launch::planned_few(part, rows, &from, &target, finish, (&plan, kernel))?
-            .give(&Queue::new(&self.stream))
+        launch::few(part, rows, &from, &target, finish, (plan, kernel))?.give(&Queue::new(&self.stream))
     }
 
     /// Compares counts with the host's; what differs first, as text.
