@@ -103,6 +103,29 @@ fn the_first_bad_value_is_named() {
     }
 }
 
+/// The blocks of one sample have slices of its values and groups of neurons each: all of them say the same.
+#[test]
+fn the_first_bad_value_of_one_sample_is_named_by_every_block() {
+    let _alone = alone();
+    for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
+        let (spec, weights) = spec(30, 64, 1024, polarity);
+        let layer = CudaBackend::on(context()).layer(&spec, &weights, &options(1)).unwrap();
+        let cpu = CpuBackend::CURRENT.prepare(&spec, &weights, &options(1)).unwrap();
+        let good = values(30);
+        for bad in [&[29][..], &[0], &[11, 29], &[12, 3, 28]] {
+            let mut x = good.clone();
+            bad.iter().for_each(|&index| x[index] = f64::NAN);
+            for _ in 0..2 {
+                let fault = layer.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap_err();
+                let Error::OutOfRange { index, .. } = fault else { panic!("{fault}") };
+                assert_eq!(Some(&index), bad.iter().min());
+            }
+            let batch = Batch::values(&good, SEED);
+            assert_eq!(layer.counts(&batch, Cancel::NEVER), cpu.counts(&batch, Cancel::NEVER));
+        }
+    }
+}
+
 #[test]
 fn arrays_on_the_card_are_taken_as_they_are() {
     let _alone = alone();
