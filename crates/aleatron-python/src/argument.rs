@@ -3,7 +3,7 @@
 use crate::error::exception;
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::Arithmetic;
-use aleatron::{Device, Error, Polarity};
+use aleatron::{Device, EngineError, Error, Polarity};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -104,7 +104,7 @@ pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Device> {
             Err(_) => return Err(PyTypeError::new_err("device must be a name or a list of names")),
         },
     };
-    names.parse().map_err(|error| exception(error, &[]))
+    names.parse().map_err(|error: EngineError| exception(error, &[]))
 }
 
 /// How streams are read.
@@ -150,7 +150,7 @@ where
             }
         },
     };
-    text.parse().map_err(|error: T::Err| exception(error.into(), &[]))
+    text.parse().map_err(|error: T::Err| exception(error, &[]))
 }
 
 fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {

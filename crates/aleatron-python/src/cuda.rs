@@ -186,7 +186,7 @@ pub(crate) fn run<'py>(
     // The streams of both are the default one where there is any: work given to it is done before.
     let stream = described.stream.or(to.stream);
     let batch = DeviceBatch { inputs, outputs, seed: SampleSeed::new(seed), stream };
-    compute_unless(py, &described.shape, |cancel| layer.count_on_device(&batch, cancel))?;
+    compute_unless(py, &described.shape, |cancel| Ok(layer.count_on_device(&batch, cancel)?))?;
     drop((described.owner, to.owner));
     Ok(out)
 }

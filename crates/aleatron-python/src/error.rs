@@ -1,7 +1,8 @@
 //! Exceptions: which of Python's own says best what went wrong.
 
+use aleatron::data::Error as DataError;
 use aleatron::graph::GraphError;
-use aleatron::{CoreError, Error};
+use aleatron::{CoreError, EngineError, Error};
 use aleatron_core::BackendFault;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
@@ -9,13 +10,16 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeE
 /// The exception for an error about an argument of the given shape.
 ///
 /// Errors of the engine carry a flat index; Python's users think in the axes of their array.
-pub(crate) fn exception(error: Error, shape: &[usize]) -> PyErr {
+pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
+    let error = error.into();
     match error {
         Error::Core(error) => core_exception(error, shape),
-        Error::File { .. } => PyOSError::new_err(error.to_string()),
-        Error::Graph(error) => graph_exception(error),
+        Error::File { .. }
+        | Error::Data(DataError::File { .. })
+        | Error::Engine(EngineError::File { .. }) => PyOSError::new_err(error.to_string()),
+        Error::Engine(EngineError::Graph(error)) => graph_exception(error),
         // The kind of exception is that of the cause, the text that of the whole.
-        Error::Layer { .. } => match error.core() {
+        Error::Engine(EngineError::Layer { .. }) => match error.core() {
             Some(core) => of_kind(core, error.to_string()),
             None => PyValueError::new_err(error.to_string()),
         },

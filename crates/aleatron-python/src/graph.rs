@@ -64,10 +64,10 @@ impl GraphNetwork {
     ) -> PyResult<Self> {
         let (binary, polarity) = (names(binary)?, polarity.map(crate::argument::polarity).transpose()?);
         let mut network = match read_bytes(model)? {
-            Some(bytes) => compute(py, &[], || aleatron::graph::GraphNetwork::from_onnx(&bytes))?,
+            Some(bytes) => compute(py, &[], || Ok(aleatron::graph::GraphNetwork::from_onnx(&bytes)?))?,
             None => {
                 let path = read_path(model, "model")?;
-                compute(py, &[], || aleatron::graph::GraphNetwork::load(&path))?
+                compute(py, &[], || Ok(aleatron::graph::GraphNetwork::load(&path)?))?
             }
         };
         if let Some(name) = name {
@@ -85,7 +85,7 @@ impl GraphNetwork {
     fn prepared(&self, py: Python<'_>, config: StreamConfig) -> PyResult<Arc<aleatron::graph::StreamGraph>> {
         self.streams.get_or_make(config, |config| {
             let network = Arc::clone(&self.network);
-            compute(py, &[], || network.into_streams(config))
+            compute(py, &[], || Ok(network.into_streams(config)?))
         })
     }
 }
@@ -98,7 +98,7 @@ impl GraphNetwork {
         let x = Input::<f64>::read(x, "x")?;
         let n_samples = samples(network, x.shape())?;
         let features = x.slice()?;
-        let scores = compute_unless(py, x.shape(), |cancel| network.forward_unless(features, cancel))?;
+        let scores = compute_unless(py, x.shape(), |cancel| Ok(network.forward_unless(features, cancel)?))?;
         output(py, scores, &score_shape(network, n_samples))
     }
 
@@ -159,7 +159,7 @@ impl GraphNetwork {
         // Layers are made when the first sample shows the sizes of their inputs; what is wrong with lengths is said now.
         let own = names.iter().map(|name| config.settings_of(name).length);
         for length in own.chain([config.settings.length]) {
-            aleatron::Length::new(length).map_err(|error| exception(error.into(), &[]))?;
+            aleatron::Length::new(length).map_err(|error| exception(error, &[]))?;
         }
         Ok(StreamGraph(self.prepared(py, config)?))
     }
@@ -244,7 +244,7 @@ impl GraphNetwork {
         }
         let (features, calibration) = (x.slice()?, Calibration { inputs, weights });
         let network = compute_unless(py, x.shape(), |cancel| {
-            self.network.calibrated_unless(features, &calibration, cancel)
+            Ok(self.network.calibrated_unless(features, &calibration, cancel)?)
         })?;
         Ok(network.into())
     }
@@ -305,7 +305,7 @@ impl GraphNetwork {
         py: Python<'py>,
         path: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let bytes = compute(py, &[], || self.network.to_onnx())?;
+        let bytes = compute(py, &[], || Ok(self.network.to_onnx()?))?;
         write_bytes(py, &bytes, path)
     }
 
@@ -431,7 +431,7 @@ impl StreamGraph {
         let n_samples = samples(self.0.network(), x.shape())?;
         let features = x.slice()?;
         let made = compute_unless(py, x.shape(), |cancel| {
-            self.0.run(features, first_sample, Statistics::LeftOut, cancel)
+            Ok(self.0.run(features, first_sample, Statistics::LeftOut, cancel)?)
         })?;
         warn(py, &self.0.warnings())?;
         output(py, made.scores, &score_shape(self.0.network(), n_samples))
@@ -477,7 +477,7 @@ impl StreamGraph {
     /// ('conv1', 16, 0)
     #[getter]
     fn integers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let layers = compute(py, &[], || self.0.integer_layers())?;
+        let layers = compute(py, &[], || Ok(self.0.integer_layers()?))?;
         let describe = |(name, product): (String, aleatron::graph::IntegerProduct)| {
             let dict = PyDict::new(py);
             let n = product.units.len();

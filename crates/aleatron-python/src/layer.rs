@@ -101,7 +101,7 @@ fn make(
         Some(weights) => builder.weights(weights),
         None => builder,
     };
-    let layer = compute_unless(py, shape, |cancel| builder.build_unless(cancel))?;
+    let layer = compute_unless(py, shape, |cancel| Ok(builder.build_unless(cancel)?))?;
     warn(py, layer.warnings())?;
     Ok(layer)
 }

@@ -163,7 +163,7 @@ impl Network {
     fn save(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = path.py();
         let path: std::path::PathBuf = py.import("os")?.call_method1("fspath", (path,))?.extract()?;
-        compute(py, &[], || self.network.save(&path))
+        compute(py, &[], || Ok(self.network.save(&path)?))
     }
 
     /// Reads an ONNX network: a path, or the bytes of a file.
@@ -232,7 +232,7 @@ impl Network {
         py: Python<'py>,
         path: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let bytes = compute(py, &[], || self.network.to_graph()?.to_onnx())?;
+        let bytes = compute(py, &[], || Ok(self.network.to_graph()?.to_onnx()?))?;
         crate::graph::write_bytes(py, &bytes, path)
     }
 
@@ -280,7 +280,7 @@ impl Network {
         let mut scores = Vec::new();
         for piece in x.slice()?.chunks(PIECE * network.n_features()) {
             py.check_signals()?;
-            scores.append(&mut compute(py, x.shape(), || network.forward(piece))?);
+            scores.append(&mut compute(py, x.shape(), || Ok(network.forward(piece)?))?);
         }
         output(py, scores, &score_shape(network, n_samples))
     }
@@ -413,7 +413,7 @@ impl Network {
         samples(&self.network, x.shape())?;
         let features = x.slice()?;
         let network =
-            compute_unless(py, x.shape(), |cancel| self.network.calibrated_unless(features, cancel))?;
+            compute_unless(py, x.shape(), |cancel| Ok(self.network.calibrated_unless(features, cancel)?))?;
         Ok(network.into())
     }
 
@@ -485,7 +485,7 @@ impl Network {
     ) -> PyResult<Arc<aleatron::network::StreamNetwork>> {
         let streams = self.streams.get_or_make(config, |config| {
             let network = Arc::clone(&self.network);
-            compute_unless(py, &[], |cancel| network.into_streams(config, cancel))
+            compute_unless(py, &[], |cancel| Ok(network.into_streams(config, cancel)?))
         })?;
         warn(py, &streams.warnings())?;
         Ok(streams)
@@ -568,7 +568,7 @@ impl StreamNetwork {
         let x = Input::<f64>::read(x, "x")?;
         let n_samples = samples(self.0.network(), x.shape())?;
         let features = x.slice()?;
-        let run = |cancel: Cancel<'_>| self.0.run(features, first_sample, detail, cancel);
+        let run = |cancel: Cancel<'_>| Ok(self.0.run(features, first_sample, detail, cancel)?);
         Ok((compute_unless(py, x.shape(), run)?, n_samples))
     }
 }

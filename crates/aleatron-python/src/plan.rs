@@ -36,7 +36,7 @@ impl EvaluationPlan {
             plan.lengths = lengths;
         }
         if let Some(generators) = generators {
-            let parse = |name: &String| name.parse().map_err(|error: CoreError| exception(error.into(), &[]));
+            let parse = |name: &String| name.parse().map_err(|error: CoreError| exception(error, &[]));
             plan.generators = generators.iter().map(parse).collect::<PyResult<_>>()?;
         }
         if let Some(margins) = margins {

@@ -1,6 +1,6 @@
 //! Names that users of other systems know, over Aleatron's own types.
 
-use crate::{Device, Error, Result, SampleSeed, StreamLayer};
+use crate::{Device, EngineError, SampleSeed, StreamLayer};
 use aleatron_core::{Error as CoreError, Quantity};
 
 /// The dense layer on a GPU under the names that SC-NeuroCore documents.
@@ -29,7 +29,7 @@ impl GpuDenseLayer {
         length: usize,
         seed: u64,
         max_batch: usize,
-    ) -> Result<Self> {
+    ) -> Result<Self, EngineError> {
         let builder = StreamLayer::dense(n_inputs, n_neurons).length(length).seed(seed);
         let layer = builder.device(Device::Gpu(None)).max_batch(max_batch).build()?;
         let name = crate::backend::devices().into_iter().find(|info| info.is_default).map(|info| info.name);
@@ -40,7 +40,7 @@ impl GpuDenseLayer {
     ///
     /// # Errors
     /// As [`StreamLayer::forward`].
-    pub fn forward_gpu(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>> {
+    pub fn forward_gpu(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>, EngineError> {
         self.layer.forward(values, seed)
     }
 
@@ -53,10 +53,10 @@ impl GpuDenseLayer {
         values: &[f64],
         n_samples: usize,
         seed: impl Into<SampleSeed>,
-    ) -> Result<Vec<f64>> {
+    ) -> Result<Vec<f64>, EngineError> {
         let (expected, actual) = (n_samples.saturating_mul(self.layer.spec().n_inputs()), values.len());
         if expected != actual {
-            return Err(Error::from(CoreError::Mismatch { what: Quantity::Inputs, expected, actual }));
+            return Err(CoreError::Mismatch { what: Quantity::Inputs, expected, actual }.into());
         }
         self.layer.forward_batch(values, seed)
     }

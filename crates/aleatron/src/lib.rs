@@ -25,20 +25,14 @@
 //! - [`stream`], [`gates`], [`generator`], [`lif`] and their neighbours, from `aleatron-core`: what every bit means, with a plain
 //!   [`reference`](mod@reference) of each;
 //! - [`simd_tier`], [`set_num_threads`], [`set_draw_memory`]: how it runs, which never changes what it computes;
+//! - [`Error`]: what can go wrong anywhere. Layers, networks and graphs have an [`EngineError`], data a [`data::Error`]; `?` makes an [`Error`] of either;
 //! - [`compat`]: names of other systems.
+//!
+//! This crate has no code of its own. `aleatron-core` says what bits mean, `aleatron-engine` has layers and networks, `aleatron-data` samples and
+//! `aleatron-eval` evaluations; examples on their pages use the names of these crates.
 #![forbid(unsafe_code)]
 
-pub mod backend;
 pub mod compat;
-mod concurrent;
-pub mod data;
-mod error;
-pub mod eval;
-mod file;
-#[cfg(feature = "graph")]
-pub mod graph;
-mod layer;
-pub mod network;
 
 pub use aleatron_core::lif::{FixedPointLif, LifDrive, LifLayer, LifLayerParams, LifParams, LifTrace};
 pub use aleatron_core::{
@@ -53,18 +47,21 @@ pub use aleatron_core::{
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
 #[cfg(feature = "cuda")]
 pub use aleatron_cuda as cuda;
+#[doc(inline)]
+pub use aleatron_data as data;
+pub use aleatron_engine::{
+    DEFAULT_WEIGHT_SEED, Device, Error as EngineError, LayerBuilder, Parameter, StreamLayer, VERSION,
+    backend, encode_inputs, network,
+};
+#[cfg(feature = "graph")]
+pub use aleatron_engine::{RefusedNode, graph};
+#[doc(inline)]
+pub use aleatron_eval as eval;
+pub use aleatron_eval::{Error, Result};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
 #[cfg(feature = "transformer")]
 pub use aleatron_transformer as transformer;
-pub use backend::Device;
-#[cfg(feature = "graph")]
-pub use error::RefusedNode;
-pub use error::{Error, Parameter, Result};
-pub use layer::{DEFAULT_WEIGHT_SEED, LayerBuilder, StreamLayer, encode_inputs};
-
-/// The version of Aleatron.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The name of the SIMD tier whose kernels are in use: the best of this machine, or the one `ALEATRON_TIER` names.
 ///

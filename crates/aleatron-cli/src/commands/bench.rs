@@ -4,7 +4,7 @@
 use super::{Failure, Outcome, read_length};
 use crate::{Verdict, output};
 use aleatron::backend::devices;
-use aleatron::{Device, LayerBuilder, StreamLayer};
+use aleatron::{Device, EngineError, LayerBuilder, StreamLayer};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.what {
         What::Cpu(options) => {
             let rows = options.layers.iter().map(|size| Ok(measure(*size, options.length)?.0));
-            report(&rows.collect::<Result<Vec<_>, aleatron::Error>>()?, options)
+            report(&rows.collect::<Result<Vec<_>, EngineError>>()?, options)
         }
         What::Gpu(options) => gpu(options),
         #[cfg(feature = "graph")]
@@ -220,7 +220,7 @@ impl Size {
 }
 
 /// The CPU's time for a layer, with the layer and its inputs.
-fn measure(size: Size, length: usize) -> Result<(Row, StreamLayer, Vec<f64>), aleatron::Error> {
+fn measure(size: Size, length: usize) -> Result<(Row, StreamLayer, Vec<f64>), EngineError> {
     let Size { n_inputs, n_neurons, n_samples } = size;
     let layer = size.layer(length).build()?;
     let n_values = n_inputs.saturating_mul(n_samples);
@@ -240,7 +240,7 @@ fn measure(size: Size, length: usize) -> Result<(Row, StreamLayer, Vec<f64>), al
 }
 
 /// The best time of many runs in microseconds: noise only adds.
-fn best(mut work: impl FnMut() -> Result<(), aleatron::Error>) -> Result<f64, aleatron::Error> {
+fn best(mut work: impl FnMut() -> Result<(), EngineError>) -> Result<f64, EngineError> {
     work()?;
     let (start, mut best) = (Instant::now(), Duration::MAX);
     for run in 0.. {

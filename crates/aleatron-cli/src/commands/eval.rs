@@ -4,7 +4,7 @@ use super::report::{Earlier, Format, Found, Report, fault, try_writing};
 use super::shard::{self, Shard};
 use super::{Failure, Outcome, read_length, read_positive};
 use crate::interrupt;
-use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn, LabelKind, ReadOptions};
+use aleatron::data::{CsvOptions, Dataset, Error as DataError, Header, LabelColumn, LabelKind, ReadOptions};
 use aleatron::eval::{
     Evaluation, Job, Plan, Progress, RegressionEvaluation, Subject, evaluate, evaluate_regression, plural,
 };
@@ -12,7 +12,7 @@ use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 #[cfg(feature = "graph")]
 use aleatron::graph::{Calibration, GraphNetwork, InputScale, Mode};
 use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network, read_layers};
-use aleatron::{Cancel, Device, Error, Polarity};
+use aleatron::{Cancel, Device, EngineError, Error, Polarity};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -134,9 +134,9 @@ impl Task {
 }
 
 /// What went wrong with a file of samples; a divisor is an argument.
-fn explain_reading(error: Error) -> Failure {
+fn explain_reading(error: DataError) -> Failure {
     match error {
-        Error::Divisor(_) => Failure::Usage(format!("--divide: {error}")),
+        DataError::Divisor(_) => Failure::Usage(format!("--divide: {error}")),
         error => error.into(),
     }
 }
@@ -146,7 +146,7 @@ fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
     let settings = text.find('=').and_then(|equals| text[..equals].rfind(':')).ok_or_else(fault)?;
     let (name, rest) = (&text[..settings], &text[settings + 1..]);
-    Ok((name.to_owned(), rest.parse().map_err(|error: Error| error.to_string())?))
+    Ok((name.to_owned(), rest.parse().map_err(|error: EngineError| error.to_string())?))
 }
 
 /// The network that arguments name.
@@ -181,7 +181,7 @@ fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Grap
     let network = Arc::new(network);
     Subject::from(Arc::clone(&network)).check(plan).map_err(|error| match error {
         // What the network lacks is not the fault of an argument.
-        Error::Nothing(_) | Error::NoIntegerForm { .. } => arguments.explain(error),
+        Error::Nothing(_) | Error::Engine(EngineError::NoIntegerForm { .. }) => arguments.explain(error),
         error => Failure::usage(error),
     })?;
     let (expected, actual) = (network.n_features(), data.n_features());
@@ -204,7 +204,7 @@ fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Grap
         }
         None => data.samples(0..data.len().min(CALIBRATION_SAMPLES))?,
     };
-    network.calibrated(&features, &calibration).map_err(|error| arguments.explain(error))
+    network.calibrated(&features, &calibration).map_err(|error| arguments.explain(error.into()))
 }
 
 /// An evaluation with what its page shows of the graph; one that was ended stays as it is.
@@ -490,7 +490,7 @@ impl Arguments {
             Error::FeatureCount { .. } | Error::UnknownClass { .. } if self.data.is_none() => {
                 " (these are the embedded digits: give samples of your own with --data)"
             }
-            Error::Feature { .. } => " (--clip does that)",
+            Error::Engine(EngineError::Feature { .. }) => " (--clip does that)",
             Error::Checkpoint(_) => " (without --resume, the report is replaced)",
             _ => "",
         };
@@ -498,7 +498,7 @@ impl Arguments {
     }
 }
 
-fn load_network(path: &Path) -> aleatron::Result<Network> {
+fn load_network(path: &Path) -> Result<Network, EngineError> {
     match path.to_str() {
         Some("noise-aware") => Network::digits_noise_aware(),
         Some("plain") => Network::digits_plain(),

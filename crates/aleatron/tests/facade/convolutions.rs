@@ -9,7 +9,7 @@ use aleatron::generator::{Sharing, Width};
 use aleatron::network::{
     Activation, Arithmetic, Detail, FeatureMap, Layer, Network, StreamConfig, StreamNetwork,
 };
-use aleatron::{Cancel, ConvShape, Convolution, Error, Polarity, SampleSeed, StreamLayer, Weights};
+use aleatron::{Cancel, ConvShape, Convolution, EngineError, Polarity, SampleSeed, StreamLayer, Weights};
 
 /// Numbers in [-1, 1] that do not repeat soon.
 fn numbers(n: usize, step: usize) -> Vec<f64> {
@@ -173,7 +173,7 @@ fn files_survive() {
     }
 }
 
-fn message<T: std::fmt::Debug>(result: aleatron::Result<T>) -> String {
+fn message<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -238,7 +238,7 @@ fn networks_that_cannot_be_are_errors() {
         "layer 1 (b) takes images of shape [1, 3, 6], but the layer before it gives [2, 3, 3]"
     );
     let dense = Layer::new("d", 2, vec![0.5; 4]);
-    assert!(matches!(dense.with_pool(Pool::new(PoolKind::Max, [1, 1])), Err(Error::NotAnImage { .. })));
+    assert!(matches!(dense.with_pool(Pool::new(PoolKind::Max, [1, 1])), Err(EngineError::NotAnImage { .. })));
     assert!(first().with_pool(Pool::new(PoolKind::Max, [4, 1])).is_err());
     assert!(message(new(vec![first().with_bias(vec![0.0; 3])])).starts_with("layer 0 (a): "));
     let part = image([1, 4, 4]).channels(0..1).unwrap();

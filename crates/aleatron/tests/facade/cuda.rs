@@ -2,7 +2,7 @@
 #![cfg(feature = "cuda")]
 
 use aleatron::backend::{cuda_absence, devices};
-use aleatron::{BackendFault, CoreError, Device, Error, StreamLayer};
+use aleatron::{BackendFault, CoreError, Device, EngineError, StreamLayer};
 
 #[test]
 fn names_of_cards() {
@@ -16,7 +16,7 @@ fn names_of_cards() {
     assert_eq!("cuda, gpu:1, cpu".parse::<Device>().unwrap(), pool);
     assert!(pool.may_use_accelerators() && Device::Cuda(0).may_use_accelerators());
     for text in ["cuda:", "cuda:-1", "cuda:1:2", "CUDA", "cuda0"] {
-        assert!(matches!(text.parse::<Device>(), Err(Error::UnknownDevice { .. })), "{text}");
+        assert!(matches!(text.parse::<Device>(), Err(EngineError::UnknownDevice { .. })), "{text}");
     }
 }
 
@@ -32,7 +32,7 @@ fn a_card_is_there_or_its_absence_is_explained() {
             assert_eq!(counts, layer.clone().build().unwrap().counts(&[0.1, 0.5, 0.9], 7).unwrap());
         }
         Some(why) => {
-            let Err(Error::Core(CoreError::Backend { fault, message, .. })) = built else {
+            let Err(EngineError::Core(CoreError::Backend { fault, message, .. })) = built else {
                 panic!("{built:?}")
             };
             assert_eq!((fault, message), (BackendFault::Unavailable, why));
@@ -41,7 +41,7 @@ fn a_card_is_there_or_its_absence_is_explained() {
     // What no machine has.
     let error = layer.device(Device::Cuda(1 << 20)).build().unwrap_err();
     assert!(
-        matches!(error, Error::Core(CoreError::Backend { fault: BackendFault::Unavailable, .. })),
+        matches!(error, EngineError::Core(CoreError::Backend { fault: BackendFault::Unavailable, .. })),
         "{error}"
     );
 }

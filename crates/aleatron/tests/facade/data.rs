@@ -149,7 +149,7 @@ fn samples_are_those_of_a_range_that_is_there() {
         assert!(of(empty, empty).unwrap().is_empty(), "{empty}");
     }
     for (start, end) in [(2, 1), (0, 4), (4, 4), (3, 2)] {
-        assert!(matches!(of(start, end), Err(aleatron::Error::RaggedSamples { .. })), "{start}..{end}");
+        assert!(matches!(of(start, end), Err(aleatron::data::Error::NotThere { .. })), "{start}..{end}");
     }
 }
 

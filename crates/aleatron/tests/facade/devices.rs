@@ -5,7 +5,7 @@ use aleatron::backend::{
     self, Backend, Batch, DEVICE_VARIABLE, DeviceArray, DeviceBatch, DeviceElement, PoolBackend,
     PrepareOptions, PreparedLayer, Split,
 };
-use aleatron::{Cancel, CoreError, Device, Error, LayerSpec, SampleSeed, StreamLayer};
+use aleatron::{Cancel, CoreError, Device, EngineError, LayerSpec, SampleSeed, StreamLayer};
 use aleatron_core::{BackendFault, Result, Weights};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -54,7 +54,7 @@ fn child_chooses() {
 #[test]
 #[ignore = "run by a_variable_decides_where_nothing_is_said, in a process of its own"]
 fn child_has_an_unknown_device() {
-    assert!(matches!(Device::Auto.resolved(), Err(Error::UnknownDevice { name }) if name == "tpu"));
+    assert!(matches!(Device::Auto.resolved(), Err(EngineError::UnknownDevice { name }) if name == "tpu"));
     assert_eq!(Device::Cpu.resolved().unwrap(), Device::Cpu);
 }
 

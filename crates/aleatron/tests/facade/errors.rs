@@ -19,8 +19,8 @@ fn length(bits: usize) -> Length {
 }
 
 /// The core's error behind a result.
-fn core<T: Debug>(result: Result<T>) -> CoreError {
-    match result {
+fn core<T: Debug>(result: Result<T, impl Into<Error>>) -> CoreError {
+    match result.map_err(Into::into) {
         Err(Error::Core(error)) => error,
         other => panic!("{other:?} is not an error of the core"),
     }
@@ -43,7 +43,7 @@ fn sparse() -> StreamLayer {
 }
 
 /// Nothing, and no error.
-fn is_empty<T>(result: Result<Vec<T>>) -> bool {
+fn is_empty<T, E>(result: Result<Vec<T>, E>) -> bool {
     result.is_ok_and(|made| made.is_empty())
 }
 

@@ -5,7 +5,7 @@ use aleatron::eval::multiplier::{MAP_SIDE, MultiplierStats, Operand};
 use aleatron::eval::{Evaluation, Plan, evaluate};
 use aleatron::generator::{Sharing, Warning, Width};
 use aleatron::network::{Activation, Arithmetic, FeatureMap, FeatureRange, Layer, Network};
-use aleatron::{Cancel, Error, Polarity};
+use aleatron::{Cancel, EngineError, Error, Polarity};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn plan(generators: &[&str], lengths: &[usize]) -> Plan {
@@ -127,7 +127,7 @@ fn faults_are_found_before_the_work() {
     features[64 * 300 + 5] = 16.5;
     let outside = Dataset::new("outside", 64, features, data.labels().to_vec()).unwrap();
     let error = refusal(&plan(&["bernoulli"], &[8]), &outside);
-    assert!(matches!(error, Error::Feature { sample: 300, feature: 5, .. }), "{error}");
+    assert!(matches!(error, Error::Engine(EngineError::Feature { sample: 300, feature: 5, .. })), "{error}");
 }
 
 /// Nothing that was finished is lost, whatever is asked for next, and however often it is interrupted.
@@ -311,7 +311,10 @@ fn clipped_features_are_counted() {
         let plan = Plan { range, ..plan(&["sobol"], &[16]) };
         evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ())
     };
-    assert!(matches!(judge(FeatureRange::Check), Err(Error::Feature { sample: 0, feature: 0, .. })));
+    assert!(matches!(
+        judge(FeatureRange::Check),
+        Err(Error::Engine(EngineError::Feature { sample: 0, feature: 0, .. }))
+    ));
     let clipped = judge(FeatureRange::Clip).unwrap();
     assert_eq!((clipped.cells[0].clipped, clipped.cells[0].accuracy, clipped.float_accuracy), (2, 1.0, 1.0));
     assert!(clipped.to_string().contains("clipped: 2 features outside"), "{clipped}");
@@ -415,16 +418,16 @@ fn subjects_have_the_names_of_networks() {
 #[test]
 fn the_error_of_the_engine_is_at_the_bottom() {
     let inner = aleatron::CoreError::Cancelled;
-    let layer = aleatron::Error::Layer {
+    let layer = aleatron::EngineError::Layer {
         layer: 1,
         name: "b".to_owned(),
-        source: Box::new(aleatron::Error::Core(inner.clone())),
+        source: Box::new(aleatron::EngineError::Core(inner.clone())),
     };
     assert_eq!(layer.core(), Some(&inner));
     let done = Box::new(crate::run(&plan(&["sobol"], &[8])));
-    let unfinished = aleatron::Error::Unfinished { done, source: Box::new(layer) };
+    let unfinished = aleatron::Error::Unfinished { done, source: Box::new(layer.into()) };
     assert_eq!(unfinished.core(), Some(&inner));
-    assert_eq!(aleatron::Error::NoLayers.core(), None);
+    assert_eq!(aleatron::EngineError::NoLayers.core(), None);
 }
 
 /// Which sample, and which of its features.
@@ -494,6 +497,6 @@ fn settings_of_layers_that_are_not_there_are_refused() {
     };
     assert!(with("a").is_ok() && with("b").is_ok());
     assert!(
-        matches!(with("c"), Err(Error::UnknownLayer { name, known }) if name == "c" && known == ["a", "b"])
+        matches!(with("c"), Err(Error::Engine(EngineError::UnknownLayer { name, known })) if name == "c" && known == ["a", "b"])
     );
 }

@@ -1,6 +1,6 @@
 //! Files of networks and of data: every type of number, and every way to be broken.
 
-use aleatron::Error;
+use aleatron::EngineError;
 use aleatron::data::{CsvOptions, Dataset, Header, LabelColumn};
 use aleatron::network::file::{Tensor, read_tensors};
 use aleatron::network::{Activation, FeatureMap, Network};
@@ -66,7 +66,7 @@ fn networks_come_back_from_their_parts() {
         let bias = Tensor { name: "0.bias".to_owned(), shape: shape.to_vec(), values: vec![0.5; n] };
         let dict = [tensor("0.weight", &[3, 2]), bias];
         let refused = Network::from_state_dict("s", FeatureMap::IDENTITY, &dict, Activation::Relu);
-        assert!(matches!(refused, Err(Error::TensorShape { layer: 0, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(EngineError::TensorShape { layer: 0, .. })), "{refused:?}");
     }
 }
 

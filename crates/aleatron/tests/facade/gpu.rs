@@ -6,7 +6,7 @@ use aleatron::compat::GpuDenseLayer;
 use aleatron::generator::Width;
 use aleatron::gpu::{AdapterChoice, GpuContext, adapter};
 use aleatron::{
-    BackendFault, Cancel, Connections, CoreError, Device, Error, LayerBuilder, LayerIndex, Polarity,
+    BackendFault, Cancel, Connections, CoreError, Device, EngineError, LayerBuilder, LayerIndex, Polarity,
     SampleSeed, StreamLayer, encode_inputs,
 };
 use aleatron_core::Weights;
@@ -123,7 +123,7 @@ fn a_pool_stops_when_it_is_cancelled() {
     let batch = Batch::values(&x, SampleSeed::new(1));
     let pressed = || true;
     let stopped = pool.count(&batch, Cancel::when(&pressed)).unwrap_err();
-    assert!(matches!(stopped, Error::Core(CoreError::Cancelled)), "{stopped}");
+    assert!(matches!(stopped, EngineError::Core(CoreError::Cancelled)), "{stopped}");
     assert_eq!(pool.count(&batch, Cancel::NEVER).unwrap().len(), 64 * 150);
 }
 
@@ -141,7 +141,7 @@ fn the_documented_names_work() {
     assert_eq!(layer.forward_batch_gpu(&x, 5, 1).unwrap(), cpu.forward_batch(&x, 1).unwrap());
     assert!(matches!(
         layer.forward_batch_gpu(&x, 6, 1),
-        Err(Error::Core(CoreError::Mismatch { expected: 384, actual: 320, .. }))
+        Err(EngineError::Core(CoreError::Mismatch { expected: 384, actual: 320, .. }))
     ));
     assert_eq!(layer.forward_gpu(&[0.0; 64], 1).unwrap(), [0.0; 32]);
     assert_ne!(layer.forward_gpu(&values(64), 1).unwrap(), layer.forward_gpu(&values(64), 2).unwrap());
@@ -179,17 +179,20 @@ fn new_weights_reach_the_device() {
 fn bad_input_is_an_error_with_its_place() {
     let [layer, _] = both(dense(3, 2, 64, 1));
     let nan = layer.counts(&[0.1, f64::NAN, 0.2], 1);
-    assert!(matches!(nan, Err(Error::Core(CoreError::OutOfRange { index: 1, .. }))), "{nan:?}");
+    assert!(matches!(nan, Err(EngineError::Core(CoreError::OutOfRange { index: 1, .. }))), "{nan:?}");
     // In the third chunk of a batch the index is that of the argument.
     let mut x = values(30);
     x[29] = 1.5;
     let outside = layer.counts_batch(&x, 1);
-    assert!(matches!(outside, Err(Error::Core(CoreError::OutOfRange { index: 29, .. }))), "{outside:?}");
+    assert!(
+        matches!(outside, Err(EngineError::Core(CoreError::OutOfRange { index: 29, .. }))),
+        "{outside:?}"
+    );
     assert!(matches!(
         layer.counts(&[0.1; 4], 1),
-        Err(Error::Core(CoreError::Mismatch { expected: 3, actual: 4, .. }))
+        Err(EngineError::Core(CoreError::Mismatch { expected: 3, actual: 4, .. }))
     ));
-    assert!(matches!(layer.counts_batch(&[0.1; 4], 1), Err(Error::Core(CoreError::Ragged { .. }))));
+    assert!(matches!(layer.counts_batch(&[0.1; 4], 1), Err(EngineError::Core(CoreError::Ragged { .. }))));
     assert!(layer.counts_batch(&[], 1).unwrap().is_empty());
 }
 

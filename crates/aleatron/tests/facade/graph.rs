@@ -7,7 +7,7 @@ use aleatron::graph::{
     Calibration, Graph, GraphNetwork, InputScale, Mode, NetworkShape, Op, Statistics, WeightScale,
 };
 use aleatron::network::{Arithmetic, StreamConfig};
-use aleatron::{Cancel, CoreError, Error, Polarity, StreamLayer};
+use aleatron::{Cancel, CoreError, EngineError, Error, Polarity, StreamLayer};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -139,7 +139,7 @@ fn pieces_beside_each_other_are_the_same_samples() {
     }
     let stop = Cancel::when(&|| true);
     let error = streams.run(&x, 7, Statistics::LeftOut, stop).unwrap_err();
-    assert!(matches!(error, Error::Core(aleatron::CoreError::Cancelled)), "{error}");
+    assert!(matches!(error, EngineError::Core(aleatron::CoreError::Cancelled)), "{error}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn nodes_in_binary_are_those_of_floats() {
     let x = features(4 * 40, 3);
     let streams = network.to_streams(&StreamConfig::new(8)).unwrap();
     assert_eq!(streams.forward(&x, 0).unwrap(), network.forward(&x).unwrap());
-    assert!(matches!(cnn().with_mode("nope", Mode::Binary), Err(Error::UnknownLayer { .. })));
+    assert!(matches!(cnn().with_mode("nope", Mode::Binary), Err(EngineError::UnknownLayer { .. })));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn scales_come_from_samples() {
     magnitudes.sort_by(f64::total_cmp);
     assert_eq!(half.layers()[0].input_scale, f64::from(magnitudes[59] as f32));
     let refused = Calibration { inputs: InputScale::Percentile(0.0), ..Calibration::default() };
-    assert!(matches!(dense().calibrated(&x, &refused), Err(Error::Setting { .. })));
+    assert!(matches!(dense().calibrated(&x, &refused), Err(EngineError::Setting { .. })));
 }
 
 #[test]
@@ -319,18 +319,21 @@ fn tasks_of_a_graph_make_what_one_run_makes() {
 #[test]
 fn what_cannot_run_is_an_error() {
     let network = dense();
-    assert!(matches!(network.forward(&[0.0; 7]), Err(Error::RaggedSamples { .. })));
-    assert!(matches!(network.forward(&[f64::NAN; 6]), Err(Error::Feature { sample: 0, feature: 0, .. })));
+    assert!(matches!(network.forward(&[0.0; 7]), Err(EngineError::RaggedSamples { .. })));
+    assert!(matches!(
+        network.forward(&[f64::NAN; 6]),
+        Err(EngineError::Feature { sample: 0, feature: 0, .. })
+    ));
     let config = StreamConfig::new(8).layer("nope", "length=4".parse().unwrap());
-    assert!(matches!(network.to_streams(&config), Err(Error::UnknownLayer { .. })));
+    assert!(matches!(network.to_streams(&config), Err(EngineError::UnknownLayer { .. })));
     let too_long = network.to_streams(&StreamConfig::new(0)).unwrap().forward(&[0.0; 6], 0);
-    assert!(matches!(too_long, Err(Error::Layer { layer: 0, .. })), "{too_long:?}");
+    assert!(matches!(too_long, Err(EngineError::Layer { layer: 0, .. })), "{too_long:?}");
     assert!(network.clone().with_polarity(Polarity::Unipolar).is_err());
     let mut graph = Graph::new("two inputs");
     let (a, b) = (input(&mut graph, &[2]), input(&mut graph, &[2]));
     let sum = graph.add_node("sum", Op::Binary(aleatron_graph::Binary::Add), &[a, b]);
     graph.add_output(sum);
-    assert!(matches!(GraphNetwork::new(graph), Err(Error::Graph(_))));
+    assert!(matches!(GraphNetwork::new(graph), Err(EngineError::Graph(_))));
 }
 
 /// Samples of the CNN with the classes of floating point.
@@ -577,7 +580,7 @@ fn generators_are_checked_before_a_graph_runs() {
     // A counter is one sequence; inputs of their own need as many as there are inputs.
     for (name, place) in [("conv", 0), ("fc", 1)] {
         let error = run(&network, &plan("sobol", &[(name, "generator=ramp,sharing=input")])).unwrap_err();
-        let Error::Layer { layer, name: named, .. } = error else { panic!("{error}") };
+        let Error::Engine(EngineError::Layer { layer, name: named, .. }) = error else { panic!("{error}") };
         assert_eq!((layer, named.as_str()), (place, name));
     }
     // A layer in binary needs no sequences.
@@ -585,7 +588,7 @@ fn generators_are_checked_before_a_graph_runs() {
     assert!(matches!(run(&network, &per_input), Err(Error::Core(_))));
     let conv = [("conv", "generator=sobol")];
     let conv_alone = Plan { sharing: per_input.sharing, ..plan("ramp", &conv) };
-    assert!(matches!(run(&network, &conv_alone), Err(Error::Layer { layer: 1, .. })));
+    assert!(matches!(run(&network, &conv_alone), Err(Error::Engine(EngineError::Layer { layer: 1, .. }))));
     let binary = network.clone().with_mode("fc", Mode::Binary).unwrap();
     assert_eq!(run(&binary, &conv_alone).unwrap(), 2);
     // Settings of a layer that has none, or is not there.
@@ -593,7 +596,7 @@ fn generators_are_checked_before_a_graph_runs() {
     assert!(matches!(run(&binary, &fc), Err(Error::BinaryLayer(name)) if name == "fc"));
     assert_eq!(run(&network, &fc).unwrap(), 2);
     let error = run(&network, &plan("sobol", &[("nope", "length=4")])).unwrap_err();
-    assert!(matches!(error, Error::UnknownLayer { .. }));
+    assert!(matches!(error, Error::Engine(EngineError::UnknownLayer { .. })));
     for network in [&network, &binary] {
         assert!(run(network, &Plan { seeds: (1 << 20) + 1, ..plan("sobol", &[]) }).is_err());
     }

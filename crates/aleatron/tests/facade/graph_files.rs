@@ -7,7 +7,7 @@ use aleatron::data::Dataset;
 use aleatron::eval::{Plan, evaluate};
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, WeightScale};
 use aleatron::network::{Activation, FeatureMap, Layer, Network, StreamConfig};
-use aleatron::{Cancel, ConvShape, Convolution, Error, Polarity};
+use aleatron::{Cancel, ConvShape, Convolution, EngineError, Polarity};
 use aleatron_graph::onnx::proto;
 use aleatron_graph::{Dim, Value};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -67,7 +67,7 @@ fn files_keep_how_layers_run() {
         network.to_streams(&config).unwrap().forward(sample, 0).unwrap()
     );
     let cancelled = network.forward_unless(sample, Cancel::when(&|| true)).unwrap_err();
-    assert!(matches!(cancelled, Error::Core(aleatron::CoreError::Cancelled)), "{cancelled}");
+    assert!(matches!(cancelled, EngineError::Core(aleatron::CoreError::Cancelled)), "{cancelled}");
 }
 
 #[test]
@@ -177,6 +177,6 @@ fn samples_that_fit_nowhere_are_errors() {
         let y = graph.add_node("y", Op::Identity, &[x]);
         graph.add_output(y);
         let error = GraphNetwork::new(graph).unwrap_err();
-        assert!(matches!(error, Error::Core(aleatron::CoreError::Memory { .. })), "{error}");
+        assert!(matches!(error, EngineError::Core(aleatron::CoreError::Memory { .. })), "{error}");
     }
 }

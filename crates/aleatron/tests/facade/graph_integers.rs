@@ -7,7 +7,7 @@ use aleatron::eval::{Plan, evaluate, find_losses};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::graph::{Calibration, Graph, GraphLayer, GraphNetwork, Mode, Op, ProductKind};
 use aleatron::network::{Arithmetic, Network, StreamConfig};
-use aleatron::{Cancel, Error, Polarity};
+use aleatron::{Cancel, EngineError, Error, Polarity};
 use aleatron_core::backend::CountMethod;
 use aleatron_core::conformance::{Case, LayerCase, Reference};
 use aleatron_core::threshold::NEGATIVE;
@@ -307,7 +307,7 @@ fn between(add: impl Fn(&mut Graph, ValueId) -> ValueId) -> GraphNetwork {
     GraphNetwork::new(graph).unwrap().calibrated(&features(60, 4), &Calibration::default()).unwrap()
 }
 
-fn scores(network: &GraphNetwork) -> Result<Vec<f64>, Error> {
+fn scores(network: &GraphNetwork) -> Result<Vec<f64>, EngineError> {
     network.to_streams(&config(64, "sobol"))?.forward(&features(30, 5), 0)
 }
 
@@ -386,7 +386,9 @@ fn pools_of_a_whole_image_are_one() {
 
 fn refused(network: &GraphNetwork) -> Vec<(String, String)> {
     match scores(network) {
-        Err(Error::NoIntegerForm { nodes }) => nodes.into_iter().map(|n| (n.name, n.operator)).collect(),
+        Err(EngineError::NoIntegerForm { nodes }) => {
+            nodes.into_iter().map(|n| (n.name, n.operator)).collect()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -444,11 +446,11 @@ fn layers_in_binary_are_before_or_after_streams() {
         match name {
             "fc" => assert!(streams.unwrap().forward(&features(60, 1), 0).is_ok()),
             // The residual sum would meet what is not made of streams.
-            _ => assert!(matches!(streams, Err(Error::NoIntegerForm { .. }))),
+            _ => assert!(matches!(streams, Err(EngineError::NoIntegerForm { .. }))),
         }
     }
     let middle = network.with_mode("conv2", Mode::Binary).unwrap();
-    let Err(Error::NoIntegerForm { nodes }) = middle.to_streams(&config(64, "sobol")) else { panic!() };
+    let Err(EngineError::NoIntegerForm { nodes }) = middle.to_streams(&config(64, "sobol")) else { panic!() };
     assert_eq!((nodes[0].name.as_str(), nodes[0].reason.as_str()), ("conv2", "it runs in binary"));
 }
 
@@ -476,7 +478,7 @@ fn evaluations_of_graphs_in_integers() {
     let sigmoid = between(|graph, x| graph.add_node("sigmoid", Op::Unary(Unary::Sigmoid), &[x]));
     let six = Dataset::new("six", 6, features(30, 1), vec![0; 5]).unwrap();
     let refused = evaluate(&sigmoid, &six, &plan, None, Cancel::NEVER, |_| panic!()).unwrap_err();
-    assert!(matches!(refused, Error::NoIntegerForm { .. }));
+    assert!(matches!(refused, Error::Engine(EngineError::NoIntegerForm { .. })));
 }
 
 #[test]
@@ -504,7 +506,7 @@ fn one_product(bias: f32, add: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph
     GraphNetwork::new(graph).unwrap()
 }
 
-fn score(network: &GraphNetwork, x: f64) -> Result<f64, Error> {
+fn score(network: &GraphNetwork, x: f64) -> Result<f64, EngineError> {
     Ok(network.to_streams(&config(1, "bernoulli"))?.forward(&[x], 0)?[0])
 }
 
@@ -573,7 +575,9 @@ fn widths_past_the_most_are_refused() {
         });
         match score(&network, 1.0) {
             Ok(score) => Ok(score),
-            Err(Error::NoIntegerForm { nodes }) => Err((nodes[0].name.clone(), nodes[0].reason.clone())),
+            Err(EngineError::NoIntegerForm { nodes }) => {
+                Err((nodes[0].name.clone(), nodes[0].reason.clone()))
+            }
             Err(error) => panic!("{error}"),
         }
     };

@@ -7,7 +7,7 @@ use aleatron::eval::{Plan, evaluate};
 use aleatron::generator::Width;
 use aleatron::graph::{Calibration, Graph, GraphNetwork, InputScale, Mode, Op, Statistics, WeightScale};
 use aleatron::network::{Detail, FeatureMap, Layer, Network, StreamConfig};
-use aleatron::{Cancel, CoreError, Error, Polarity, Quantity};
+use aleatron::{Cancel, CoreError, EngineError, Error, Polarity, Quantity};
 use aleatron_graph::op::{Softmax, SoftmaxAxes};
 use aleatron_graph::{Dim, Unary, Value};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -92,14 +92,14 @@ fn faults_name_what_is_wrong() {
     let mut x = features(3 * 6, 1);
     x[6 + 4] = f64::INFINITY;
     let error = network.forward(&x).unwrap_err();
-    assert!(matches!(error, Error::Feature { sample: 1, feature: 4, .. }), "{error}");
+    assert!(matches!(error, EngineError::Feature { sample: 1, feature: 4, .. }), "{error}");
     // Unipolar streams: the first negative weight, and the scale of its row, the second of three.
     let rows = Layer::new("fc", 2, vec![0.25, 0.5, -0.75, 2.0, 4.0, 1.0]);
     let rows = Network::new("n", FeatureMap::IDENTITY, vec![rows]).unwrap().to_graph().unwrap();
     let rows = rows.calibrated(&[1.0; 2], &Calibration::default()).unwrap();
     let (first, weight, scale) = (2, -0.75, 2.0);
     match rows.with_polarity(Polarity::Unipolar).unwrap_err() {
-        Error::Layer { layer: 0, name, source } => {
+        EngineError::Layer { layer: 0, name, source } => {
             let expected = CoreError::OutOfRange {
                 what: Quantity::Weight,
                 index: first,
@@ -120,7 +120,7 @@ fn faults_name_what_is_wrong() {
     graph.add_output(y);
     let streams = GraphNetwork::new(graph).unwrap().to_streams(&StreamConfig::new(8)).unwrap();
     let error = streams.forward(&[0.25, 0.5, 0.5, -1.0], 0).unwrap_err();
-    assert!(matches!(&error, Error::Layer { layer: 0, name, .. } if name == "fc"), "{error}");
+    assert!(matches!(&error, EngineError::Layer { layer: 0, name, .. } if name == "fc"), "{error}");
     assert!(format!("{error:?}").contains("index: 3"), "{error:?}");
     // Samples past the last row there is.
     let late = network.to_streams(&StreamConfig::new(8)).unwrap();

@@ -4,8 +4,8 @@ use aleatron::backend::{Backend, Batch, CountMethod, PoolBackend, PrepareOptions
 use aleatron::generator::{Sharing, Warning};
 use aleatron::golden::{Answer, answers, dense_input};
 use aleatron::{
-    Cancel, Connections, Convolution, CoreError, Cpu, Encoding, Error, InputSource, LayerBuilder, LayerIndex,
-    Length, Polarity, SampleSeed, StreamLayer, encode_inputs, reference, set_num_threads,
+    Cancel, Connections, Convolution, CoreError, Cpu, Encoding, EngineError, InputSource, LayerBuilder,
+    LayerIndex, Length, Polarity, SampleSeed, StreamLayer, encode_inputs, reference, set_num_threads,
 };
 use aleatron_core::{Weights, weights};
 use aleatron_cpu::CpuBackend;
@@ -307,7 +307,7 @@ fn work_can_be_cancelled() {
     let third = || asked.fetch_add(1, Ordering::Relaxed) >= 2;
     let x = values(200 * 3000, Polarity::Unipolar);
     let error = layer.count(&Batch::values(&x, SampleSeed::default()), Cancel::when(&third)).unwrap_err();
-    assert!(matches!(error, Error::Core(CoreError::Cancelled)), "{error}");
+    assert!(matches!(error, EngineError::Core(CoreError::Cancelled)), "{error}");
     assert_eq!(asked.load(Ordering::Relaxed), 3);
     let never = || false;
     let few = &x[..200 * 2];
@@ -315,7 +315,7 @@ fn work_can_be_cancelled() {
     assert_eq!(counts, layer.counts_batch(few, SampleSeed::default()).unwrap());
     let at_once = || true;
     let error = dense(2000, 1000, 4096, Polarity::Unipolar).build_unless(Cancel::when(&at_once)).unwrap_err();
-    assert!(matches!(error, Error::Core(CoreError::Cancelled)), "{error}");
+    assert!(matches!(error, EngineError::Core(CoreError::Cancelled)), "{error}");
 }
 
 /// The number of threads may be set at any time, by anyone, also while layers are made and counted.
@@ -447,7 +447,10 @@ fn encoded_streams_with_signs() {
     let middle: Vec<u64> = found.iter().zip(&turned).map(|(a, b)| a + b).collect();
     assert!(middle.iter().all(|sum| *sum == middle[0]) && found != turned, "{found:?} {turned:?}");
     let error = layer.counts_encoded_signed(&encode(64), &[false; 3]).unwrap_err();
-    assert!(matches!(error, Error::Core(CoreError::Mismatch { expected: 128, actual: 64, .. })), "{error}");
+    assert!(
+        matches!(error, EngineError::Core(CoreError::Mismatch { expected: 128, actual: 64, .. })),
+        "{error}"
+    );
     let tiers = ["scalar", "portable", "sse", "avx", "neon", "sve", "simd"];
     let tier = aleatron::simd_tier().unwrap();
     assert!(tiers.iter().any(|known| tier.contains(known)), "{tier}");

@@ -7,7 +7,7 @@ use aleatron::network::file::{Tensor, read_tensors};
 use aleatron::network::{
     Activation, Arithmetic, Detail, FeatureMap, FeatureRange, Layer, Network, StreamConfig, top_class,
 };
-use aleatron::{Cancel, Error, LayerIndex, Polarity, SampleSeed, StreamLayer};
+use aleatron::{Cancel, EngineError, LayerIndex, Polarity, SampleSeed, StreamLayer};
 use std::path::PathBuf;
 
 fn config(length: usize, generator: &str) -> StreamConfig {
@@ -341,7 +341,7 @@ fn networks_survive_saving() {
         assert_eq!(Network::load(folder.join("net")).unwrap(), network);
         assert_eq!(Network::load(folder.join("net.safetensors")).unwrap(), network);
     }
-    assert!(matches!(Network::load(folder.join("none")), Err(Error::File { .. })));
+    assert!(matches!(Network::load(folder.join("none")), Err(EngineError::File { .. })));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -399,7 +399,10 @@ fn a_state_dict_is_a_network() {
     assert_eq!(calibrated.forward(data.features()).unwrap(), plain.forward(data.features()).unwrap());
     let scales = |network: &Network| network.layers()[1].input_scale();
     assert!((scales(&calibrated) / scales(&plain) - 1.0).abs() < 1e-6);
-    assert!(matches!(Network::from_state_dict("mine", map, &[], Activation::Relu), Err(Error::NoLayers)));
+    assert!(matches!(
+        Network::from_state_dict("mine", map, &[], Activation::Relu),
+        Err(EngineError::NoLayers)
+    ));
     let mut more = tensors.clone();
     more.push(Tensor { name: "norm.running_mean".into(), shape: vec![1], values: vec![0.0] });
     more.push(Tensor { name: "stray.bias".into(), shape: vec![1], values: vec![0.0] });
@@ -408,7 +411,7 @@ fn a_state_dict_is_a_network() {
 }
 
 /// The text of the error.
-fn message<T: std::fmt::Debug>(result: aleatron::Result<T>) -> String {
+fn message<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -563,7 +566,7 @@ fn several_features_that_are_no_numbers_are_refused() {
         let feature = usize::from(x[0] == 0.5);
         let error = network.forward(&x).unwrap_err();
         assert!(
-            matches!(error, Error::Feature { sample: 0, feature: found, .. } if found == feature),
+            matches!(error, EngineError::Feature { sample: 0, feature: found, .. } if found == feature),
             "{error}"
         );
     }

@@ -5,7 +5,7 @@ use aleatron::network::{
     Activation, Arithmetic, Detail, FeatureMap, FeatureRange, Layer, LayerInputs, LayerOverride, Network,
     StreamConfig, top_class,
 };
-use aleatron::{Cancel, Device, Error, Polarity, SampleSeed};
+use aleatron::{Cancel, Device, EngineError, Polarity, SampleSeed};
 
 #[test]
 fn networks_say_what_they_are() {
@@ -47,9 +47,9 @@ fn floating_point_is_what_it_is_by_hand() {
     // Inputs 1 and -1: sums 1 - 2 + 0.5 and -1 - 0.5 - 1, both below 0. Inputs 2 and 1: 4.5 and 0; 13.5 + 0.25.
     assert_eq!(network.forward(&[3.0, -1.0, 5.0, 3.0]).unwrap(), [0.25, 13.75]);
     assert_eq!(network.predict(&[3.0, -1.0, 5.0, 3.0]).unwrap(), [1, 1]);
-    assert!(matches!(network.forward(&[1.0; 3]), Err(Error::RaggedSamples { values: 3, features: 2 })));
+    assert!(matches!(network.forward(&[1.0; 3]), Err(EngineError::RaggedSamples { values: 3, features: 2 })));
     let nan = network.forward(&[1.0, 1.0, 1.0, f64::NAN]);
-    assert!(matches!(nan, Err(Error::Feature { sample: 1, feature: 1, .. })), "{nan:?}");
+    assert!(matches!(nan, Err(EngineError::Feature { sample: 1, feature: 1, .. })), "{nan:?}");
     let calibrated = network.calibrated(&[3.0, -1.0, 5.0, 3.0]).unwrap();
     // The largest input of the first layer is 2, of the second 4.5.
     let scales: Vec<f64> = calibrated.layers().iter().map(Layer::input_scale).collect();
@@ -71,7 +71,7 @@ fn features_may_be_off_by_rounding() {
     for bad in [1.0 + 2.1e-5, -1.0 - 2.1e-5, f64::NAN, f64::INFINITY] {
         let error = streams.forward(&[0.0, 0.0, 0.0, bad], 0).unwrap_err();
         assert!(
-            matches!(error, Error::Feature { sample: 1, feature: 1, low: -1.0, high: 1.0, .. }),
+            matches!(error, EngineError::Feature { sample: 1, feature: 1, low: -1.0, high: 1.0, .. }),
             "{error}"
         );
     }

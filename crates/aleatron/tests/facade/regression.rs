@@ -1,6 +1,6 @@
 //! Networks that are to find numbers.
 
-use aleatron::data::Dataset;
+use aleatron::data::{Dataset, Error as DataError};
 use aleatron::eval::{Plan, RegressionEvaluation, evaluate, evaluate_regression, report};
 use aleatron::network::{Network, StreamConfig};
 use aleatron::{Cancel, Error};
@@ -132,7 +132,7 @@ fn what_does_not_fit_is_refused() {
     assert!(Dataset::with_targets("n", 64, features.clone(), 2, vec![0.0; 3]).is_err());
     for bad in [f64::NAN, f64::INFINITY, -1.1e100, 1.1e100] {
         let bad = Dataset::with_targets("n", 64, features.clone(), 1, vec![0.0, bad, 0.0]);
-        assert!(matches!(bad, Err(Error::Target { sample: 1, .. })));
+        assert!(matches!(bad, Err(DataError::Target { sample: 1, .. })));
     }
     // The largest have errors that can be written and read.
     let large = vec![1e100; 10 * data.len()];

@@ -1,0 +1,223 @@
+//! How a network runs as streams: settings for all layers, and for some of them others.
+
+use crate::{Device, Error, Result};
+use aleatron_core::SampleSeed;
+use aleatron_core::arithmetic::Arithmetic;
+use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Where the bits of a layer come from, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LayerSettings {
+    /// Bits per stream.
+    pub length: usize,
+    /// The generator.
+    pub generator: GeneratorName,
+    /// The width of shared sequences.
+    pub width: WidthChoice,
+    /// How many sequences streams share.
+    pub sharing: Sharing,
+}
+
+/// Settings of one layer that differ from those of the others.
+///
+/// As text: `length=64,generator=sobol,width=6,sharing=input`, any of them.
+///
+/// ```
+/// use aleatron_engine::network::LayerOverride;
+/// let layer: LayerOverride = "length=64,generator=sobol:1+lfsr:7".parse()?;
+/// assert_eq!(layer.length, Some(64));
+/// assert_eq!(layer.to_string(), "length=64,generator=sobol:1+lfsr:7");
+/// # Ok::<(), aleatron_engine::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct LayerOverride {
+    /// Bits per stream.
+    pub length: Option<usize>,
+    /// The generator.
+    pub generator: Option<GeneratorName>,
+    /// The width of shared sequences.
+    pub width: Option<WidthChoice>,
+    /// How many sequences streams share.
+    pub sharing: Option<Sharing>,
+}
+
+impl LayerOverride {
+    /// These settings in place of those of the others.
+    #[must_use]
+    pub fn apply(&self, settings: LayerSettings) -> LayerSettings {
+        LayerSettings {
+            length: self.length.unwrap_or(settings.length),
+            generator: self.generator.unwrap_or(settings.generator),
+            width: self.width.unwrap_or(settings.width),
+            sharing: self.sharing.unwrap_or(settings.sharing),
+        }
+    }
+}
+
+impl LayerOverride {
+    /// Sets what a key names.
+    pub(super) fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let fault = |reason: String| Error::Setting { text: format!("{key}={value}"), reason };
+        match key {
+            "length" => {
+                self.length =
+                    Some(value.parse().map_err(|_| fault(format!("\"{value}\" is not a number of bits")))?);
+            }
+            "generator" => self.generator = Some(value.parse()?),
+            "width" => self.width = Some(value.parse()?),
+            "sharing" => self.sharing = Some(value.parse()?),
+            _ => return Err(fault("use length=, generator=, width= or sharing=".to_owned())),
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for LayerOverride {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut layer = Self::default();
+        let mut keys: Vec<&str> = Vec::new();
+        for part in text.split(',') {
+            let Some((key, value)) = part.split_once('=') else {
+                let reason = "use length=, generator=, width= or sharing=".to_owned();
+                return Err(Error::Setting { text: part.to_owned(), reason });
+            };
+            let key = key.trim();
+            layer.set(key, value.trim())?;
+            if keys.contains(&key) {
+                let reason = format!("{key} is given twice");
+                return Err(Error::Setting { text: text.to_owned(), reason });
+            }
+            keys.push(key);
+        }
+        Ok(layer)
+    }
+}
+
+impl fmt::Display for LayerOverride {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        parts.extend(self.length.map(|length| format!("length={length}")));
+        parts.extend(self.generator.map(|generator| format!("generator={generator}")));
+        parts.extend(self.width.map(|width| format!("width={width}")));
+        parts.extend(self.sharing.map(|sharing| format!("sharing={sharing}")));
+        f.write_str(&parts.join(","))
+    }
+}
+
+/// What happens to features outside what the first layer can encode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum FeatureRange {
+    /// They are errors.
+    #[default]
+    Check,
+    /// They saturate, and are counted.
+    Clip,
+}
+
+/// How a network runs as streams.
+///
+/// ```
+/// use aleatron_engine::network::{Network, StreamConfig};
+/// let network = Network::digits_noise_aware()?;
+/// let config = StreamConfig::new(64).generator("sobol".parse()?).layer("output", "length=128".parse()?);
+/// assert_eq!(network.to_streams(&config)?.lengths(), [64, 128]);
+/// # Ok::<(), aleatron_engine::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StreamConfig {
+    /// The settings of all layers but those with others.
+    pub settings: LayerSettings,
+    /// Layers with settings of their own, by name.
+    pub layers: BTreeMap<String, LayerOverride>,
+    /// The seed of generators that have one, for weights and inputs.
+    pub seed: u64,
+    /// How numbers are kept between layers.
+    pub arithmetic: Arithmetic,
+    /// What happens to features that cannot be encoded.
+    pub range: FeatureRange,
+    /// Where to run. It changes times and nothing else.
+    pub device: Device,
+}
+
+impl StreamConfig {
+    /// Bernoulli streams of `length` bits on the CPU, in floating point between layers.
+    #[must_use]
+    pub fn new(length: usize) -> Self {
+        Self {
+            settings: LayerSettings {
+                length,
+                generator: GeneratorName::Bernoulli,
+                width: WidthChoice::Auto,
+                sharing: Sharing::OneForAll,
+            },
+            layers: BTreeMap::new(),
+            seed: SampleSeed::DEFAULT,
+            arithmetic: Arithmetic::Float,
+            range: FeatureRange::Check,
+            device: Device::Cpu,
+        }
+    }
+
+    /// With this generator.
+    #[must_use]
+    pub fn generator(mut self, generator: GeneratorName) -> Self {
+        self.settings.generator = generator;
+        self
+    }
+
+    /// With sequences of this width.
+    #[must_use]
+    pub fn width(mut self, width: impl Into<WidthChoice>) -> Self {
+        self.settings.width = width.into();
+        self
+    }
+
+    /// With sequences shared in this way.
+    #[must_use]
+    pub fn sharing(mut self, sharing: Sharing) -> Self {
+        self.settings.sharing = sharing;
+        self
+    }
+
+    /// With other settings for one layer.
+    #[must_use]
+    pub fn layer(mut self, name: impl Into<String>, settings: LayerOverride) -> Self {
+        self.layers.insert(name.into(), settings);
+        self
+    }
+
+    /// With this seed.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// With this arithmetic between layers.
+    #[must_use]
+    pub fn arithmetic(self, arithmetic: Arithmetic) -> Self {
+        Self { arithmetic, ..self }
+    }
+
+    /// With features outside the interval treated in this way.
+    #[must_use]
+    pub fn range(self, range: FeatureRange) -> Self {
+        Self { range, ..self }
+    }
+
+    /// On this device.
+    #[must_use]
+    pub fn device(self, device: Device) -> Self {
+        Self { device, ..self }
+    }
+
+    /// The settings of a layer.
+    #[must_use]
+    pub fn settings_of(&self, name: &str) -> LayerSettings {
+        self.layers.get(name).map_or(self.settings, |layer| layer.apply(self.settings))
+    }
+}

@@ -1,0 +1,304 @@
+//! Stopping a sample before its streams end.
+//!
+//! Two rules. By **margin**: at 8 cycles, and each time the cycles have doubled, a circuit looks at the scores so far, and if the best
+//! leads the second by some standard deviations of the counting noise, the sample is done. The first layer's streams just run on from
+//! one look to the next; a later layer's inputs have changed by then, so its streams start over. Both are counted. This loses a
+//! little accuracy.
+//!
+//! By **certainty**: all layers but the last run to the end, and the last one stops as soon as no remaining cycle can change which score
+//! is best. This never loses any.
+
+use aleatron_core::{LayerSpec, Polarity};
+use aleatron_engine::network::{Activation, Layer, Network, each_product};
+
+/// What stopping by a margin saves, and what it costs.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct EarlyStop {
+    /// The lead at which a sample stops, in standard deviations.
+    pub margin: f64,
+    /// The mean cycles of a sample and layer, restarts included; the full run takes the length.
+    pub mean_cycles: f64,
+    /// The accuracy.
+    pub accuracy: f64,
+    /// The accuracy of the full run less this one.
+    pub accuracy_lost: f64,
+    /// The share of samples that stopped before the end.
+    pub stopped: f64,
+}
+
+/// What stopping where the outcome is certain saves. It costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct CertainStop {
+    /// The mean cycles of a sample in the last layer; the full run takes its length.
+    pub mean_cycles: f64,
+    /// The share of samples that stopped before the end.
+    pub stopped: f64,
+}
+
+/// The fewest cycles after which a circuit looks at its scores.
+const FIRST_LOOK: usize = 8;
+
+/// Parts of a run after which a circuit asks whether the outcome is certain.
+const PARTS: usize = 16;
+
+/// One look at one sample: the class in the lead, and how many margins its lead reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) class: usize,
+    pub(super) reached: usize,
+}
+
+/// The cycles at which a run of `length` looks: powers of two from 8 on, and the end.
+pub(super) fn looks(length: usize) -> impl Iterator<Item = usize> {
+    let doubling = std::iter::successors(Some(FIRST_LOOK), |cycles| cycles.checked_mul(2));
+    doubling.take_while(move |&cycles| cycles < length).chain([length])
+}
+
+/// The cycles at which a run of `length` asks whether it is certain: sixteenths of it, but the end.
+pub(super) fn parts(length: usize) -> Vec<usize> {
+    let mut parts: Vec<usize> = (1..PARTS).map(|k| (length * k).div_ceil(PARTS)).collect();
+    parts.retain(|&cycles| cycles < length);
+    parts.dedup();
+    parts
+}
+
+/// The standard deviation of the difference of two scores after one cycle, at most: n products of independent streams
+/// have a variance of at most 1 each (1/4 if unipolar or signed). A pool's output is at most as noisy as what it sees. A single score is compared with 0, which has none.
+pub(super) fn noise_of_one_cycle(network: &Network) -> f64 {
+    network.layers().last().map_or(0.0, |layer| {
+        let fan_in = layer.topology().max_fan_in();
+        noise_of_products(layer.polarity(), layer.n_outputs(), fan_in)
+            * layer.input_scale()
+            * layer.weight_scale()
+    })
+}
+
+/// The same for a layer of `n_outputs` whose scales are 1.
+pub(super) fn noise_of_products(polarity: Polarity, n_outputs: usize, fan_in: usize) -> f64 {
+    let variance = match polarity {
+        // A signed product is 0, or the same of 1 and -1 in every cycle.
+        Polarity::Unipolar | Polarity::Signed => 0.25,
+        Polarity::Bipolar => 1.0,
+    };
+    (n_outputs.min(2) as f64 * fan_in as f64 * variance).sqrt()
+}
+
+/// The class in the lead, and how many of the ascending `margins` its lead over the second, or over 0, reaches in units of `noise`.
+pub(super) fn look(scores: &[f64], noise: f64, margins: &[f64]) -> Look {
+    let class = aleatron_engine::network::top_class(scores);
+    let gap = match scores {
+        [score] => score.abs(),
+        scores => {
+            let others = scores.iter().enumerate().filter(|(k, _)| *k != class);
+            let second = others.map(|(_, &score)| score).fold(f64::NEG_INFINITY, f64::max);
+            scores.get(class).map_or(0.0, |best| best - second)
+        }
+    };
+    let lead = if noise > 0.0 { gap / noise } else { f64::INFINITY };
+    Look { class, reached: margins.partition_point(|&margin| lead >= margin) }
+}
+
+/// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`; `bias_units` are
+/// in units of a product bit.
+pub(super) fn is_certain(
+    part: &LayerSpec,
+    full: &LayerSpec,
+    counts: &[u64],
+    bias_units: &[f64],
+    moves: &[[f64; 2]],
+) -> bool {
+    let ends = ends(part, full, counts, moves);
+    let with_bias = ends.into_iter().zip(bias_units).map(|(ends, bias)| ends.map(|end| end + bias));
+    is_decided(&with_bias.collect::<Vec<_>>())
+}
+
+/// The least and the most that the sum of each neuron can be in the end, in units of a product bit: a remaining cycle moves it by what
+/// `moves` says.
+pub(super) fn ends(part: &LayerSpec, full: &LayerSpec, counts: &[u64], moves: &[[f64; 2]]) -> Vec<[f64; 2]> {
+    let remaining = (full.length().bits() - part.length().bits()) as f64;
+    let ends = |(neuron, &count): (usize, &u64)| {
+        let now = part.polarity().sum(count, part.fan_in(neuron), part.length()) as f64;
+        moves[neuron].map(|step| now + step * remaining)
+    };
+    counts.iter().enumerate().map(ends).collect()
+}
+
+/// Whether one score is certain to be best: the least it can be is above the most that any other can be, or above or below 0 where there is
+/// no other.
+pub(super) fn is_decided(ends: &[[f64; 2]]) -> bool {
+    match ends {
+        &[[low, high]] => low > 0.0 || high < 0.0,
+        ends => {
+            let best = (0..ends.len()).fold(0, |best, j| if ends[j][0] > ends[best][0] { j } else { best });
+            ends.iter().enumerate().all(|(j, [_, high])| j == best || ends[best][0] > *high)
+        }
+    }
+}
+
+/// The least and the most by which one cycle moves each score of a sample, given the last layer's inputs and weights as values: each product
+/// of a unipolar neuron adds 0 or 1, of a bipolar one -1 or 1. A product of a signed one has its sign from the start, and is always 0 where an
+/// operand is.
+pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f64; 2]> {
+    let all =
+        |low: f64| (0..spec.n_neurons()).map(move |j| [low, 1.0].map(|step| step * spec.fan_in(j) as f64));
+    match spec.polarity() {
+        Polarity::Unipolar => all(0.0).collect(),
+        Polarity::Bipolar => all(-1.0).collect(),
+        Polarity::Signed => {
+            let mut moves = vec![[0.0; 2]; spec.n_neurons()];
+            each_product(spec.topology(), |neuron, weight, input| {
+                let (w, x) = (weights[weight], inputs[input]);
+                if w != 0.0 && x != 0.0 {
+                    match w.is_sign_negative() == x.is_sign_negative() {
+                        true => moves[neuron][1] += 1.0,
+                        false => moves[neuron][0] -= 1.0,
+                    }
+                }
+            });
+            moves
+        }
+    }
+}
+
+/// Whether the rule of certainty holds for a network: an activation or a pool behind the last sums could make unequal ones equal.
+pub(super) fn can_be_certain(network: &Network) -> bool {
+    let is_plain = |layer: &Layer| layer.activation() == Activation::Identity && layer.pools().is_empty();
+    network.layers().last().is_some_and(is_plain)
+}
+
+/// Sums up a run from its looks, each with its cycles and one entry per sample; `rank` is the place of the margin among all.
+pub(super) fn early_stop(
+    looks: &[(usize, Vec<Look>)],
+    labels: &[usize],
+    n_layers: usize,
+    margin: f64,
+    rank: usize,
+) -> EarlyStop {
+    let (mut cycles, mut right, mut stopped, mut right_at_end) = (0_u128, 0_usize, 0_usize, 0_usize);
+    for (sample, &label) in labels.iter().enumerate() {
+        let mut class = 0;
+        for (k, (at, look)) in looks.iter().enumerate() {
+            let before = k.checked_sub(1).map_or(0, |before| looks[before].0);
+            cycles += (at - before) as u128 + n_layers.saturating_sub(1) as u128 * *at as u128;
+            class = look[sample].class;
+            if look[sample].reached > rank && k + 1 < looks.len() {
+                stopped += 1;
+                break;
+            }
+        }
+        right += usize::from(class == label);
+        right_at_end += usize::from(looks.last().is_some_and(|(_, look)| look[sample].class == label));
+    }
+    let n = labels.len().max(1) as f64;
+    EarlyStop {
+        margin,
+        mean_cycles: cycles as f64 / n_layers as f64 / n,
+        accuracy: right as f64 / n,
+        accuracy_lost: (right_at_end as f64 - right as f64) / n,
+        stopped: stopped as f64 / n,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use aleatron_core::{Encoding, Length};
+
+    #[test]
+    fn looks_double() {
+        assert_eq!(looks(8).collect::<Vec<_>>(), [8]);
+        assert_eq!(looks(5).collect::<Vec<_>>(), [5]);
+        assert_eq!(looks(40).collect::<Vec<_>>(), [8, 16, 32, 40]);
+        assert!(parts(1).is_empty());
+        assert_eq!(parts(4), [1, 2, 3]);
+        assert_eq!(parts(64), (1..16).map(|k| 4 * k).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn cycles_count_restarts() {
+        let look = |class, reached| Look { class, reached };
+        // The first sample stops at once, rightly; the second runs to the end and ends up right.
+        let looks = [(8, vec![look(1, 2), look(0, 1)]), (16, vec![look(1, 2), look(2, 1)])];
+        let stop = early_stop(&looks, &[1, 2], 2, 1.0, 1);
+        // First sample: 8 cycles in both layers. Second: 16 in the first, 8 + 16 in the second.
+        assert_eq!(stop.mean_cycles, (8.0 + 20.0) / 2.0);
+        assert_eq!((stop.accuracy, stop.accuracy_lost, stop.stopped), (1.0, 0.0, 0.5));
+        let hasty = early_stop(&looks, &[1, 2], 2, 0.0, 0);
+        assert_eq!((hasty.mean_cycles, hasty.accuracy, hasty.accuracy_lost), (8.0, 0.5, 0.5));
+    }
+
+    #[test]
+    fn leads_are_over_the_second_or_over_nothing() {
+        let margins = [1.0, 2.0, 2.0, 2.5];
+        assert_eq!(look(&[1.0, 4.0, 3.0], 0.5, &margins), Look { class: 1, reached: 3 });
+        assert_eq!(look(&[-3.0], 1.5, &margins), Look { class: 0, reached: 3 });
+        assert_eq!(look(&[-3.0], 0.0, &margins), Look { class: 0, reached: 4 });
+        // Without noise, a tie is one for ever.
+        assert_eq!(look(&[1.0, 1.0], 0.0, &margins), Look { class: 0, reached: 4 });
+    }
+
+    #[test]
+    fn certainty_needs_more_lead_than_cycles_can_make_up() {
+        let spec = |bits, polarity| {
+            let length = Length::new(bits).unwrap();
+            LayerSpec::dense(3, 2, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap()
+        };
+        let all = |spec: &LayerSpec| moves(spec, &[0.5; 6], &[0.5; 3]);
+        // After 12 of 16 cycles, 3 products can add 12 to the second of two unipolar scores.
+        let (part, full) = (spec(12, Polarity::Unipolar), spec(16, Polarity::Unipolar));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 17], &[0.0, 1.0], &all(&part)));
+        // Bipolar ones can move against each other: 24.
+        let (part, full) = (spec(12, Polarity::Bipolar), spec(16, Polarity::Bipolar));
+        assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0], &all(&part)));
+        assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0], &all(&part)));
+        // Products of signed operands cannot change their sign, and one of them is always 0: the second score can gain 2 in each of 4 cycles.
+        let (part, full) = (spec(12, Polarity::Signed), spec(16, Polarity::Signed));
+        let moves = moves(&part, &[0.5, -0.5, 0.3, 0.1, -0.1, 0.2], &[0.5, -0.5, -0.0]);
+        assert_eq!(moves, [[0.0, 2.0], [0.0, 2.0]]);
+        assert!(is_certain(&part, &full, &[36 + 9, 36], &[0.0, 0.0], &moves));
+        assert!(!is_certain(&part, &full, &[36 + 8, 36], &[0.0, 0.0], &moves));
+    }
+    #[test]
+    fn one_score_is_decided_away_from_zero_and_several_apart() {
+        for (ends, decided) in [
+            (&[[0.5, 1.0]][..], true),
+            (&[[0.0, 1.0]], false),
+            (&[[-1.0, 1.0]], false),
+            (&[[-1.0, 0.0]], false),
+            (&[[-1.0, -0.5]], true),
+            (&[[0.0, 1.0], [1.5, 2.0]], true),
+            // The most of the other is the least of the best.
+            (&[[0.0, 1.5], [1.5, 2.0]], false),
+            (&[[3.0, 4.0], [1.5, 2.0], [2.5, 9.0]], false),
+        ] {
+            assert_eq!(is_decided(ends), decided, "{ends:?}");
+        }
+    }
+
+    /// Variances of independent products add up: 16 of 1/4 are 4, and the difference of two such scores has twice that.
+    #[test]
+    fn noise_grows_with_the_root_of_products() {
+        assert_eq!(noise_of_products(Polarity::Unipolar, 1, 16), 2.0);
+        assert_eq!(noise_of_products(Polarity::Signed, 2, 32), 4.0);
+        assert_eq!(noise_of_products(Polarity::Bipolar, 10, 18), 6.0);
+        let network = Network::digits_noise_aware().unwrap();
+        let last = network.layers().last().unwrap();
+        let scales = last.input_scale() * last.weight_scale();
+        assert!(scales != 1.0 && last.polarity() == Polarity::Bipolar, "{scales}");
+        let expected = (2.0_f64 * 64.0).sqrt() * last.input_scale() * last.weight_scale();
+        assert_eq!(noise_of_one_cycle(&network), expected);
+    }
+
+    /// Products of equal signs can only add, the others only take away.
+    #[test]
+    fn signs_say_where_products_can_go() {
+        let length = Length::new(8).unwrap();
+        let spec = LayerSpec::dense(4, 1, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 }).unwrap();
+        let found = moves(&spec, &[0.5, -0.5, 0.5, -0.5], &[0.5, 0.5, -0.5, -0.5]);
+        assert_eq!(found, [[-2.0, 2.0]]);
+        assert_eq!(moves(&spec, &[0.5, -0.5, 0.5, 0.0], &[0.5, 0.5, -0.5, 0.5]), [[-2.0, 1.0]]);
+    }
+}

@@ -1,0 +1,174 @@
+//! What can go wrong with evaluations.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of every fallible operation of the crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, with the place and the value at fault: in an evaluation, or in what it stands on.
+///
+/// Errors of [`aleatron_core`] are always [`Error::Core`], also where a network or a data set had them first.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument is at fault, or a backend: which quantity, where, and its value.
+    #[error(transparent)]
+    Core(#[from] aleatron_core::Error),
+    /// A layer, a network, its file or its device is at fault.
+    #[error(transparent)]
+    Engine(aleatron_engine::Error),
+    /// The data are at fault.
+    #[error(transparent)]
+    Data(aleatron_data::Error),
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not of its format.
+    #[error("{file}: {reason}")]
+    Format {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An evaluation ended before its time; what it had found until then is kept.
+    #[error("{source}")]
+    Unfinished {
+        /// The cells that were finished.
+        done: Box<crate::Evaluation>,
+        /// What ended it.
+        source: Box<Error>,
+    },
+    /// An evaluation of a network of regression ended before its time; what it had found until then is kept.
+    #[error("{source}")]
+    UnfinishedRegression {
+        /// The cells that were finished.
+        done: Box<crate::RegressionEvaluation>,
+        /// What ended it.
+        source: Box<Error>,
+    },
+    /// There is nothing to do.
+    #[error("{0}: at least one is needed")]
+    Nothing(&'static str),
+    /// The data do not fit the network.
+    #[error("the samples have {actual} features, the network takes {expected}")]
+    FeatureCount {
+        /// What the network takes.
+        expected: usize,
+        /// What the data have.
+        actual: usize,
+    },
+    /// The numbers to be found are not as many as the outputs of the network.
+    #[error("the samples have {actual} numbers to be found, the network has {expected} outputs")]
+    TargetCount {
+        /// The outputs of the network.
+        expected: usize,
+        /// What the data have.
+        actual: usize,
+    },
+    /// Samples have labels of the other kind: classes where numbers are needed, or numbers where classes are.
+    #[error("{name}: its samples have {actual}, {needed} are needed")]
+    LabelKind {
+        /// The data set.
+        name: String,
+        /// What its samples have.
+        actual: &'static str,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// A layer runs in binary, where settings of streams would change nothing.
+    #[error("layer \"{0}\" runs in binary: it has no settings of streams")]
+    BinaryLayer(String),
+    /// An output in floating point is NaN, or, where errors are found, infinite.
+    #[error("sample {sample}: output {output} of the network is {value} in floating point")]
+    Output {
+        /// The sample.
+        sample: usize,
+        /// The output.
+        output: usize,
+        /// What it is.
+        value: f64,
+    },
+    /// A label is no class of the network.
+    #[error("the label of sample {sample} is {label}, but the network has {n_classes} classes")]
+    UnknownClass {
+        /// The sample.
+        sample: usize,
+        /// Its label.
+        label: usize,
+        /// The classes of the network.
+        n_classes: usize,
+    },
+    /// A margin of early termination is not a finite number from 0 on.
+    #[error("the margin is {0}, not a finite number from 0 on")]
+    Margin(f64),
+    /// A search may not lose this many percentage points.
+    #[error("the loss allowed is {0}, not a number of percentage points from 0 to 100")]
+    Loss(f64),
+    /// No generator of an evaluation has this name.
+    #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]
+    UnknownGenerator {
+        /// The name asked for.
+        name: String,
+        /// The generators there are.
+        known: Vec<String>,
+    },
+    /// A checkpoint is of another network, data set or plan.
+    #[error("the checkpoint differs in {0}")]
+    Checkpoint(&'static str),
+}
+
+impl From<aleatron_engine::Error> for Error {
+    fn from(error: aleatron_engine::Error) -> Self {
+        match error {
+            aleatron_engine::Error::Core(error) => Self::Core(error),
+            error => Self::Engine(error),
+        }
+    }
+}
+
+#[cfg(feature = "graph")]
+impl From<aleatron_graph::Error> for Error {
+    fn from(error: aleatron_graph::Error) -> Self {
+        aleatron_engine::Error::from(error).into()
+    }
+}
+
+impl From<aleatron_cpu::Error> for Error {
+    fn from(error: aleatron_cpu::Error) -> Self {
+        Self::Core(error.into())
+    }
+}
+
+impl From<aleatron_data::Error> for Error {
+    fn from(error: aleatron_data::Error) -> Self {
+        match error {
+            aleatron_data::Error::Core(error) => Self::Core(error),
+            error => Self::Data(error),
+        }
+    }
+}
+
+impl Error {
+    /// The error of a file.
+    pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::File { path: path.into(), source }
+    }
+
+    /// The error of the engine at the bottom of this one, if there is one.
+    #[must_use]
+    pub fn core(&self) -> Option<&aleatron_core::Error> {
+        match self {
+            Self::Core(error) => Some(error),
+            Self::Engine(error) => error.core(),
+            Self::Unfinished { source, .. } | Self::UnfinishedRegression { source, .. } => source.core(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Where a graph loses accuracy: the error of every node, and the accuracy with one layer alone as streams.
+
+use super::plan::Plan;
+use super::result::{Evaluation, GraphNode, GraphSummary, Losses};
+use super::subject::accuracy;
+use crate::Result;
+use aleatron_core::Cancel;
+use aleatron_data::Dataset;
+use aleatron_engine::Error as EngineError;
+use aleatron_engine::graph::{GraphNetwork, Mode, NodeErrors, Statistics, Watch};
+use aleatron_engine::network::StreamConfig;
+
+/// Samples over which the errors of nodes are found.
+const SAMPLES: usize = 256;
+
+/// Looks where a graph loses accuracy, and adds it to its evaluation: for each generator at the longest of the lengths that lose more than
+/// one point, or at the shortest where none does, with seed 0. It takes about as long as one more cell for each generator.
+///
+/// # Errors
+/// As [`super::evaluate`].
+pub fn find_losses(
+    network: &GraphNetwork,
+    data: &Dataset,
+    plan: &Plan,
+    evaluation: &mut Evaluation,
+    cancel: Cancel<'_>,
+) -> Result<()> {
+    let mut losses = Vec::new();
+    for generator in &plan.generators {
+        let name = generator.to_string();
+        if losses.iter().any(|known: &Losses| known.generator == name) {
+            continue;
+        }
+        let rows = evaluation.rows_of(&name);
+        let bar = evaluation.float_accuracy - 0.01 - 1e-9;
+        let lossy = rows.iter().rev().find(|row| row.accuracy.mean < bar).or(rows.first());
+        let Some(length) = lossy.map(|row| row.length) else { continue };
+        let config = plan.config(generator, length, 0);
+        losses.push(Losses {
+            generator: name,
+            length,
+            accuracy: accuracy(&network.into(), data, &config, cancel)?,
+            node_errors: node_errors(network, data, &config, cancel)?,
+            alone: alone(network, data, &config, cancel)?,
+        });
+    }
+    evaluation.graph = Some(GraphSummary { nodes: nodes(network)?, losses });
+    Ok(())
+}
+
+fn nodes(network: &GraphNetwork) -> Result<Vec<GraphNode>> {
+    let graph = network.graph();
+    let maker = |value| graph.nodes().iter().position(|node| node.outputs.contains(&Some(value)));
+    let summaries = network.inspect(1)?.nodes.into_iter();
+    let nodes = graph.nodes().iter().zip(summaries).map(|(node, summary)| {
+        let mut inputs: Vec<usize> = node.inputs.iter().flatten().filter_map(|&value| maker(value)).collect();
+        inputs.sort_unstable();
+        inputs.dedup();
+        GraphNode {
+            name: summary.name,
+            operator: summary.operator.to_owned(),
+            shape: summary.shape,
+            inputs,
+            stream_products: summary.stream.map(|stream| stream.products),
+        }
+    });
+    Ok(nodes.collect())
+}
+
+/// The relative error of each node over the first samples.
+fn node_errors(
+    network: &GraphNetwork,
+    data: &Dataset,
+    config: &StreamConfig,
+    cancel: Cancel<'_>,
+) -> Result<Vec<f64>> {
+    let streams = network.to_streams(config)?;
+    let n = data.len().min(SAMPLES);
+    // Whole runs, where their size is fixed: samples that fill one up would count.
+    let n = match network.batch() {
+        Some(batch) if n >= batch => n / batch * batch,
+        _ => n,
+    };
+    let mut watch = Watch { nodes: Some(NodeErrors::default()), ..Watch::default() };
+    streams.run_watched(&data.samples(0..n)?, 0, Statistics::LeftOut, &mut watch, cancel)?;
+    let mut squares = watch.nodes.map(|nodes| nodes.squares).unwrap_or_default();
+    squares.resize(network.graph().nodes().len(), [0.0; 2]);
+    // A node of zeros has no relative error; what is not finite in floats has none, either.
+    let relative = |[error, exact]: [f64; 2]| if exact > 0.0 { (error / exact).sqrt() } else { 0.0 };
+    Ok(squares.into_iter().map(relative).map(|error| if error.is_finite() { error } else { 0.0 }).collect())
+}
+
+/// The accuracy where each layer alone runs as streams.
+fn alone(
+    network: &GraphNetwork,
+    data: &Dataset,
+    config: &StreamConfig,
+    cancel: Cancel<'_>,
+) -> Result<Vec<Option<f64>>> {
+    let mut found = vec![None; network.graph().nodes().len()];
+    let streaming = || network.layers().iter().filter(|layer| layer.mode == Mode::Streams);
+    for layer in streaming() {
+        let mut only = network.clone();
+        for other in streaming().filter(|other| other.name != layer.name) {
+            only = only.with_mode(&other.name, Mode::Binary)?;
+        }
+        match found.get_mut(layer.node) {
+            Some(place) => *place = Some(accuracy(&(&only).into(), data, config, cancel)?),
+            None => return Err(EngineError::NoLayers.into()),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,349 @@
+//! The page of an evaluation.
+
+use super::chart::{self, Axis, Chart, Curve, Point};
+use super::heat::Grid;
+use super::{escape, page};
+use crate::text::{plural, short, si};
+use crate::{Evaluation, PlanSummary, Row};
+
+/// Seeds up to which each has a point of its own.
+const FEW_SEEDS: usize = 10;
+
+/// Classes up to which a confusion matrix has room for numbers.
+const FEW_CLASSES: usize = 16;
+
+/// The side of a confusion matrix with more, in pixels.
+const CONFUSION_SIDE: f64 = 360.0;
+
+/// An evaluation as an HTML page that needs nothing else.
+#[must_use]
+pub fn evaluation(evaluation: &Evaluation) -> String {
+    let rows = evaluation.rows();
+    let title = format!("{} as streams", evaluation.network.name);
+    let mut body = heading(evaluation, &title);
+    body.push_str(&accuracy(evaluation));
+    body.push_str(&table(evaluation, &rows));
+    if let Some(graph) = &evaluation.graph {
+        body.push_str(&super::graph::graph(graph, evaluation.float_accuracy));
+    }
+    if !evaluation.plan.margins.is_empty() {
+        body.push_str(&early(evaluation));
+    }
+    body.push_str(&errors(evaluation, &rows));
+    body.push_str(&confusion(evaluation));
+    page(&title, &body)
+}
+
+fn heading(evaluation: &Evaluation, title: &str) -> String {
+    let sizes: Vec<String> = evaluation.network.sizes.iter().map(ToString::to_string).collect();
+    let (plan, settings) = (&evaluation.plan, settings(&evaluation.plan));
+    let mut out = format!(
+        "<h1>{}</h1>\n<p>A network {} run as bit streams on {}, {}. {settings}.</p>\n<div class=\"cards\">\n",
+        escape(title),
+        sizes.join("-"),
+        escape(&evaluation.data.name),
+        plural(evaluation.data.samples, "sample"),
+    );
+    let mut card = |value: String, label: &str| {
+        out.push_str(&format!(
+            "<div class=\"card\"><b>{}</b><span>{}</span></div>\n",
+            escape(&value),
+            escape(label)
+        ));
+    };
+    card(format!("{:.2} %", 100.0 * evaluation.float_accuracy), "right in floating point");
+    for generator in &plan.generators {
+        let value = match evaluation.shortest_within(generator, 1.0) {
+            Ok(Some(length)) => plural(length, "bit"),
+            _ => "none".to_owned(),
+        };
+        card(value, &format!("within one point, {generator}"));
+    }
+    out.push_str("</div>\n");
+    out.push_str(&warnings(&evaluation.warnings, evaluation.unfinished));
+    out
+}
+
+/// What is known to be wrong, and what is missing.
+pub(super) fn warnings(warnings: &[String], unfinished: usize) -> String {
+    let stopped = format!("This evaluation was stopped: {} to go.", plural(unfinished, "cell"));
+    let all = warnings.iter().chain((unfinished > 0).then_some(&stopped));
+    all.map(|text| format!("<div class=\"warn\">{}</div>\n", escape(text))).collect()
+}
+
+/// How streams were made, as a sentence without its full stop.
+pub(super) fn settings(plan: &PlanSummary) -> String {
+    let mut settings = format!(
+        "Sequences have {} and are shared by {}; numbers between layers are kept in {}",
+        match plan.width.as_str() {
+            "auto" => "a width that fits the length".to_owned(),
+            width => format!("{} bits", escape(width)),
+        },
+        match plan.sharing.as_str() {
+            "input" => "the streams of an input",
+            "stream" => "none",
+            _ => "all streams",
+        },
+        if plan.arithmetic == "integer" { "integers" } else { "floating point" },
+    );
+    for (name, layer) in &plan.layers {
+        settings.push_str(&format!("; layer {} has {}", escape(name), escape(layer)));
+    }
+    settings
+}
+
+/// One curve for each generator that has points.
+fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec<Curve> {
+    let curve = |generator: &String| Curve {
+        name: generator.clone(),
+        points: points(&evaluation.rows_of(generator)),
+    };
+    evaluation.plan.generators.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
+}
+
+fn lengths(evaluation: &Evaluation) -> Axis {
+    let lengths: Vec<f64> = evaluation.plan.lengths.iter().map(|&length| length as f64).collect();
+    Axis::logarithmic("bits per stream", &lengths)
+}
+
+fn accuracy(evaluation: &Evaluation) -> String {
+    let point = |row: &Row| Point {
+        x: row.length as f64,
+        y: 100.0 * row.accuracy.mean,
+        band: (row.accuracy.n > 1).then_some([100.0 * row.accuracy.low, 100.0 * row.accuracy.high]),
+        values: match row.accuracies.len() {
+            2..=FEW_SEEDS => row.accuracies.iter().map(|accuracy| 100.0 * accuracy).collect(),
+            _ => Vec::new(),
+        },
+        text: format!(
+            "{}, {} bits: {:.2} % [{:.2}, {:.2}]",
+            row.generator,
+            row.length,
+            100.0 * row.accuracy.mean,
+            100.0 * row.accuracy.low,
+            100.0 * row.accuracy.high
+        ),
+    };
+    let curves = curves(evaluation, |rows| rows.iter().map(point).collect());
+    let float = 100.0 * evaluation.float_accuracy;
+    let least = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).fold(float, f64::min);
+    let whole = [((least - 5.0) / 10.0).floor().max(0.0) * 10.0, 100.0];
+    let close = [(float - 10.0).floor().max(0.0), 100.0];
+    let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
+    let mut out = String::from(
+        "<h2>Accuracy against length</h2>\n<p>The share of samples whose best score is that of their class. Bands are intervals of 95 % over \
+         seeds, small dots the seeds; sequences without a seed have neither.</p>\n",
+    );
+    let mut panel = |title: &str, range: [f64; 2]| {
+        let y = Axis::percent("accuracy", range);
+        let chart = Chart {
+            curves: &curves,
+            x: lengths(evaluation),
+            y,
+            level: Some(float),
+            label: "Accuracy against length",
+        };
+        out.push_str(&format!("<div class=\"panel\">\n{title}{legend}{}</div>\n", chart.svg()));
+    };
+    panel("", whole);
+    if whole[0] < close[0] {
+        panel(&format!("<h3>From {} to {} %</h3>\n", close[0], close[1]), close);
+    }
+    out
+}
+
+fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
+    let layers: String = evaluation
+        .network
+        .layers
+        .iter()
+        .map(|name| format!("<th>layer {} error</th>", escape(name)))
+        .collect();
+    let mut out = format!(
+        "<h2>All figures</h2>\n<p>Errors are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
+         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>accuracy %</th><th>interval</th>\
+         <th>agrees with float %</th>{layers}<th>samples/s</th><th>bit-MAC/s</th></tr>\n"
+    );
+    let mut before = None;
+    for row in rows {
+        let first = before != Some(&row.generator);
+        before = Some(&row.generator);
+        let interval = match row.accuracy.n {
+            1 => "-".to_owned(),
+            _ => format!("{:.2} to {:.2}", 100.0 * row.accuracy.low, 100.0 * row.accuracy.high),
+        };
+        let errors: String = row
+            .layers
+            .iter()
+            .map(|layer| format!("<td>{} ({})</td>", short(layer.mean_value), short(layer.worst_value)))
+            .collect();
+        out.push_str(&format!(
+            "<tr{}><td>{}</td><td>{}</td><td>{:.2}</td><td>{interval}</td><td>{:.2}</td>{errors}<td>{}</td><td>{}</td></tr>\n",
+            if first { " class=\"first\"" } else { "" },
+            escape(&row.generator),
+            row.length,
+            100.0 * row.accuracy.mean,
+            100.0 * row.agreement,
+            si(row.samples_per_second),
+            si(row.bit_macs_per_second)
+        ));
+    }
+    out.push_str("</table></div>\n");
+    out
+}
+
+fn early(evaluation: &Evaluation) -> String {
+    let mut out = String::from(
+        "<h2>Stopping early</h2>\n<p>By margin: a sample stops when the best score leads the second by some standard deviations of counting \
+         noise, looked at after 8 cycles and whenever they have doubled. The curve of a generator goes through all margins at its longest \
+         streams. By certainty: the last layer stops when no remaining cycle can change the best score, which never loses anything. Rows far \
+         from floating point are left out: there is nothing to lose by stopping at chance level.</p>\n",
+    );
+    let point = |stop: &crate::EarlyStop, row: &Row| Point {
+        x: stop.mean_cycles,
+        y: 100.0 * stop.accuracy,
+        band: None,
+        values: Vec::new(),
+        text: format!(
+            "{}, {} bits, margin {}: {:.2} % after {:.1} cycles",
+            row.generator,
+            row.length,
+            stop.margin,
+            100.0 * stop.accuracy,
+            stop.mean_cycles
+        ),
+    };
+    let curves = curves(evaluation, |rows| match rows.last() {
+        Some(row) if evaluation.has_early(row) => row.early.iter().map(|stop| point(stop, row)).collect(),
+        _ => Vec::new(),
+    });
+    let all = || curves.iter().flat_map(|curve| &curve.points);
+    if let Some(x) = Axis::decades("mean cycles of a sample and layer", all().map(|point| point.x)) {
+        let float = 100.0 * evaluation.float_accuracy;
+        let least = all().map(|point| point.y).fold(float, f64::min);
+        let y = Axis::percent("accuracy", [((least - 2.0) / 5.0).floor().max(0.0) * 5.0, 100.0]);
+        let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
+        let chart =
+            Chart { curves: &curves, x, y, level: Some(float), label: "Accuracy against mean cycles" };
+        out.push_str(&format!("<div class=\"panel\">\n{legend}{}</div>\n", chart.svg()));
+    }
+    out.push_str(
+        "<p>For each length: the fewest mean cycles, restarts of later layers included, that lose at most half a point on these samples, and \
+         the margin that does it; and the mean cycles of the last layer until it is certain.</p>\n<div class=\"panel\"><table>\n\
+         <tr><th>generator</th><th>bits</th><th>mean cycles</th><th>share of the full run</th><th>points lost</th>\
+         <th>stopped early</th><th>margin</th><th>until certain</th></tr>\n",
+    );
+    for generator in &evaluation.plan.generators {
+        for (k, row) in evaluation.rows_of(generator).iter().enumerate() {
+            let class = if k == 0 { " class=\"first\"" } else { "" };
+            let name = escape(generator);
+            let stop = if evaluation.has_early(row) { row.early_within(0.5) } else { None };
+            let figures = match stop {
+                Some(stop) => format!(
+                    "<td>{:.1}</td><td>{:.0} %</td><td>{:.2}</td><td>{:.0} %</td><td>{}</td>",
+                    stop.mean_cycles,
+                    100.0 * stop.mean_cycles / row.length as f64,
+                    // No minus sign for nothing lost.
+                    100.0 * stop.accuracy_lost + 0.0,
+                    100.0 * stop.stopped,
+                    stop.margin
+                ),
+                None => "<td>-</td><td>-</td><td>-</td><td>-</td><td>-</td>".to_owned(),
+            };
+            let certain =
+                row.certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
+            out.push_str(&format!(
+                "<tr{class}><td>{name}</td><td>{}</td>{figures}<td>{certain}</td></tr>\n",
+                row.length
+            ));
+        }
+    }
+    out.push_str("</table></div>\n");
+    out
+}
+
+fn errors(evaluation: &Evaluation, rows: &[Row]) -> String {
+    let mut out = String::from(
+        "<h2>Error of the layers</h2>\n<p>The mean error of a neuron's sum of products against the exact sum of the same inputs and \
+         weights.</p>\n<div class=\"row\">\n",
+    );
+    for (k, layer) in evaluation.network.layers.iter().enumerate() {
+        let point = |row: &Row| {
+            let stats = row.layers.get(k)?;
+            // A logarithm has no place for an error of nothing.
+            (stats.mean_value > 0.0).then(|| Point {
+                x: row.length as f64,
+                y: stats.mean_value,
+                band: None,
+                values: Vec::new(),
+                text: format!(
+                    "{}, {} bits: {} (worst {})",
+                    row.generator,
+                    row.length,
+                    short(stats.mean_value),
+                    short(stats.worst_value)
+                ),
+            })
+        };
+        let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
+        let values = rows.iter().filter_map(|row| row.layers.get(k)).map(|stats| stats.mean_value);
+        let Some(y) = Axis::decades("mean error", values) else { continue };
+        let chart =
+            Chart { curves: &curves, x: lengths(evaluation), y, level: None, label: "Error against length" };
+        let (legend, name) = (chart::legend(&curves, None), escape(layer));
+        out.push_str(&format!("<div class=\"panel\"><h3>layer {name}</h3>\n{legend}{}</div>\n", chart.svg()));
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+fn confusion(evaluation: &Evaluation) -> String {
+    let mut out = String::from(
+        "<h2>Confusion</h2>\n<p>Samples by class (down) and by the best score (across), over all seeds, at the shortest length within \
+         one point of floating point, or else at the longest.</p>\n<div class=\"row\">\n",
+    );
+    for generator in &evaluation.plan.generators {
+        let rows = evaluation.rows_of(generator);
+        let shortest = evaluation.shortest_within(generator, 1.0).ok().flatten();
+        let Some(row) = rows.iter().find(|row| Some(row.length) == shortest).or(rows.last()) else {
+            continue;
+        };
+        let n = row.confusion.len();
+        let has_numbers = n <= FEW_CLASSES;
+        // Where classes are many, every fifth or tenth has a label.
+        let every =
+            [1, 5, 10, 50, 100].into_iter().find(|every| has_numbers || n / every <= 12).unwrap_or(500);
+        let name = |class: usize| if class.is_multiple_of(every) { class.to_string() } else { String::new() };
+        let names: Vec<String> = (0..n).map(name).collect();
+        let cells: Vec<Vec<(String, f64)>> = row
+            .confusion
+            .iter()
+            .map(|counts| {
+                let all = counts.iter().sum::<u64>().max(1);
+                // The root makes single mistakes visible beside hundreds of hits.
+                let cell = |&n: &u64| {
+                    let text = if n == 0 || !has_numbers { String::new() } else { n.to_string() };
+                    (text, (n as f64 / all as f64).sqrt())
+                };
+                counts.iter().map(cell).collect()
+            })
+            .collect();
+        let side = CONFUSION_SIDE / n as f64;
+        let grid = Grid {
+            rows: &names,
+            columns: &names,
+            cells: &cells,
+            size: if has_numbers { [24.0, 22.0] } else { [side, side] },
+            x_label: "best score",
+            y_label: "class",
+        };
+        out.push_str(&format!(
+            "<div class=\"panel\"><h3>{}, {}</h3>\n{}</div>\n",
+            escape(generator),
+            plural(row.length, "bit"),
+            grid.svg()
+        ));
+    }
+    out.push_str("</div>\n");
+    out
+}

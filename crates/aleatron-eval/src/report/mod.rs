@@ -1,0 +1,44 @@
+//! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is fetched and nothing runs.
+//!
+//! [`evaluation`] makes the page of an evaluation, [`regression`] that of one without classes, [`multiplier`] that of multiplier tables. `chart.rs` draws curves and
+//! `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
+
+mod chart;
+mod evaluation;
+mod graph;
+mod heat;
+mod multiplier;
+mod regression;
+
+pub use evaluation::evaluation;
+pub use multiplier::{heat_map, multiplier};
+pub use regression::regression;
+
+const STYLE: &str = include_str!("page.css");
+
+/// A whole page.
+fn page(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
+         <footer>Made by aleatron {}.</footer>\n</main>\n</body>\n</html>\n",
+        aleatron_engine::VERSION
+    )
+}
+
+/// Text as HTML.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
