@@ -28,7 +28,7 @@
 //! - [`Error`]: what can go wrong anywhere. Layers, networks and graphs have an [`EngineError`], data a [`data::Error`]; `?` makes an [`Error`] of either;
 //! - [`compat`]: names of other systems.
 //!
-//! This crate has no code of its own. `aleatron-core` says what bits mean, `aleatron-engine` has layers and networks, `aleatron-data` samples and
+//! This crate has hardly any code of its own. `aleatron-core` says what bits mean, `aleatron-engine` has layers and networks, `aleatron-data` samples and
 //! `aleatron-eval` evaluations; examples on their pages use the names of these crates.
 #![forbid(unsafe_code)]
 
