@@ -9,6 +9,7 @@ use aleatron_core::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantized
 use aleatron_core::generator::{Warning, Width};
 use aleatron_core::threshold::{NEGATIVE, is_negative, magnitude};
 use aleatron_core::{Cancel, Encoding, InputSource, LayerIndex, LayerSpec, Length, Polarity, Quantity};
+use aleatron_cpu::{Cpu, FeatureStage, IntegerStage, LayerSums};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ pub struct StreamNetwork {
     arithmetic: Arithmetic,
     range: FeatureRange,
     seed: u64,
+    /// From features to thresholds, in integer arithmetic.
+    features: Option<FeatureStage>,
     layers: Vec<Prepared>,
 }
 
@@ -37,6 +40,18 @@ struct Prepared {
     layer: StreamLayer,
     stage: FloatStage,
     integer: IntegerLayer,
+    between: Between,
+}
+
+/// What is behind a layer's counts in integer arithmetic, where it has no pools.
+#[derive(Debug)]
+enum Between {
+    /// Nothing is kept: pools need the integers, and float arithmetic has none.
+    Nothing,
+    /// Thresholds of the next layer.
+    Thresholds(IntegerStage),
+    /// Scores.
+    Scores(LayerSums),
 }
 
 /// The integer side of a layer: what a circuit has behind its counters.
@@ -130,7 +145,27 @@ impl Network {
             layers.push(prepared.map_err(|error| in_layer(k, layer, error))?);
         }
         let StreamConfig { arithmetic, range, seed, .. } = *config;
-        Ok(StreamNetwork { network: self, arithmetic, range, seed, layers })
+        let mut features = None;
+        if arithmetic == Arithmetic::Integer {
+            features = layers.first().map(|first| self.feature_stage(first, range)).transpose()?;
+            // From the last one on, since each looks at the next.
+            let mut width = None;
+            for (k, prepared) in layers.iter_mut().enumerate().rev() {
+                let between = prepared.between(&self.layers[k], width);
+                prepared.between = between.map_err(|error| in_layer(k, &self.layers[k], error))?;
+                width = Some(prepared.layer.spec().encoding().input_width());
+            }
+        }
+        Ok(StreamNetwork { network: self, arithmetic, range, seed, features, layers })
+    }
+
+    /// From features to the thresholds of the first layer.
+    fn feature_stage(&self, first: &Prepared, range: FeatureRange) -> Result<FeatureStage> {
+        let (spec, input) = (first.layer.spec(), self.input);
+        let scales = [input.scale, self.layers.first().map_or(1.0, Layer::input_scale)];
+        let (comparator, width) = (first.integer.comparator, spec.encoding().input_width());
+        let allowed = self.allowed_features(range);
+        Ok(FeatureStage::new(allowed, input.offset, scales, spec.polarity(), comparator, width)?)
     }
 }
 
@@ -165,7 +200,7 @@ fn prepare(
         }
     };
     let integer = IntegerLayer { comparator: comparator(stream.spec())?, accumulator, requantizer };
-    Ok(Prepared { layer: stream, stage, integer })
+    Ok(Prepared { layer: stream, stage, integer, between: Between::Nothing })
 }
 
 impl StreamConfig {
@@ -354,36 +389,51 @@ impl StreamNetwork {
             elapsed: Duration::ZERO,
         };
         let mut saturated = clipped;
+        let start = Instant::now();
+        let mut apart = Duration::ZERO;
         for (k, prepared) in self.layers.iter().enumerate() {
-            let (start, layer) = (Instant::now(), &self.network.layers[k]);
+            let layer = &self.network.layers[k];
             let counts = prepared.layer.count(&carried.batch(seed), cancel);
             let counts = counts.map_err(|error| in_layer(k, layer, error))?;
             let next = self.network.layers.get(k + 1).zip(self.layers.get(k + 1));
-            let made = match self.arithmetic {
-                Arithmetic::Float => prepared.float_outputs(layer, &counts, next, detail)?,
-                Arithmetic::Integer => prepared.integer_outputs(layer, &counts, next, detail)?,
-            };
-            output.elapsed += start.elapsed();
             if detail.statistics {
+                let start = Instant::now();
                 let stats = prepared.statistics(&carried, &counts)?;
                 output.statistics.push(LayerStats { saturated, ..stats });
+                apart += start.elapsed();
             }
+            let kept = if detail.layers { counts.clone() } else { Vec::new() };
+            let made = match self.arithmetic {
+                Arithmetic::Float => prepared.float_outputs(layer, &counts, next, detail)?,
+                Arithmetic::Integer => prepared.integer_outputs(layer, counts, next, detail)?,
+            };
             saturated = made.saturated;
             let inputs = std::mem::replace(&mut carried, made.carried);
             if detail.layers {
-                output.layers.push(LayerOutput { counts, outputs: made.outputs.clone() });
+                output.layers.push(LayerOutput { counts: kept, outputs: made.outputs.clone() });
             }
             if next.is_none() {
                 output.scores = made.outputs;
                 output.last_inputs = detail.last_inputs.then_some(inputs);
             }
         }
+        output.elapsed = start.elapsed().saturating_sub(apart);
         Ok(output)
     }
 
     /// The inputs of the first layer, and how many were clipped.
     fn inputs(&self, features: &[f64]) -> Result<(LayerInputs, u64)> {
         let network = &*self.network;
+        if let Some(stage) = self.features.as_ref().filter(|_| network.are_whole_samples(features))
+            && let Some(made) = Cpu::current()?.feature_thresholds(stage, features)?
+        {
+            let clipped = match self.range {
+                FeatureRange::Check => 0,
+                FeatureRange::Clip => made.saturated,
+            };
+            return Ok((LayerInputs::Thresholds(made.thresholds), clipped));
+        }
+        // Whatever is wrong is found below, in the order of what is done to a feature.
         network.check_samples(features, self.range)?;
         let Some((first, prepared)) = network.layers.first().zip(self.layers.first()) else {
             return Err(Error::NoLayers);
@@ -422,6 +472,18 @@ struct Made {
 }
 
 impl Prepared {
+    /// What is behind the counts of `layer`, whose next layer has comparators of `next` bits.
+    fn between(&self, layer: &Layer, next: Option<Width>) -> Result<Between> {
+        let (spec, accumulator) = (self.layer.spec(), &self.integer.accumulator);
+        Ok(match (&self.integer.requantizer, next) {
+            _ if !layer.pools().is_empty() => Between::Nothing,
+            (Some(requantizer), Some(width)) => {
+                Between::Thresholds(IntegerStage::new(spec, accumulator, requantizer, width)?)
+            }
+            _ => Between::Scores(LayerSums::new(spec, accumulator)?),
+        })
+    }
+
     fn float_outputs(
         &self,
         layer: &Layer,
@@ -441,16 +503,26 @@ impl Prepared {
     fn integer_outputs(
         &self,
         layer: &Layer,
-        counts: &[u64],
+        counts: Vec<u64>,
         next: Option<(&Layer, &Self)>,
         detail: Detail,
     ) -> Result<Made> {
         let spec = self.layer.spec();
-        let held = layer.pooled_integers(self.integer.accumulator.values(spec, counts)?)?;
-        let outputs = || {
-            let unit = self.integer.accumulator.unit(spec.length(), self.stage.scale);
-            held.iter().map(|&value| value as f64 * unit).collect()
-        };
+        let unit = self.integer.accumulator.unit(spec.length(), self.stage.scale);
+        match &self.between {
+            Between::Thresholds(stage) if !detail.layers => {
+                let Requantized { thresholds, saturated } = Cpu::current()?.requantize(stage, counts)?;
+                let carried = LayerInputs::Thresholds(thresholds);
+                return Ok(Made { carried, outputs: Vec::new(), saturated });
+            }
+            Between::Scores(sums) => {
+                let outputs = Cpu::current()?.accumulator_outputs(sums, &counts, unit)?;
+                return Ok(Made { carried: LayerInputs::Thresholds(Vec::new()), outputs, saturated: 0 });
+            }
+            Between::Thresholds(_) | Between::Nothing => {}
+        }
+        let held = layer.pooled_integers(self.integer.accumulator.values(spec, &counts)?)?;
+        let outputs = || held.iter().map(|&value| value as f64 * unit).collect();
         let (Some(requantizer), Some((_, next))) = (&self.integer.requantizer, next) else {
             let carried = LayerInputs::Thresholds(Vec::new());
             return Ok(Made { carried, outputs: outputs(), saturated: 0 });
