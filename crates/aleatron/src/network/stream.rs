@@ -50,8 +50,8 @@ enum Between {
     Nothing,
     /// Thresholds of the next layer.
     Thresholds(IntegerStage),
-    /// Scores.
-    Scores(LayerSums),
+    /// Scores, with what 1 stands for.
+    Scores(LayerSums, f64),
 }
 
 /// The integer side of a layer: what a circuit has behind its counters.
@@ -364,7 +364,7 @@ impl StreamNetwork {
     /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Feature`] with the first one outside
     /// [`Network::feature_interval`], [`Error::Layer`] where a layer fails.
     pub fn forward(&self, features: &[f64], first_sample: u32) -> Result<Vec<f64>> {
-        Ok(self.run(features, first_sample, Detail::default(), Cancel::NEVER)?.scores)
+        Ok(self.pass(features, first_sample, Detail::default(), Cancel::NEVER)?.0.scores)
     }
 
     /// The scores of samples and what else is asked for, unless cancelled on the way.
@@ -378,6 +378,19 @@ impl StreamNetwork {
         detail: Detail,
         cancel: Cancel<'_>,
     ) -> Result<StreamOutput> {
+        let start = Instant::now();
+        let (output, apart) = self.pass(features, first_sample, detail, cancel)?;
+        Ok(StreamOutput { elapsed: start.elapsed().saturating_sub(apart), ..output })
+    }
+
+    /// What a run makes, but for the time it takes, and the time that finding the errors took.
+    fn pass(
+        &self,
+        features: &[f64],
+        first_sample: u32,
+        detail: Detail,
+        cancel: Cancel<'_>,
+    ) -> Result<(StreamOutput, Duration)> {
         let (mut carried, clipped) = self.inputs(features)?;
         let seed = self.seed_at(first_sample);
         let mut output = StreamOutput {
@@ -388,9 +401,7 @@ impl StreamNetwork {
             clipped,
             elapsed: Duration::ZERO,
         };
-        let mut saturated = clipped;
-        let start = Instant::now();
-        let mut apart = Duration::ZERO;
+        let (mut saturated, mut apart) = (clipped, Duration::ZERO);
         for (k, prepared) in self.layers.iter().enumerate() {
             let layer = &self.network.layers[k];
             let counts = prepared.layer.count(&carried.batch(seed), cancel);
@@ -417,8 +428,7 @@ impl StreamNetwork {
                 output.last_inputs = detail.last_inputs.then_some(inputs);
             }
         }
-        output.elapsed = start.elapsed().saturating_sub(apart);
-        Ok(output)
+        Ok((output, apart))
     }
 
     /// The inputs of the first layer, and how many were clipped.
@@ -480,8 +490,13 @@ impl Prepared {
             (Some(requantizer), Some(width)) => {
                 Between::Thresholds(IntegerStage::new(spec, accumulator, requantizer, width)?)
             }
-            _ => Between::Scores(LayerSums::new(spec, accumulator)?),
+            _ => Between::Scores(LayerSums::new(spec, accumulator)?, self.unit()),
         })
+    }
+
+    /// What 1 stands for in the accumulators.
+    fn unit(&self) -> f64 {
+        self.integer.accumulator.unit(self.layer.spec().length(), self.stage.scale)
     }
 
     fn float_outputs(
@@ -508,20 +523,20 @@ impl Prepared {
         detail: Detail,
     ) -> Result<Made> {
         let spec = self.layer.spec();
-        let unit = self.integer.accumulator.unit(spec.length(), self.stage.scale);
         match &self.between {
             Between::Thresholds(stage) if !detail.layers => {
                 let Requantized { thresholds, saturated } = Cpu::current()?.requantize(stage, counts)?;
                 let carried = LayerInputs::Thresholds(thresholds);
                 return Ok(Made { carried, outputs: Vec::new(), saturated });
             }
-            Between::Scores(sums) => {
-                let outputs = Cpu::current()?.accumulator_outputs(sums, &counts, unit)?;
+            Between::Scores(sums, unit) => {
+                let outputs = Cpu::current()?.accumulator_outputs(sums, &counts, *unit)?;
                 return Ok(Made { carried: LayerInputs::Thresholds(Vec::new()), outputs, saturated: 0 });
             }
             Between::Thresholds(_) | Between::Nothing => {}
         }
         let held = layer.pooled_integers(self.integer.accumulator.values(spec, &counts)?)?;
+        let unit = self.unit();
         let outputs = || held.iter().map(|&value| value as f64 * unit).collect();
         let (Some(requantizer), Some((_, next))) = (&self.integer.requantizer, next) else {
             let carried = LayerInputs::Thresholds(Vec::new());
