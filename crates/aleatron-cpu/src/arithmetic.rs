@@ -2,12 +2,15 @@
 //!
 //! All of it is done in f64 where every integer on the way is known to be exact in it, and by the core elsewhere.
 
+mod pool;
+
+use crate::Cpu;
 use crate::dispatch::{
     self, Division, FeatureFaults, FeatureLanes, LevelLanes, MIDDLE, SHIFT, Signs, SumLanes,
 };
-use crate::{Cpu, Tier};
-use aleatron_core::arithmetic::{Accumulator, IntegerActivation, Requantized, Requantizer};
+use aleatron_core::arithmetic::{Accumulator, IntegerActivation, PoolShape, Requantized, Requantizer};
 use aleatron_core::{Error, LayerSpec, Polarity, Quantity, Result, Width, memory};
+use pool::{PoolMemory, PoolStages};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,7 +28,9 @@ const PIECE: usize = 1 << 13;
 pub struct LayerSums {
     spec: LayerSpec,
     accumulator: Accumulator,
+    pools: Vec<PoolShape>,
     lanes: Option<(SumLanes, Offsets)>,
+    pool_lanes: PoolStages,
 }
 
 /// What is added to the counts of all neurons, once or several times.
@@ -43,7 +48,36 @@ impl LayerSums {
             return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
         }
         let lanes = lanes(spec, accumulator)?;
-        Ok(Self { spec: spec.clone(), accumulator: accumulator.clone(), lanes })
+        let (spec, accumulator, pools) = (spec.clone(), accumulator.clone(), Vec::new());
+        Ok(Self { spec, accumulator, pools, lanes, pool_lanes: PoolStages::default() })
+    }
+
+    /// The same with pools behind the accumulators, one after the other.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where the images of a pool are not those that the layer or the pool before has.
+    pub fn with_pools(self, pools: &[PoolShape]) -> Result<Self> {
+        let mut expected = self.spec.n_neurons();
+        for pool in pools {
+            let actual = pool.n_inputs();
+            if expected != actual {
+                return Err(Error::Mismatch { what: Quantity::Inputs, expected, actual });
+            }
+            expected = pool.n_outputs();
+        }
+        let lanes = self.lanes.filter(|(sum, _)| PoolStages::are_exact(pools, sum.largest()));
+        Ok(Self { pools: pools.to_vec(), lanes, pool_lanes: PoolStages::new(pools), ..self })
+    }
+
+    /// The numbers that a sample becomes.
+    fn n_outputs(&self) -> usize {
+        self.pools.last().map_or(self.spec.n_neurons(), PoolShape::n_outputs)
+    }
+
+    /// What the accumulators hold, pooled, as the core has it.
+    fn plain(&self, counts: &[u64]) -> Result<Vec<i64>> {
+        let held = self.accumulator.values(&self.spec, counts)?;
+        self.pools.iter().try_fold(held, |held, pool| pool.integers(&held))
     }
 }
 
@@ -98,7 +132,7 @@ pub struct IntegerStage {
     sums: LayerSums,
     requantizer: Requantizer,
     width: Width,
-    lanes: Option<(SumLanes, LevelLanes)>,
+    lanes: Option<LevelLanes>,
 }
 
 impl IntegerStage {
@@ -121,20 +155,26 @@ impl IntegerStage {
         let lanes = sums.lanes.as_ref().and_then(|(sum, _)| levels(*sum, requantizer, unused));
         Ok(Self { sums, requantizer: *requantizer, width, lanes })
     }
+
+    /// The same with pools behind the accumulators, one after the other.
+    ///
+    /// # Errors
+    /// As [`LayerSums::with_pools`].
+    pub fn with_pools(self, pools: &[PoolShape]) -> Result<Self> {
+        Ok(Self { sums: self.sums.with_pools(pools)?, ..self })
+    }
 }
 
-/// A requantizer in f64, where it is exact, with accumulators that hold no more than matters to it.
-fn levels(sum: SumLanes, requantizer: &Requantizer, unused: u32) -> Option<(SumLanes, LevelLanes)> {
+/// A requantizer in f64, where it is exact for all values that do not saturate. Rounding keeps the order of products, so the others saturate, too.
+fn levels(sum: SumLanes, requantizer: &Requantizer, unused: u32) -> Option<LevelLanes> {
     let (multiplier, shift) = (requantizer.multiplier(), requantizer.shift());
     let one = requantizer.comparator().one();
     // From here on, every value saturates.
     let past = match (u128::from(one) + 2).checked_mul(1 << shift) {
-        Some(product) if multiplier > 0 => (product / u128::from(multiplier) + 1).min(EXACT),
+        Some(product) if multiplier > 0 => product / u128::from(multiplier) + 1,
         _ => EXACT,
-    } as f64;
-    let [low, high] = [sum.low, sum.high].map(|bound| bound.clamp(-past, past));
-    let largest = low.abs().max(high.abs()).max(1.0) as u128;
-    if largest * u128::from(multiplier) >= EXACT {
+    };
+    if sum.largest().clamp(1, past) * u128::from(multiplier) >= EXACT {
         return None;
     }
     let zero = match requantizer.polarity() {
@@ -142,15 +182,14 @@ fn levels(sum: SumLanes, requantizer: &Requantizer, unused: u32) -> Option<(SumL
         Polarity::Bipolar => one / 2,
     };
     let step = 2f64.powi(-(shift as i32));
-    let lanes = LevelLanes {
+    Some(LevelLanes {
         multiplier: multiplier as f64 * step,
         tie: if shift == 0 { 0.0 } else { step / 2.0 },
         zero: MIDDLE + zero as f64,
         one: one as f64,
         unused,
         signs: signs(requantizer.polarity()),
-    };
-    Some((SumLanes { low, high, ..sum }, lanes))
+    })
 }
 
 fn signs(polarity: Polarity) -> Signs {
@@ -209,33 +248,37 @@ impl FeatureStage {
 }
 
 impl Cpu {
-    /// The thresholds of the next layer for the counts of whole samples, in their place.
+    /// The thresholds of the next layer for the counts of whole samples, in their place where there are no pools.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room.
+    /// [`Error::Ragged`] where a pool would get a part of an image, [`Error::Memory`] where there is no room.
     pub fn requantize(&self, stage: &IntegerStage, mut counts: Vec<u64>) -> Result<Requantized> {
-        let LayerSums { spec, accumulator, lanes } = &stage.sums;
-        match (stage.lanes, lanes) {
-            (Some((sum, level)), Some((_, offsets))) if are_exact(self.tier, &counts) => {
-                let (saturated, cost) = (AtomicU64::new(0), cost(counts.len()));
-                let pieces = counts.chunks_mut(offsets.piece());
-                self.pool.for_each(pieces, cost, |counts| {
-                    let outside = dispatch::requantize(self.tier, sum, level, &offsets.0, counts);
-                    saturated.fetch_add(outside, Ordering::Relaxed);
+        let (sums, total, cost) = (&stage.sums, AtomicU64::new(0), cost(counts.len()));
+        let count = |outside| total.fetch_add(outside, Ordering::Relaxed);
+        let thresholds = match (stage.lanes, &sums.lanes) {
+            (Some(level), Some((sum, offsets))) if sums.pools.is_empty() && self.are_exact(&counts) => {
+                self.pool.for_each(counts.chunks_mut(offsets.piece()), cost, |counts| {
+                    count(dispatch::requantize(self.tier, *sum, level, &offsets.0, counts));
                 });
-                Ok(Requantized { thresholds: counts, saturated: saturated.into_inner() })
+                counts
             }
-            _ => stage.requantizer.thresholds(&accumulator.values(spec, &counts)?, stage.width),
-        }
+            (Some(level), Some((sum, offsets))) if self.are_exact(&counts) => {
+                self.pooled(sums, *sum, offsets, &counts, |held, thresholds| {
+                    count(dispatch::thresholds(self.tier, level, held, thresholds));
+                })?
+            }
+            _ => return stage.requantizer.thresholds(&sums.plain(&counts)?, stage.width),
+        };
+        Ok(Requantized { thresholds, saturated: total.into_inner() })
     }
 
-    /// What the accumulators of a layer hold for the counts of whole samples, where one stands for `unit`.
+    /// What the accumulators of a layer hold for the counts of whole samples, pooled, where one stands for `unit`.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room.
+    /// As [`Self::requantize`].
     pub fn accumulator_outputs(&self, sums: &LayerSums, counts: &[u64], unit: f64) -> Result<Vec<f64>> {
         match &sums.lanes {
-            Some((sum, offsets)) if are_exact(self.tier, counts) => {
+            Some((sum, offsets)) if sums.pools.is_empty() && self.are_exact(counts) => {
                 let mut outputs = memory::zeros(counts.len() as u128, Quantity::Value)?;
                 let (piece, cost) = (offsets.piece(), cost(counts.len()));
                 let pieces = outputs.chunks_mut(piece).zip(counts.chunks(piece));
@@ -244,11 +287,46 @@ impl Cpu {
                 });
                 Ok(outputs)
             }
-            _ => {
-                let held = sums.accumulator.values(&sums.spec, counts)?;
-                Ok(held.into_iter().map(|held| held as f64 * unit).collect())
+            Some((sum, offsets)) if self.are_exact(counts) => {
+                self.pooled(sums, *sum, offsets, counts, |held, outputs| {
+                    outputs.iter_mut().zip(held).for_each(|(output, held)| *output = held * unit);
+                })
             }
+            _ => Ok(sums.plain(counts)?.into_iter().map(|held| held as f64 * unit).collect()),
         }
+    }
+
+    /// What `finish` makes of each sample once it is pooled.
+    fn pooled<T: Clone + Default + Send>(
+        &self,
+        sums: &LayerSums,
+        sum: SumLanes,
+        offsets: &Offsets,
+        counts: &[u64],
+        finish: impl Fn(&[f64], &mut [T]) + Sync,
+    ) -> Result<Vec<T>> {
+        let (n, m) = (sums.spec.n_neurons(), sums.n_outputs());
+        if !counts.len().is_multiple_of(n) {
+            return Err(Error::Ragged { what: Quantity::Inputs, actual: counts.len(), divisor: n });
+        }
+        let samples = (PIECE / n).max(1);
+        // What each thread holds of a sample.
+        memory::check(self.threads() as u128 * (n + 2 * m.max(n)) as u128 * 8, Quantity::Value)?;
+        let mut made = memory::zeros((counts.len() / n) as u128 * m as u128, Quantity::Value)?;
+        let pieces = made.chunks_mut(samples * m).zip(counts.chunks(samples * n));
+        self.pool.for_each(pieces, 2 * cost(counts.len()), |(made, counts)| {
+            let (mut held, mut memory) = (vec![0.0; n], PoolMemory::default());
+            for (made, counts) in made.chunks_mut(m).zip(counts.chunks(n)) {
+                dispatch::outputs(self.tier, sum, 1.0, &offsets.0, counts, &mut held);
+                finish(sums.pool_lanes.apply(self.tier, &held, &mut memory), made);
+            }
+        });
+        Ok(made)
+    }
+
+    /// Whether f64 has a place for all counts.
+    fn are_exact(&self, counts: &[u64]) -> bool {
+        dispatch::largest(self.tier, counts) < 1 << 52
     }
 
     /// The thresholds of features, and how many of them streams cannot hold; `None` where one is not allowed, or no number after dividing.
@@ -275,11 +353,6 @@ impl Offsets {
         let n = self.0.len().max(1);
         n * (PIECE / n).max(1)
     }
-}
-
-/// Whether f64 has a place for all counts.
-fn are_exact(tier: Tier, counts: &[u64]) -> bool {
-    dispatch::largest(tier, counts) < 1 << 52
 }
 
 /// About what so many values cost on one thread; only the order of magnitude matters.

@@ -353,6 +353,28 @@ pub(crate) fn outputs(
         _ => portable::arithmetic::outputs)
 }
 
+/// Makes thresholds of what accumulators hold; how many saturated.
+pub(crate) fn thresholds(tier: Tier, level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
+    dispatch!(tier, (level, held, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::thresholds,
+            Avx2 => avx2::arithmetic::thresholds,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::thresholds)
+}
+
+/// Writes the windows of one channel of an image of integers; `row` has as many elements as the image has columns.
+pub(crate) fn pool(tier: Tier, lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
+    dispatch!(tier, (lanes, image, row, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::pool,
+            Avx2 => avx2::arithmetic::pool,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::pool)
+}
+
 /// Writes the thresholds of features.
 pub(crate) fn features(tier: Tier, lanes: FeatureLanes, features: &[f64], out: &mut [u64]) -> FeatureFaults {
     dispatch!(tier, (lanes, features, out),
@@ -406,7 +428,8 @@ pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
 }
 
 pub(crate) use portable::arithmetic::{
-    Division, FeatureFaults, FeatureLanes, LevelLanes, MIDDLE, SHIFT, Signs, SumLanes,
+    ColumnWindows, Division, FeatureFaults, FeatureLanes, LevelLanes, MIDDLE, PoolLanes, SHIFT, Signs,
+    SumLanes,
 };
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};
 pub(crate) use portable::map::{LANES as MAP_LANES, MapTap};

@@ -1,7 +1,8 @@
 //! What is between layers in integers, in one pass, against the reference step by step, on every tier, for 1, 2 and 3 threads.
 
 use aleatron_core::arithmetic::{
-    Accumulator, Activation, FloatStage, IntegerActivation, Requantized, Requantizer, saturate,
+    Accumulator, Activation, Border, FloatStage, IntegerActivation, Pool as ImagePool, PoolKind, PoolShape,
+    Requantized, Requantizer, saturate,
 };
 use aleatron_core::threshold::{NEGATIVE, magnitude};
 use aleatron_core::{
@@ -81,16 +82,22 @@ fn stepwise(
     width: Width,
     counts: &[u64],
 ) -> (Vec<i64>, Requantized) {
-    let unused = width.bits() - requantizer.comparator().bits();
     let held = counts.iter().enumerate();
     let held = held.map(|(k, &count)| reference::accumulate(accumulator, spec, k % spec.n_neurons(), count));
     let held: Vec<i64> = held.collect();
+    let made = requantized(requantizer, width, &held);
+    (held, made)
+}
+
+/// One value at a time.
+fn requantized(requantizer: &Requantizer, width: Width, held: &[i64]) -> Requantized {
+    let unused = width.bits() - requantizer.comparator().bits();
     let thresholds = held.iter().map(|&value| {
         let threshold = reference::requantize(requantizer, value);
         magnitude(threshold) << unused | threshold & NEGATIVE
     });
     let saturated = held.iter().filter(|&&value| requantizer.saturates(value)).count() as u64;
-    (held.clone(), Requantized { thresholds: thresholds.collect(), saturated })
+    Requantized { thresholds: thresholds.collect(), saturated }
 }
 
 proptest! {
@@ -124,6 +131,46 @@ proptest! {
         for cpu in cpus() {
             prop_assert_eq!(&cpu.requantize(&stage, counts.clone()).unwrap(), &expected);
             prop_assert_eq!(&cpu.accumulator_outputs(&sums, &counts, unit).unwrap(), &outputs);
+        }
+    }
+
+    #[test]
+    fn pools_equal_their_steps(
+        polarity in polarities(), next in polarities(), length in prop::sample::select(vec![16_usize, 1 << 20]), bits: u64,
+        samples in 0_usize..4, size in (6_usize..12, 6_usize..12), kinds in prop::collection::vec(0_u32..2, 1..3), off in -2_i32..=4,
+        window in (1_usize..=3, 1_usize..=3), stride in (1_usize..=3, 1_usize..=3), is_padded: bool, zeros: bool, activation in 0_u32..3,
+        fraction in 0_u32..=20, is_wild in prop::bool::weighted(0.1),
+    ) {
+        let (length, encoding) = (Length::new(length).unwrap(), Encoding::Bernoulli { seed: 0 });
+        let convolution = Convolution::conv2d([1, size.0, size.1], 3, [2, 2]);
+        let spec = LayerSpec::conv(convolution, length, polarity, encoding).unwrap();
+        let held_bits = 2 + (spec.max_count() << fraction).ilog2();
+        let accumulator = accumulator(&spec, held_bits, fraction, activation, bits);
+        let mut pools: Vec<PoolShape> = Vec::new();
+        for kind in kinds {
+            let image = pools.last().map_or([3, size.0 - 1, size.1 - 1], PoolShape::output);
+            let kind = if kind == 0 { PoolKind::Max } else { PoolKind::Average };
+            let [rows, columns] = [window.0, window.1];
+            let padding = if is_padded { [[rows - 1, 0], [0, columns - 1]] } else { [[0; 2]; 2] };
+            let border = if zeros { Border::Zeros } else { Border::LeftOut };
+            let pool = ImagePool::new(kind, [rows, columns]).with_stride([stride.0, stride.1]);
+            // The second of two may find no place.
+            pools.extend(PoolShape::new(pool.with_paddings(padding, border), image));
+        }
+        let shift = (held_bits + 16 - 12).saturating_add_signed(off);
+        let multiplier = (bits >> 48) | 1;
+        let requantizer = Requantizer::new(multiplier, 16, shift, Width::new(12).unwrap(), next).unwrap();
+        let counts = counts(&spec, samples, bits, is_wild);
+        let (held, _) = stepwise(&spec, &accumulator, &requantizer, Width::BERNOULLI, &counts);
+        let held = pools.iter().fold(held, |held, pool| pool.integers(&held).unwrap());
+        let expected = requantized(&requantizer, Width::BERNOULLI, &held);
+        let stage = IntegerStage::new(&spec, &accumulator, &requantizer, Width::BERNOULLI).unwrap();
+        let stage = stage.with_pools(&pools).unwrap();
+        let sums = LayerSums::new(&spec, &accumulator).unwrap().with_pools(&pools).unwrap();
+        let outputs: Vec<f64> = held.iter().map(|&held| held as f64 * 0.3).collect();
+        for cpu in cpus() {
+            prop_assert_eq!(&cpu.requantize(&stage, counts.clone()).unwrap(), &expected);
+            prop_assert_eq!(&cpu.accumulator_outputs(&sums, &counts, 0.3).unwrap(), &outputs);
         }
     }
 
@@ -243,6 +290,28 @@ fn extreme_counts_equal_their_steps() {
     }
 }
 
+/// Means of values whose sum has more bits than f64.
+#[test]
+fn means_of_extreme_values_equal_their_steps() {
+    let (length, encoding) = (Length::new(8).unwrap(), Encoding::Bernoulli { seed: 0 });
+    let convolution = Convolution::conv2d([1, 8, 8], 1, [1, 1]);
+    let spec = LayerSpec::conv(convolution, length, Polarity::Unipolar, encoding).unwrap();
+    for width in [44, 45, 46, 51] {
+        let accumulator = Accumulator::new(width, vec![0], IntegerActivation::Identity).unwrap();
+        let pool = PoolShape::new(ImagePool::global(PoolKind::Average, [8, 8]), [1, 8, 8]).unwrap();
+        let sums = LayerSums::new(&spec, &accumulator).unwrap().with_pools(&[pool]).unwrap();
+        for seed in 0..20 {
+            let counts: Vec<u64> =
+                (0..64).map(|k| (1 << (width - 1)) - 1 - (k * 13 + seed * 7) % 29).collect();
+            let held: Vec<i64> = counts.iter().map(|&count| count as i64).collect();
+            let expected = pool.integers(&held).unwrap()[0] as f64;
+            for cpu in cpus() {
+                assert_eq!(cpu.accumulator_outputs(&sums, &counts, 1.0).unwrap(), [expected], "{width}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_an_error() {
     let length = Length::new(8).unwrap();
@@ -258,6 +327,15 @@ fn what_does_not_fit_is_an_error() {
     let refused = FeatureStage::new([0.0, 1.0], 0.0, [1.0; 2], polarity, Width::BERNOULLI, Width::EIGHT);
     let refused = refused.unwrap_err();
     assert!(matches!(refused, Error::TooLarge { what: Quantity::ComparatorWidth, actual: 32, limit: 8 }));
+    let pools = [[1, 1, 3], [1, 1, 2]]
+        .map(|image| PoolShape::new(ImagePool::new(PoolKind::Max, [1, 1]), image).unwrap());
+    let sums = LayerSums::new(&spec, &accumulator).unwrap();
+    let error = sums.clone().with_pools(&pools).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { what: Quantity::Inputs, expected: 3, actual: 2 }), "{error}");
+    let ragged =
+        Cpu::current().unwrap().accumulator_outputs(&sums.with_pools(&pools[..1]).unwrap(), &[1; 4], 1.0);
+    let ragged = ragged.unwrap_err();
+    assert!(matches!(ragged, Error::Ragged { what: Quantity::Inputs, actual: 4, divisor: 3 }), "{ragged}");
     // A feature that is allowed and no number after dividing.
     let stage = FeatureStage::new([0.0, 1.0], 0.0, [0.0, 1.0], polarity, Width::EIGHT, Width::EIGHT).unwrap();
     assert_eq!(Cpu::current().unwrap().feature_thresholds(&stage, &[0.0]).unwrap(), None);

@@ -43,10 +43,10 @@ struct Prepared {
     between: Between,
 }
 
-/// What is behind a layer's counts in integer arithmetic, where it has no pools.
+/// What is behind a layer's counts in integer arithmetic.
 #[derive(Debug)]
 enum Between {
-    /// Nothing is kept: pools need the integers, and float arithmetic has none.
+    /// Nothing is kept in float arithmetic.
     Nothing,
     /// Thresholds of the next layer.
     Thresholds(IntegerStage),
@@ -486,11 +486,14 @@ impl Prepared {
     fn between(&self, layer: &Layer, next: Option<Width>) -> Result<Between> {
         let (spec, accumulator) = (self.layer.spec(), &self.integer.accumulator);
         Ok(match (&self.integer.requantizer, next) {
-            _ if !layer.pools().is_empty() => Between::Nothing,
             (Some(requantizer), Some(width)) => {
-                Between::Thresholds(IntegerStage::new(spec, accumulator, requantizer, width)?)
+                let stage = IntegerStage::new(spec, accumulator, requantizer, width)?;
+                Between::Thresholds(stage.with_pools(layer.pools())?)
             }
-            _ => Between::Scores(LayerSums::new(spec, accumulator)?, self.unit()),
+            _ => {
+                let sums = LayerSums::new(spec, accumulator)?.with_pools(layer.pools())?;
+                Between::Scores(sums, self.unit())
+            }
         })
     }
 

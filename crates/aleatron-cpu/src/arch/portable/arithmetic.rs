@@ -1,7 +1,9 @@
 //! What is between the counts of two layers in integers, in f64: whoever calls has made sure that every integer on the way is exact in it. Vector
 //! registers of every processor multiply and compare f64, and not all of them integers of 64 bits.
 
+use aleatron_core::arithmetic::PoolKind;
 use aleatron_core::threshold::NEGATIVE;
+use std::ops::Range;
 
 /// From here to twice of it, the low bits of a number are an integer as it stands.
 pub(crate) const SHIFT: f64 = (1u64 << 52) as f64;
@@ -21,6 +23,11 @@ pub(crate) struct SumLanes {
 }
 
 impl SumLanes {
+    /// The largest magnitude that is held.
+    pub(crate) fn largest(self) -> u128 {
+        self.low.abs().max(self.high.abs()) as u128
+    }
+
     /// What is held for a count below 2^52 of a neuron.
     #[inline(always)]
     fn held(self, count: u64, offset: f64) -> f64 {
@@ -61,6 +68,24 @@ impl LevelLanes {
     fn level(self, held: f64) -> f64 {
         (held * self.multiplier + self.tie) + self.zero
     }
+
+    /// A threshold without a sign, and whether it saturated.
+    #[inline(always)]
+    fn threshold(self, held: f64) -> (u64, bool) {
+        let exact = self.level(held);
+        let inside = limited(exact, MIDDLE, MIDDLE + self.one);
+        (inside.to_bits().wrapping_sub(MIDDLE.to_bits()) << self.unused, exact != inside)
+    }
+
+    /// A threshold with a sign, and whether it saturated.
+    #[inline(always)]
+    fn signed_threshold(self, held: f64) -> (u64, bool) {
+        let exact = self.level(held) - MIDDLE;
+        let inside = limited(exact.abs(), 0.0, self.one);
+        // The sign of a number is that of a threshold; no difference is -0.
+        let magnitude = (inside + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) << self.unused;
+        (magnitude | exact.to_bits() & NEGATIVE, exact.abs() != inside)
+    }
 }
 
 /// The largest count, or up to twice as much.
@@ -72,24 +97,36 @@ pub(crate) fn largest(counts: &[u64]) -> u64 {
 /// Makes thresholds of counts, which are as many as offsets or some times as many; how many saturated.
 #[inline(always)]
 pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], counts: &mut [u64]) -> u64 {
-    let unused = level.unused;
+    match level.signs {
+        Signs::None => each(offsets, counts, |count, offset| level.threshold(sum.held(count, offset))),
+        Signs::HighestBit => {
+            each(offsets, counts, |count, offset| level.signed_threshold(sum.held(count, offset)))
+        }
+    }
+}
+
+/// Makes thresholds of what accumulators hold; how many saturated.
+#[inline(always)]
+pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
+    let mut saturated = 0;
+    let values = out.iter_mut().zip(held);
     match level.signs {
         Signs::None => {
-            let [low, high] = [MIDDLE, MIDDLE + level.one];
-            each(offsets, counts, |count, offset| {
-                let exact = level.level(sum.held(count, offset));
-                let inside = limited(exact, low, high);
-                (inside.to_bits().wrapping_sub(MIDDLE.to_bits()) << unused, exact != inside)
-            })
+            for (out, &held) in values {
+                let (made, is_outside) = level.threshold(held);
+                *out = made;
+                saturated += u64::from(is_outside);
+            }
         }
-        Signs::HighestBit => each(offsets, counts, |count, offset| {
-            let exact = level.level(sum.held(count, offset)) - MIDDLE;
-            let inside = limited(exact.abs(), 0.0, level.one);
-            // The sign of a number is that of a threshold; no difference is -0.
-            let magnitude = (inside + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) << unused;
-            (magnitude | exact.to_bits() & NEGATIVE, exact.abs() != inside)
-        }),
+        Signs::HighestBit => {
+            for (out, &held) in values {
+                let (made, is_outside) = level.signed_threshold(held);
+                *out = made;
+                saturated += u64::from(is_outside);
+            }
+        }
     }
+    saturated
 }
 
 /// Replaces counts, each beside the offset of its neuron; how many saturated.
@@ -115,6 +152,92 @@ pub(crate) fn outputs(sum: SumLanes, unit: f64, offsets: &[f64], counts: &[u64],
             *out = sum.held(count, offset) * unit;
         }
     }
+}
+
+/// The windows of a pool over the rows and columns of an image.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolLanes {
+    /// What a window becomes.
+    pub(crate) kind: PoolKind,
+    /// The rows of the image under each row of windows.
+    pub(crate) rows: Vec<Range<usize>>,
+    /// The columns of the image under each column of windows.
+    pub(crate) columns: Vec<Range<usize>>,
+    /// Whether these are beside each other.
+    pub(crate) column_windows: ColumnWindows,
+    /// The rows of the image.
+    pub(crate) height: usize,
+    /// The columns of the image.
+    pub(crate) width: usize,
+    /// The number of values of every window, where those outside the image count.
+    pub(crate) whole: Option<usize>,
+}
+
+/// How windows lie along the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnWindows {
+    /// Two columns for each, from the first on.
+    Pairs,
+    /// In any way.
+    Any,
+}
+
+/// Writes the windows of one channel, each of which has a place inside the image; `row` has as many elements as the image has columns. Integers have no order in which they must be added, so
+/// the rows of a window come first, in vector registers.
+#[inline(always)]
+pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
+    match lanes.kind {
+        PoolKind::Max => {
+            let greater = |best: f64, value: f64| if value > best { value } else { best };
+            windows(lanes, image, row, out, greater);
+        }
+        PoolKind::Average => {
+            windows(lanes, image, row, out, |sum, value| sum + value);
+            for (rows, out) in lanes.rows.iter().zip(out.chunks_mut(lanes.columns.len().max(1))) {
+                for (columns, out) in lanes.columns.iter().zip(out) {
+                    let n = lanes.whole.unwrap_or(rows.len() * columns.len()) as f64;
+                    *out = floor((2.0 * *out + n) / (2.0 * n));
+                }
+            }
+        }
+    }
+}
+
+/// Goes through the values of each window with `step`, in any order.
+#[inline(always)]
+fn windows(
+    lanes: &PoolLanes,
+    image: &[f64],
+    row: &mut [f64],
+    out: &mut [f64],
+    step: impl Fn(f64, f64) -> f64,
+) {
+    let width = lanes.width;
+    for (rows, out) in lanes.rows.iter().zip(out.chunks_mut(lanes.columns.len().max(1))) {
+        let (first, rest) = image[rows.start * width..rows.end * width].split_at(width);
+        if rest.len() == width && lanes.column_windows == ColumnWindows::Pairs {
+            let pairs = first.as_chunks::<2>().0.iter().zip(rest.as_chunks::<2>().0);
+            for (out, (upper, lower)) in out.iter_mut().zip(pairs) {
+                *out = step(step(upper[0], upper[1]), step(lower[0], lower[1]));
+            }
+            continue;
+        }
+        row.copy_from_slice(first);
+        for values in rest.chunks_exact(width) {
+            row.iter_mut().zip(values).for_each(|(made, &value)| *made = step(*made, value));
+        }
+        for (out, columns) in out.iter_mut().zip(&lanes.columns) {
+            let (first, rest) = (row[columns.start], &row[columns.start + 1..columns.end]);
+            *out = rest.iter().fold(first, |made, &value| step(made, value));
+        }
+    }
+}
+
+/// The greatest integer that is not above a number between -2^51 and 2^51.
+#[inline(always)]
+fn floor(x: f64) -> f64 {
+    let nearest = (x + MIDDLE) - MIDDLE;
+    if nearest > x { nearest - 1.0 } else { nearest }
 }
 
 /// From features to thresholds.

@@ -1,7 +1,7 @@
 //! Integers between layers: the portable loops, compiled for registers of 512 bits.
 
 use crate::arch::portable::arithmetic::{
-    self as portable, FeatureFaults, FeatureLanes, LevelLanes, SumLanes,
+    self as portable, FeatureFaults, FeatureLanes, LevelLanes, PoolLanes, SumLanes,
 };
 
 /// The largest count, or up to twice as much.
@@ -20,6 +20,18 @@ pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], coun
 #[target_feature(enable = "avx512f")]
 pub(crate) fn outputs(sum: SumLanes, unit: f64, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
     portable::outputs(sum, unit, offsets, counts, out);
+}
+
+/// Makes thresholds of what accumulators hold; how many saturated.
+#[target_feature(enable = "avx512f")]
+pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
+    portable::thresholds(level, held, out)
+}
+
+/// Writes the windows of one channel.
+#[target_feature(enable = "avx512f")]
+pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
+    portable::pool(lanes, image, row, out);
 }
 
 /// Writes the thresholds of features.
