@@ -307,6 +307,85 @@ pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64
         _ => portable::sequence::compare)
 }
 
+/// The largest count, or up to twice as much.
+pub(crate) fn largest(tier: Tier, counts: &[u64]) -> u64 {
+    dispatch!(tier, (counts),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::largest,
+            Avx2 => avx2::arithmetic::largest,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::largest)
+}
+
+/// Makes thresholds of counts, which are as many as offsets or some times as many; how many saturated.
+pub(crate) fn requantize(
+    tier: Tier,
+    sum: SumLanes,
+    level: LevelLanes,
+    offsets: &[f64],
+    counts: &mut [u64],
+) -> u64 {
+    dispatch!(tier, (sum, level, offsets, counts),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::requantize,
+            Avx2 => avx2::arithmetic::requantize,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::requantize)
+}
+
+/// Writes what accumulators hold for counts, in the unit of which one is `unit`.
+pub(crate) fn outputs(
+    tier: Tier,
+    sum: SumLanes,
+    unit: f64,
+    offsets: &[f64],
+    counts: &[u64],
+    out: &mut [f64],
+) {
+    dispatch!(tier, (sum, unit, offsets, counts, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::outputs,
+            Avx2 => avx2::arithmetic::outputs,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::outputs)
+}
+
+/// Makes thresholds of what accumulators hold; how many saturated.
+pub(crate) fn thresholds(tier: Tier, level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
+    dispatch!(tier, (level, held, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::thresholds,
+            Avx2 => avx2::arithmetic::thresholds,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::thresholds)
+}
+
+/// Writes the windows of one channel of an image of integers; `row` has as many elements as the image has columns.
+pub(crate) fn pool(tier: Tier, lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
+    dispatch!(tier, (lanes, image, row, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::pool,
+            Avx2 => avx2::arithmetic::pool,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::pool)
+}
+
+/// Writes the thresholds of features.
+pub(crate) fn features(tier: Tier, lanes: FeatureLanes, features: &[f64], out: &mut [u64]) -> FeatureFaults {
+    dispatch!(tier, (lanes, features, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::features,
+            Avx2 => avx2::arithmetic::features,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::features)
+}
+
 /// Some number that depends on all words, read as fast as can be.
 pub(crate) fn read(tier: Tier, words: &[u64]) -> u64 {
     dispatch!(tier, (words),
@@ -348,6 +427,10 @@ pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
         _ => portable::ceiling::philox)
 }
 
+pub(crate) use portable::arithmetic::{
+    ColumnWindows, Division, FeatureFaults, FeatureLanes, LevelLanes, MIDDLE, PoolLanes, SHIFT, Signs,
+    SumLanes,
+};
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};
 pub(crate) use portable::map::{LANES as MAP_LANES, MapTap};
 pub(crate) use portable::signed::LANES as SIGNED_LANES;

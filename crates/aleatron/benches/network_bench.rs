@@ -3,9 +3,10 @@
 
 mod support;
 
+use aleatron::arithmetic::{Pool, PoolKind};
 use aleatron::data::Dataset;
 use aleatron::network::{Activation, Arithmetic, Detail, FeatureMap, Layer, Network, StreamConfig};
-use aleatron::{Cancel, SampleSeed, Tier, get_num_threads};
+use aleatron::{Cancel, ConvShape, Convolution, SampleSeed, Tier, get_num_threads};
 use support::{Ceiling, Table, keep, rate};
 
 fn main() {
@@ -13,6 +14,7 @@ fn main() {
     let digits = Dataset::digits_test();
     let aware = Network::digits_noise_aware().unwrap();
     let large = random(&[784, 512, 512, 10]);
+    let images = pooled();
     let features: Vec<f64> = (0..784 * 64).map(|k| (k * 7919 % 1999) as f64 / 999.0 - 1.0).collect();
     for (generator, length) in [("bernoulli", 64), ("bernoulli", 1024), ("sobol", 64), ("sobol", 1024)] {
         for arithmetic in Arithmetic::ALL {
@@ -28,6 +30,7 @@ fn main() {
                 &digits.features()[..64 * 256],
             );
             case(&mut table, &format!("784-512-512-10 x 64, {name}"), &large, &config, &features);
+            case(&mut table, &format!("28x28 with pools x 64, {name}"), &images, &config, &features);
         }
     }
     let tier = Tier::current().unwrap();
@@ -49,6 +52,21 @@ fn random(sizes: &[usize]) -> Network {
         };
     let layers = (0..sizes.len() - 1).map(layer).collect();
     Network::new("random", FeatureMap::IDENTITY, layers).unwrap()
+}
+
+/// A network of images of 28 by 28: two convolutions with pools, and a dense layer.
+fn pooled() -> Network {
+    let weights = |n: usize| (0..n).map(|i| (i * 104_729 % 2003) as f64 / 1001.0 - 1.0).collect::<Vec<f64>>();
+    let convolution = |name: &str, image, channels, scale| {
+        let shape = ConvShape::new(Convolution::conv2d(image, channels, [5, 5])).unwrap();
+        let layer = Layer::convolution(name, shape, weights(shape.n_weights()));
+        layer.with_activation(Activation::Relu).with_input_scale(scale)
+    };
+    let max = Pool::new(PoolKind::Max, [2, 2]);
+    let first = convolution("0", [1, 28, 28], 8, 1.0).with_pool(max).unwrap();
+    let second = convolution("1", [8, 12, 12], 16, 10.0).with_pool(max).unwrap();
+    let last = Layer::new("2", 256, weights(2560)).with_input_scale(30.0);
+    Network::new("pooled", FeatureMap::IDENTITY, vec![first, second, last]).unwrap()
 }
 
 fn case(table: &mut Table, name: &str, network: &Network, config: &StreamConfig, features: &[f64]) {

@@ -239,21 +239,37 @@ impl Network {
         Self::new(self.name.clone(), self.input, scaled.collect())
     }
 
+    /// Whether `features` are whole samples.
+    pub(crate) fn are_whole_samples(&self, features: &[f64]) -> bool {
+        features.len().is_multiple_of(self.n_features())
+    }
+
+    /// The least and the greatest feature.
+    fn bounds(&self, range: FeatureRange) -> [f64; 2] {
+        match range {
+            FeatureRange::Check => self.feature_interval(),
+            FeatureRange::Clip => [f64::MIN, f64::MAX],
+        }
+    }
+
+    /// The least and the greatest feature, and what is taken for rounding.
+    pub(crate) fn allowed_features(&self, range: FeatureRange) -> [f64; 2] {
+        let [low, high] = self.bounds(range);
+        let slack = if high - low < f64::MAX { ROUNDING * (high - low) } else { 0.0 };
+        [low - slack, high + slack]
+    }
+
     /// Checks that `features` are whole samples of values within bounds, but for rounding.
     ///
     /// # Errors
     /// [`Error::RaggedSamples`] and [`Error::Feature`].
     pub fn check_samples(&self, features: &[f64], range: FeatureRange) -> Result<()> {
-        let [low, high] = match range {
-            FeatureRange::Check => self.feature_interval(),
-            FeatureRange::Clip => [f64::MIN, f64::MAX],
-        };
+        let [low, high] = self.bounds(range);
         let n = self.n_features();
-        if !features.len().is_multiple_of(n) {
+        if !self.are_whole_samples(features) {
             return Err(Error::RaggedSamples { values: features.len(), features: n });
         }
-        let slack = if high - low < f64::MAX { ROUNDING * (high - low) } else { 0.0 };
-        let [least, most] = [low - slack, high + slack];
+        let [least, most] = self.allowed_features(range);
         let inside = |value: f64| (least <= value) & (value <= most);
         // Without a branch, so that the compiler uses vector registers; the index is looked for only after a failure.
         if features.iter().fold(true, |all, &feature| all & inside(feature)) {

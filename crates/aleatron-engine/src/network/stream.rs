@@ -11,6 +11,7 @@ use aleatron_core::threshold::{NEGATIVE, is_negative, magnitude};
 use aleatron_core::{
     Cancel, Encoding, InputSource, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed,
 };
+use aleatron_cpu::{Cpu, FeatureStage, IntegerStage, LayerSums};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ pub struct StreamNetwork {
     arithmetic: Arithmetic,
     range: FeatureRange,
     seed: u64,
+    /// From features to thresholds, in integer arithmetic.
+    features: Option<FeatureStage>,
     layers: Vec<Prepared>,
 }
 
@@ -39,6 +42,18 @@ struct Prepared {
     layer: StreamLayer,
     stage: FloatStage,
     integer: IntegerLayer,
+    between: Between,
+}
+
+/// What is behind a layer's counts in integer arithmetic.
+#[derive(Debug)]
+enum Between {
+    /// Nothing is kept in float arithmetic.
+    Nothing,
+    /// Thresholds of the next layer.
+    Thresholds(IntegerStage),
+    /// Scores, with what 1 stands for.
+    Scores(LayerSums, f64),
 }
 
 /// The integer side of a layer: what a circuit has behind its counters.
@@ -132,7 +147,27 @@ impl Network {
             layers.push(prepared.map_err(|error| in_layer(k, layer, error))?);
         }
         let StreamConfig { arithmetic, range, seed, .. } = *config;
-        Ok(StreamNetwork { network: self, arithmetic, range, seed, layers })
+        let mut features = None;
+        if arithmetic == Arithmetic::Integer {
+            features = layers.first().map(|first| self.feature_stage(first, range)).transpose()?;
+            // From the last one on, since each looks at the next.
+            let mut width = None;
+            for (k, prepared) in layers.iter_mut().enumerate().rev() {
+                let between = prepared.between(&self.layers[k], width);
+                prepared.between = between.map_err(|error| in_layer(k, &self.layers[k], error))?;
+                width = Some(prepared.layer.spec().encoding().input_width());
+            }
+        }
+        Ok(StreamNetwork { network: self, arithmetic, range, seed, features, layers })
+    }
+
+    /// From features to the thresholds of the first layer.
+    fn feature_stage(&self, first: &Prepared, range: FeatureRange) -> Result<FeatureStage> {
+        let (spec, input) = (first.layer.spec(), self.input);
+        let scales = [input.scale, self.layers.first().map_or(1.0, Layer::input_scale)];
+        let (comparator, width) = (first.integer.comparator, spec.encoding().input_width());
+        let allowed = self.allowed_features(range);
+        Ok(FeatureStage::new(allowed, input.offset, scales, spec.polarity(), comparator, width)?)
     }
 }
 
@@ -167,7 +202,7 @@ fn prepare(
         }
     };
     let integer = IntegerLayer { comparator: comparator(stream.spec())?, accumulator, requantizer };
-    Ok(Prepared { layer: stream, stage, integer })
+    Ok(Prepared { layer: stream, stage, integer, between: Between::Nothing })
 }
 
 impl StreamConfig {
@@ -334,7 +369,7 @@ impl StreamNetwork {
     /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Feature`] with the first one outside
     /// [`Network::feature_interval`], [`Error::Layer`] where a layer fails.
     pub fn forward(&self, features: &[f64], first_sample: u32) -> Result<Vec<f64>> {
-        Ok(self.run(features, first_sample, Detail::default(), Cancel::NEVER)?.scores)
+        Ok(self.pass(features, first_sample, Detail::default(), Cancel::NEVER)?.0.scores)
     }
 
     /// The scores of samples and what else is asked for, unless cancelled on the way.
@@ -348,6 +383,19 @@ impl StreamNetwork {
         detail: Detail,
         cancel: Cancel<'_>,
     ) -> Result<StreamOutput> {
+        let start = Instant::now();
+        let (output, apart) = self.pass(features, first_sample, detail, cancel)?;
+        Ok(StreamOutput { elapsed: start.elapsed().saturating_sub(apart), ..output })
+    }
+
+    /// What a run makes, but for the time it takes, and the time that finding the errors took.
+    fn pass(
+        &self,
+        features: &[f64],
+        first_sample: u32,
+        detail: Detail,
+        cancel: Cancel<'_>,
+    ) -> Result<(StreamOutput, Duration)> {
         let (mut carried, clipped) = self.inputs(features)?;
         let seed = self.seed_at(first_sample);
         let mut output = StreamOutput {
@@ -358,37 +406,49 @@ impl StreamNetwork {
             clipped,
             elapsed: Duration::ZERO,
         };
-        let mut saturated = clipped;
+        let (mut saturated, mut apart) = (clipped, Duration::ZERO);
         for (k, prepared) in self.layers.iter().enumerate() {
-            let (start, layer) = (Instant::now(), &self.network.layers[k]);
+            let layer = &self.network.layers[k];
             let counts = prepared.layer.count(&carried.batch(seed), cancel);
             let counts = counts.map_err(|error| in_layer(k, layer, error))?;
             let next = self.network.layers.get(k + 1).zip(self.layers.get(k + 1));
-            let made = match self.arithmetic {
-                Arithmetic::Float => prepared.float_outputs(layer, &counts, next, detail)?,
-                Arithmetic::Integer => prepared.integer_outputs(layer, &counts, next, detail)?,
-            };
-            output.elapsed += start.elapsed();
             if detail.statistics {
+                let start = Instant::now();
                 let stats = prepared.statistics(&carried, &counts)?;
                 output.statistics.push(LayerStats { saturated, ..stats });
+                apart += start.elapsed();
             }
+            let kept = if detail.layers { counts.clone() } else { Vec::new() };
+            let made = match self.arithmetic {
+                Arithmetic::Float => prepared.float_outputs(layer, &counts, next, detail)?,
+                Arithmetic::Integer => prepared.integer_outputs(layer, counts, next, detail)?,
+            };
             saturated = made.saturated;
             let inputs = std::mem::replace(&mut carried, made.carried);
             if detail.layers {
-                output.layers.push(LayerOutput { counts, outputs: made.outputs.clone() });
+                output.layers.push(LayerOutput { counts: kept, outputs: made.outputs.clone() });
             }
             if next.is_none() {
                 output.scores = made.outputs;
                 output.last_inputs = detail.last_inputs.then_some(inputs);
             }
         }
-        Ok(output)
+        Ok((output, apart))
     }
 
     /// The inputs of the first layer, and how many were clipped.
     fn inputs(&self, features: &[f64]) -> Result<(LayerInputs, u64)> {
         let network = &*self.network;
+        if let Some(stage) = self.features.as_ref().filter(|_| network.are_whole_samples(features))
+            && let Some(made) = Cpu::current()?.feature_thresholds(stage, features)?
+        {
+            let clipped = match self.range {
+                FeatureRange::Check => 0,
+                FeatureRange::Clip => made.saturated,
+            };
+            return Ok((LayerInputs::Thresholds(made.thresholds), clipped));
+        }
+        // Whatever is wrong is found below, in the order of what is done to a feature.
         network.check_samples(features, self.range)?;
         let Some((first, prepared)) = network.layers.first().zip(self.layers.first()) else {
             return Err(Error::NoLayers);
@@ -427,6 +487,26 @@ struct Made {
 }
 
 impl Prepared {
+    /// What is behind the counts of `layer`, whose next layer has comparators of `next` bits.
+    fn between(&self, layer: &Layer, next: Option<Width>) -> Result<Between> {
+        let (spec, accumulator) = (self.layer.spec(), &self.integer.accumulator);
+        Ok(match (&self.integer.requantizer, next) {
+            (Some(requantizer), Some(width)) => {
+                let stage = IntegerStage::new(spec, accumulator, requantizer, width)?;
+                Between::Thresholds(stage.with_pools(layer.pools())?)
+            }
+            _ => {
+                let sums = LayerSums::new(spec, accumulator)?.with_pools(layer.pools())?;
+                Between::Scores(sums, self.unit())
+            }
+        })
+    }
+
+    /// What 1 stands for in the accumulators.
+    fn unit(&self) -> f64 {
+        self.integer.accumulator.unit(self.layer.spec().length(), self.stage.scale)
+    }
+
     fn float_outputs(
         &self,
         layer: &Layer,
@@ -446,16 +526,26 @@ impl Prepared {
     fn integer_outputs(
         &self,
         layer: &Layer,
-        counts: &[u64],
+        counts: Vec<u64>,
         next: Option<(&Layer, &Self)>,
         detail: Detail,
     ) -> Result<Made> {
         let spec = self.layer.spec();
-        let held = layer.pooled_integers(self.integer.accumulator.values(spec, counts)?)?;
-        let outputs = || {
-            let unit = self.integer.accumulator.unit(spec.length(), self.stage.scale);
-            held.iter().map(|&value| value as f64 * unit).collect()
-        };
+        match &self.between {
+            Between::Thresholds(stage) if !detail.layers => {
+                let Requantized { thresholds, saturated } = Cpu::current()?.requantize(stage, counts)?;
+                let carried = LayerInputs::Thresholds(thresholds);
+                return Ok(Made { carried, outputs: Vec::new(), saturated });
+            }
+            Between::Scores(sums, unit) => {
+                let outputs = Cpu::current()?.accumulator_outputs(sums, &counts, *unit)?;
+                return Ok(Made { carried: LayerInputs::Thresholds(Vec::new()), outputs, saturated: 0 });
+            }
+            Between::Thresholds(_) | Between::Nothing => {}
+        }
+        let held = layer.pooled_integers(self.integer.accumulator.values(spec, &counts)?)?;
+        let unit = self.unit();
+        let outputs = || held.iter().map(|&value| value as f64 * unit).collect();
         let (Some(requantizer), Some((_, next))) = (&self.integer.requantizer, next) else {
             let carried = LayerInputs::Thresholds(Vec::new());
             return Ok(Made { carried, outputs: outputs(), saturated: 0 });

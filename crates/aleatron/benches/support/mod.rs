@@ -1,5 +1,6 @@
 //! A small harness for figures that mean something on a noisy machine: a case and its ceiling are timed in turns within one
-//! run, the best of many rounds is kept for each (noise only adds), and the share of the ceiling is printed beside the time.
+//! run, in many short rounds. The time is the best of them (noise only adds); the share of the ceiling beside it is the median over rounds, of which
+//! each has both, so that a quiet moment of one alone makes no share.
 //!
 //! Arguments: `--json` for one JSON array, `--quick` for a tenth of the time, and any word to run only the cases whose name
 //! contains it. Every case checks its result before it is timed.
@@ -68,11 +69,11 @@ impl Table {
             return Duration::ZERO;
         }
         let (time, share) = match ceiling {
-            None => (best(&mut [&mut work], self.budget)[0], None),
+            None => (best(&rounds([&mut work], self.budget)), None),
             Some(Ceiling { name, work: ceiling, scale }) => {
-                let times = best(&mut [&mut work, ceiling], 2 * self.budget);
-                let share = times[1].as_secs_f64() * scale / times[0].as_secs_f64();
-                (times[0], Some((share, name.to_owned())))
+                let rounds = rounds([&mut work, ceiling], 2 * self.budget);
+                let shares = rounds.iter().map(|[case, ceiling]| ceiling.as_secs_f64() / case.as_secs_f64());
+                (best(&rounds), Some((median(shares.collect()) * scale, name.to_owned())))
             }
         };
         let rate = rate.map(|rate| (rate.amount / time.as_secs_f64(), rate.unit));
@@ -112,34 +113,39 @@ impl Row {
     }
 }
 
-/// The best time per run of each of several workloads, timed in turns for `budget` in all.
-fn best(works: &mut [&mut dyn FnMut()], budget: Duration) -> Vec<Duration> {
+/// The time per run of each of several workloads in every round, timed in turns for `budget` in all.
+fn rounds<const N: usize>(mut works: [&mut dyn FnMut(); N], budget: Duration) -> Vec<[Duration; N]> {
     // A round is long enough for the clock and short enough for many of them.
-    let round = (budget / 40).max(Duration::from_micros(200));
-    let runs: Vec<u32> = works
-        .iter_mut()
-        .map(|work| {
-            work();
-            let start = Instant::now();
-            work();
-            let once = start.elapsed().max(Duration::from_nanos(50));
-            (round.as_nanos() / once.as_nanos()).clamp(1, 1 << 20) as u32
-        })
-        .collect();
-    let mut best = vec![Duration::MAX; works.len()];
-    let start = Instant::now();
-    let mut rounds = 0;
-    while rounds < 5 || start.elapsed() < budget {
-        for ((work, &runs), best) in works.iter_mut().zip(&runs).zip(&mut best) {
+    let round = (budget / 200).max(Duration::from_micros(200));
+    let mut time = |k: usize, runs: u32| {
+        let start = Instant::now();
+        (0..runs).for_each(|_| works[k]());
+        start.elapsed() / runs
+    };
+    let runs: [u32; N] = std::array::from_fn(|k| {
+        time(k, 1);
+        let once = time(k, 1).max(Duration::from_nanos(50));
+        (round.as_nanos() / once.as_nanos()).clamp(1, 1 << 20) as u32
+    });
+    let (mut rounds, start) = (Vec::new(), Instant::now());
+    while rounds.len() < 5 || start.elapsed() < budget {
+        rounds.push(std::array::from_fn(|k| {
             // Neither begins with the caches of the other.
-            work();
-            let start = Instant::now();
-            (0..runs).for_each(|_| work());
-            *best = (*best).min(start.elapsed() / runs);
-        }
-        rounds += 1;
+            time(k, 1);
+            time(k, runs[k])
+        }));
     }
-    best
+    rounds
+}
+
+/// The best time of the first workload.
+fn best<const N: usize>(rounds: &[[Duration; N]]) -> Duration {
+    rounds.iter().filter_map(|times| times.first()).min().copied().unwrap_or_default()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// A ceiling of one run.

@@ -132,6 +132,10 @@ fn an_integer_network_is_its_layers() {
         assert!(integer.iter().all(|layer| layer.accumulator.fraction() == 8));
         let scores: Vec<f64> = held.iter().map(|&value| value as f64 * unit).collect();
         assert_eq!(streams.forward(samples, 0).unwrap(), scores, "{generator}");
+        // What the hidden layer made of it, on request.
+        let detail = Detail { layers: true, ..Detail::default() };
+        let output = streams.run(samples, 0, detail, Cancel::NEVER).unwrap();
+        assert_eq!((output.layers[0].outputs.len(), output.scores), (5 * 64, scores), "{generator}");
     }
 }
 
@@ -298,22 +302,30 @@ fn hidden_values_saturate_and_are_counted() {
 #[test]
 fn features_out_of_range_are_errors_or_clipped() {
     let network = Network::new("n", FeatureMap::IDENTITY, vec![Layer::new("a", 2, vec![1.0, 0.5])]).unwrap();
-    let check = network.to_streams(&config(64, "sobol")).unwrap();
-    let text = message(check.forward(&[0.5, 3.0], 0));
-    assert!(
-        text.contains("feature 1 is 3, not in [-1, 1]")
-            && text.contains("calibrate")
-            && text.contains("clip"),
-        "{text}"
-    );
-    let clip = network.to_streams(&config(64, "sobol").range(FeatureRange::Clip)).unwrap();
-    let output = clip.run(&[0.5, 3.0, -7.0, 0.0], 0, Detail::default(), Cancel::NEVER).unwrap();
-    assert_eq!(output.clipped, 2);
-    assert_eq!(output.scores, check.forward(&[0.5, 1.0, -1.0, 0.0], 0).unwrap());
-    assert!(clip.forward(&[f64::NAN, 0.0], 0).is_err() && clip.forward(&[f64::INFINITY, 0.0], 0).is_err());
-    // Numbers that were written with six digits come back a little off.
-    assert!(check.forward(&[1.000_001, -1.000_009], 0).is_ok());
-    assert!(check.forward(&[1.000_1, 0.0], 0).is_err());
+    for arithmetic in Arithmetic::ALL {
+        let check = network.to_streams(&config(64, "sobol").arithmetic(arithmetic)).unwrap();
+        let text = message(check.forward(&[0.5, 3.0], 0));
+        assert!(
+            text.contains("feature 1 is 3, not in [-1, 1]")
+                && text.contains("calibrate")
+                && text.contains("clip"),
+            "{text}"
+        );
+        let clip = network
+            .to_streams(&config(64, "sobol").arithmetic(arithmetic).range(FeatureRange::Clip))
+            .unwrap();
+        let output = clip.run(&[0.5, 3.0, -7.0, 0.0], 0, Detail::default(), Cancel::NEVER).unwrap();
+        assert_eq!(output.clipped, 2);
+        assert_eq!(output.scores, check.forward(&[0.5, 1.0, -1.0, 0.0], 0).unwrap());
+        assert!(
+            clip.forward(&[f64::NAN, 0.0], 0).is_err() && clip.forward(&[f64::INFINITY, 0.0], 0).is_err()
+        );
+        // Numbers that were written with six digits come back a little off.
+        assert!(check.forward(&[1.000_001, -1.000_009], 0).is_ok());
+        assert!(check.forward(&[1.000_1, 0.0], 0).is_err());
+        let ragged = message(check.forward(&[0.5; 3], 0));
+        assert!(ragged.contains("3 values"), "{ragged}");
+    }
     // Calibration covers the first layer, too.
     let calibrated = network.calibrated(&[0.5, 3.0]).unwrap();
     assert_eq!((calibrated.layers()[0].input_scale(), calibrated.feature_interval()), (3.0, [-3.0, 3.0]));

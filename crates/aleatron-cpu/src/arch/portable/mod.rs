@@ -1,5 +1,6 @@
 //! Kernels in plain Rust, for every processor.
 
+pub(crate) mod arithmetic;
 pub(crate) mod bits;
 pub(crate) mod ceiling;
 pub(crate) mod count;

@@ -1,5 +1,6 @@
 //! 256-bit integer instructions.
 
+pub(crate) mod arithmetic;
 pub(crate) mod bits;
 pub(crate) mod ceiling;
 pub(crate) mod count;

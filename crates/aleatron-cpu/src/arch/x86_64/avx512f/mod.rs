@@ -1,5 +1,6 @@
 //! The AVX-512 foundation: 512-bit lanes of 32 and 64 bits, no bytes.
 
+pub(crate) mod arithmetic;
 pub(crate) mod ceiling;
 pub(crate) mod encode;
 pub(crate) mod gates;

@@ -1,0 +1,356 @@
+//! What is between the counts of two layers in integers, in f64: whoever calls has made sure that every integer on the way is exact in it. Vector
+//! registers of every processor multiply and compare f64, and not all of them integers of 64 bits.
+
+use aleatron_core::arithmetic::PoolKind;
+use aleatron_core::threshold::NEGATIVE;
+use std::ops::Range;
+
+/// From here to twice of it, the low bits of a number are an integer as it stands.
+pub(crate) const SHIFT: f64 = (1u64 << 52) as f64;
+
+/// The middle of that interval, for integers of either sign: between -2^51 and 2^51 from it, the distance in bits is the integer.
+pub(crate) const MIDDLE: f64 = 1.5 * SHIFT;
+
+/// From a count to what an accumulator holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SumLanes {
+    /// 2^52 times what a count of 1 adds, a power of two: from there on, the low bits of a number count in that unit.
+    pub(crate) shift: f64,
+    /// The least value held.
+    pub(crate) low: f64,
+    /// The greatest value held.
+    pub(crate) high: f64,
+}
+
+impl SumLanes {
+    /// The largest magnitude that is held.
+    pub(crate) fn largest(self) -> u128 {
+        self.low.abs().max(self.high.abs()) as u128
+    }
+
+    /// What is held for a count below 2^52 of a neuron.
+    #[inline(always)]
+    fn held(self, count: u64, offset: f64) -> f64 {
+        let sum = f64::from_bits(count | self.shift.to_bits()) - self.shift + offset;
+        limited(sum, self.low, self.high)
+    }
+}
+
+/// From what an accumulator holds to a threshold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LevelLanes {
+    /// The multiplier over the power of two that the shift divides by.
+    pub(crate) multiplier: f64,
+    /// Half of the distance between two products, so that none is half way between two integers; 0 where all are integers.
+    pub(crate) tie: f64,
+    /// The threshold of 0, past [`MIDDLE`].
+    pub(crate) zero: f64,
+    /// The threshold of the stream of ones.
+    pub(crate) one: f64,
+    /// Bits that the generator's comparator has and this one lacks.
+    pub(crate) unused: u32,
+    /// Whether thresholds have signs.
+    pub(crate) signs: Signs,
+}
+
+/// Whether the operands of a layer have signs beside their thresholds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signs {
+    /// Thresholds alone.
+    None,
+    /// The highest bit of a threshold, [`NEGATIVE`], is a sign.
+    HighestBit,
+}
+
+impl LevelLanes {
+    /// The threshold before it saturates, past [`MIDDLE`]. Adding to so large a number rounds to the nearest integer.
+    #[inline(always)]
+    fn level(self, held: f64) -> f64 {
+        (held * self.multiplier + self.tie) + self.zero
+    }
+
+    /// A threshold without a sign, and whether it saturated.
+    #[inline(always)]
+    fn threshold(self, held: f64) -> (u64, bool) {
+        let exact = self.level(held);
+        let inside = limited(exact, MIDDLE, MIDDLE + self.one);
+        (inside.to_bits().wrapping_sub(MIDDLE.to_bits()) << self.unused, exact != inside)
+    }
+
+    /// A threshold with a sign, and whether it saturated.
+    #[inline(always)]
+    fn signed_threshold(self, held: f64) -> (u64, bool) {
+        let exact = self.level(held) - MIDDLE;
+        let inside = limited(exact.abs(), 0.0, self.one);
+        // The sign of a number is that of a threshold; no difference is -0.
+        let magnitude = (inside + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) << self.unused;
+        (magnitude | exact.to_bits() & NEGATIVE, exact.abs() != inside)
+    }
+}
+
+/// The largest count, or up to twice as much.
+#[inline(always)]
+pub(crate) fn largest(counts: &[u64]) -> u64 {
+    counts.iter().fold(0, |all, &count| all | count)
+}
+
+/// Makes thresholds of counts, which are as many as offsets or some times as many; how many saturated.
+#[inline(always)]
+pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], counts: &mut [u64]) -> u64 {
+    match level.signs {
+        Signs::None => each(offsets, counts, |count, offset| level.threshold(sum.held(count, offset))),
+        Signs::HighestBit => {
+            each(offsets, counts, |count, offset| level.signed_threshold(sum.held(count, offset)))
+        }
+    }
+}
+
+/// Makes thresholds of what accumulators hold; how many saturated.
+#[inline(always)]
+pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
+    let mut saturated = 0;
+    let values = out.iter_mut().zip(held);
+    match level.signs {
+        Signs::None => {
+            for (out, &held) in values {
+                let (made, is_outside) = level.threshold(held);
+                *out = made;
+                saturated += u64::from(is_outside);
+            }
+        }
+        Signs::HighestBit => {
+            for (out, &held) in values {
+                let (made, is_outside) = level.signed_threshold(held);
+                *out = made;
+                saturated += u64::from(is_outside);
+            }
+        }
+    }
+    saturated
+}
+
+/// Replaces counts, each beside the offset of its neuron; how many saturated.
+#[inline(always)]
+fn each(offsets: &[f64], counts: &mut [u64], threshold: impl Fn(u64, f64) -> (u64, bool)) -> u64 {
+    let mut saturated = 0;
+    for row in counts.chunks_mut(offsets.len().max(1)) {
+        for (count, &offset) in row.iter_mut().zip(offsets) {
+            let (made, is_outside) = threshold(*count, offset);
+            *count = made;
+            saturated += u64::from(is_outside);
+        }
+    }
+    saturated
+}
+
+/// Writes what accumulators hold for counts, in the unit of which one is `unit`.
+#[inline(always)]
+pub(crate) fn outputs(sum: SumLanes, unit: f64, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
+    let len = offsets.len().max(1);
+    for (out, counts) in out.chunks_mut(len).zip(counts.chunks(len)) {
+        for ((out, &count), &offset) in out.iter_mut().zip(counts).zip(offsets) {
+            *out = sum.held(count, offset) * unit;
+        }
+    }
+}
+
+/// The windows of a pool over the rows and columns of an image.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolLanes {
+    /// What a window becomes.
+    pub(crate) kind: PoolKind,
+    /// The rows of the image under each row of windows.
+    pub(crate) rows: Vec<Range<usize>>,
+    /// The columns of the image under each column of windows.
+    pub(crate) columns: Vec<Range<usize>>,
+    /// Whether these are beside each other.
+    pub(crate) column_windows: ColumnWindows,
+    /// The rows of the image.
+    pub(crate) height: usize,
+    /// The columns of the image.
+    pub(crate) width: usize,
+    /// The number of values of every window, where those outside the image count.
+    pub(crate) whole: Option<usize>,
+}
+
+/// How windows lie along the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnWindows {
+    /// Two columns for each, from the first on.
+    Pairs,
+    /// In any way.
+    Any,
+}
+
+/// Writes the windows of one channel, each of which has a place inside the image; `row` has as many elements as the image has columns. Integers have no order in which they must be added, so
+/// the rows of a window come first, in vector registers.
+#[inline(always)]
+pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
+    match lanes.kind {
+        PoolKind::Max => {
+            let greater = |best: f64, value: f64| if value > best { value } else { best };
+            windows(lanes, image, row, out, greater);
+        }
+        PoolKind::Average => {
+            windows(lanes, image, row, out, |sum, value| sum + value);
+            for (rows, out) in lanes.rows.iter().zip(out.chunks_mut(lanes.columns.len().max(1))) {
+                for (columns, out) in lanes.columns.iter().zip(out) {
+                    let n = lanes.whole.unwrap_or(rows.len() * columns.len()) as f64;
+                    *out = floor((2.0 * *out + n) / (2.0 * n));
+                }
+            }
+        }
+    }
+}
+
+/// Goes through the values of each window with `step`, in any order.
+#[inline(always)]
+fn windows(
+    lanes: &PoolLanes,
+    image: &[f64],
+    row: &mut [f64],
+    out: &mut [f64],
+    step: impl Fn(f64, f64) -> f64,
+) {
+    let width = lanes.width;
+    for (rows, out) in lanes.rows.iter().zip(out.chunks_mut(lanes.columns.len().max(1))) {
+        let (first, rest) = image[rows.start * width..rows.end * width].split_at(width);
+        if rest.len() == width && lanes.column_windows == ColumnWindows::Pairs {
+            let pairs = first.as_chunks::<2>().0.iter().zip(rest.as_chunks::<2>().0);
+            for (out, (upper, lower)) in out.iter_mut().zip(pairs) {
+                *out = step(step(upper[0], upper[1]), step(lower[0], lower[1]));
+            }
+            continue;
+        }
+        row.copy_from_slice(first);
+        for values in rest.chunks_exact(width) {
+            row.iter_mut().zip(values).for_each(|(made, &value)| *made = step(*made, value));
+        }
+        for (out, columns) in out.iter_mut().zip(&lanes.columns) {
+            let (first, rest) = (row[columns.start], &row[columns.start + 1..columns.end]);
+            *out = rest.iter().fold(first, |made, &value| step(made, value));
+        }
+    }
+}
+
+/// The greatest integer that is not above a number between -2^51 and 2^51.
+#[inline(always)]
+fn floor(x: f64) -> f64 {
+    let nearest = (x + MIDDLE) - MIDDLE;
+    if nearest > x { nearest - 1.0 } else { nearest }
+}
+
+/// From features to thresholds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FeatureLanes {
+    /// The least and the greatest feature that is allowed.
+    pub(crate) allowed: [f64; 2],
+    /// The feature that becomes 0.
+    pub(crate) offset: f64,
+    /// What is divided by, one after the other.
+    pub(crate) divisors: [f64; 2],
+    /// How that is done.
+    pub(crate) division: Division,
+    /// The least and the greatest value that streams can hold.
+    pub(crate) interval: [f64; 2],
+    /// What is added to a value before it is multiplied.
+    pub(crate) addend: f64,
+    /// What turns that into a threshold.
+    pub(crate) levels: f64,
+    /// Bits that the generator's comparator has and this one lacks.
+    pub(crate) unused: u32,
+    /// Whether thresholds have signs.
+    pub(crate) signs: Signs,
+}
+
+/// How to divide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Division {
+    /// By dividing.
+    Exact,
+    /// By multiplying with reciprocals, which are exact.
+    Reciprocals,
+}
+
+/// What became of features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FeatureFaults {
+    /// How many were not allowed, or no numbers any more after dividing.
+    pub(crate) refused: u64,
+    /// How many streams cannot hold.
+    pub(crate) outside: u64,
+}
+
+/// Writes the thresholds of features; where some are refused, what is written means nothing.
+#[inline(always)]
+pub(crate) fn features(lanes: FeatureLanes, features: &[f64], out: &mut [u64]) -> FeatureFaults {
+    let [a, b] = lanes.divisors;
+    let [c, d] = lanes.divisors.map(|divisor| 1.0 / divisor);
+    match (lanes.division, lanes.signs) {
+        (Division::Exact, Signs::None) => unsigned(lanes, features, out, |x| x / a / b),
+        (Division::Exact, Signs::HighestBit) => signed(lanes, features, out, |x| x / a / b),
+        (Division::Reciprocals, Signs::None) => unsigned(lanes, features, out, |x| x * c * d),
+        (Division::Reciprocals, Signs::HighestBit) => signed(lanes, features, out, |x| x * c * d),
+    }
+}
+
+#[inline(always)]
+fn unsigned(
+    lanes: FeatureLanes,
+    features: &[f64],
+    out: &mut [u64],
+    divide: impl Fn(f64) -> f64,
+) -> FeatureFaults {
+    each_feature(lanes, features, out, divide, |value| {
+        rounded((value + lanes.addend) * lanes.levels) << lanes.unused
+    })
+}
+
+#[inline(always)]
+fn signed(
+    lanes: FeatureLanes,
+    features: &[f64],
+    out: &mut [u64],
+    divide: impl Fn(f64) -> f64,
+) -> FeatureFaults {
+    each_feature(lanes, features, out, divide, |value| {
+        let sign = if value < 0.0 { NEGATIVE } else { 0 };
+        rounded(value.abs() * lanes.levels) << lanes.unused | sign
+    })
+}
+
+#[inline(always)]
+fn each_feature(
+    lanes: FeatureLanes,
+    features: &[f64],
+    out: &mut [u64],
+    divide: impl Fn(f64) -> f64,
+    threshold: impl Fn(f64) -> u64,
+) -> FeatureFaults {
+    let ([least, most], [low, high]) = (lanes.allowed, lanes.interval);
+    let (mut refused, mut outside) = (0, 0);
+    for (out, &feature) in out.iter_mut().zip(features) {
+        let value = divide(feature - lanes.offset);
+        let inside = limited(value, low, high);
+        refused += u64::from(!((least <= feature) & (feature <= most) & !value.is_nan()));
+        outside += u64::from(value != inside);
+        *out = threshold(inside);
+    }
+    FeatureFaults { refused, outside }
+}
+
+/// `floor(x + 0.5)` of a number in 0..=2^32.
+#[inline(always)]
+fn rounded(x: f64) -> u64 {
+    let x = x + 0.5;
+    let nearest = (x + SHIFT) - SHIFT;
+    let floor = if nearest > x { nearest - 1.0 } else { nearest };
+    (floor + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits())
+}
+
+/// A number limited to an interval, NaN to its lower end; each comparison in this form is one instruction.
+#[inline(always)]
+fn limited(x: f64, low: f64, high: f64) -> f64 {
+    let above = if x > low { x } else { low };
+    if above < high { above } else { high }
+}
