@@ -103,20 +103,39 @@ pub(crate) fn convert<T>(
     out: &mut Vec<T>,
     threshold: impl Fn(u64, f64) -> T,
 ) -> Result<()> {
-    let ([low, high], scale) = (polarity.interval(), one as f64);
-    let (before, mut valid) = (out.len(), true);
-    out.extend(values.iter().map(|&value| {
-        valid &= (low <= value) & (value <= high);
-        // NaN becomes `low`. Comparisons in this form are one instruction each.
-        let above = if value > low { value } else { low };
-        let inside = if above < high { above } else { high };
-        threshold(rounded(polarity.probability(inside) * scale), inside)
-    }));
-    if valid {
+    let before = out.len();
+    // A loop for each polarity, so that the compiler uses vector registers.
+    let outside = match polarity {
+        Polarity::Unipolar => extend_with(Polarity::Unipolar, values, one, out, threshold),
+        Polarity::Bipolar => extend_with(Polarity::Bipolar, values, one, out, threshold),
+        Polarity::Signed => extend_with(Polarity::Signed, values, one, out, threshold),
+    };
+    if outside == 0 {
         return Ok(());
     }
     out.truncate(before);
     polarity.check(values, what).and(Err(Error::Changed { what }))
+}
+
+/// Appends thresholds, those of the nearest ends for values outside the interval; not 0 where there were such.
+#[inline(always)]
+fn extend_with<T>(
+    polarity: Polarity,
+    values: &[f64],
+    one: u64,
+    out: &mut Vec<T>,
+    threshold: impl Fn(u64, f64) -> T,
+) -> u64 {
+    let ([low, high], scale) = (polarity.interval(), one as f64);
+    let mut outside = 0;
+    out.extend(values.iter().map(|&value| {
+        // NaN becomes `low`. Comparisons in this form are one instruction each.
+        let above = if value > low { value } else { low };
+        let inside = if above < high { above } else { high };
+        outside |= u64::from(!(value == inside));
+        threshold(rounded(polarity.probability(inside) * scale), inside)
+    }));
+    outside
 }
 
 /// `floor(x + 0.5)` of a number in 0..=2^32.
