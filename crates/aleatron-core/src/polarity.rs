@@ -148,11 +148,16 @@ impl Polarity {
         let sum =
             |count: u64, offset: f64| (f64::from_bits(count | SHIFT.to_bits()) - SHIFT) * factor - offset;
         let mut values: Vec<f64> = match fan_ins {
-            &[n] => counts.iter().map(|&count| sum(count, n as f64 * scale)).collect(),
+            [n, others @ ..] if others.iter().all(|other| other == n) => {
+                counts.iter().map(|&count| sum(count, *n as f64 * scale)).collect()
+            }
             _ => {
                 let offsets: Vec<f64> = fan_ins.iter().map(|&n| n as f64 * scale).collect();
-                let rows = counts.chunks(offsets.len().max(1)).map(|row| row.iter().zip(&offsets));
-                rows.flat_map(|row| row.map(|(&count, &offset)| sum(count, offset))).collect()
+                let mut values = Vec::with_capacity(counts.len());
+                for row in counts.chunks(offsets.len().max(1)) {
+                    values.extend(row.iter().zip(&offsets).map(|(&count, &offset)| sum(count, offset)));
+                }
+                values
             }
         };
         divide(&mut values, length.bits() as f64);

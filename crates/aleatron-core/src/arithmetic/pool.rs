@@ -194,24 +194,37 @@ impl PoolShape {
             let first = windows.at(window, taps.start).unwrap_or(0);
             first..first + taps.len()
         };
+        let column_places: Vec<_> =
+            (0..over_columns.len()).map(|window| places(over_columns, window)).collect();
+        let are_pairs = column_places.iter().enumerate().all(|(k, inside)| *inside == (2 * k..2 * k + 2));
         let n = (values.len() / divisor) as u128 * self.n_outputs() as u128;
         let mut pooled = memory::with_capacity(n, Quantity::Value)?;
+        // A row of windows goes through the image's rows together: each window still sees its values in their order.
+        let mut reduced = vec![start; over_columns.len()];
         for channel in values.chunks_exact(image) {
             for row in 0..over_rows.len() {
                 let rows = places(over_rows, row);
-                for column in 0..over_columns.len() {
-                    let inside = places(over_columns, column);
+                reduced.fill(start);
+                for values in channel[rows.start * columns..rows.end * columns].chunks_exact(columns) {
+                    if are_pairs {
+                        // The usual windows, in a loop that the compiler unrolls.
+                        for (reduced, &[left, right]) in reduced.iter_mut().zip(values.as_chunks().0) {
+                            *reduced = step(step(*reduced, left), right);
+                        }
+                        continue;
+                    }
+                    for (reduced, inside) in reduced.iter_mut().zip(&column_places) {
+                        *reduced =
+                            values[inside.clone()].iter().fold(*reduced, |all, &value| step(all, value));
+                    }
+                }
+                pooled.extend(reduced.iter().zip(&column_places).map(|(&reduced, inside)| {
                     let n = match self.pool.border {
                         Border::LeftOut => rows.len() * inside.len(),
                         Border::Zeros => self.pool.window[0] * self.pool.window[1],
                     };
-                    let mut reduced = start;
-                    for row in rows.clone() {
-                        let values = &channel[row * columns..][inside.clone()];
-                        reduced = values.iter().fold(reduced, |reduced, &value| step(reduced, value));
-                    }
-                    pooled.push(end(reduced, n));
-                }
+                    end(reduced, n)
+                }));
             }
         }
         Ok(pooled)

@@ -9,11 +9,12 @@ use aleatron_core::arithmetic::{Accumulator, Arithmetic, FloatStage, Requantized
 use aleatron_core::generator::{Warning, Width};
 use aleatron_core::threshold::{NEGATIVE, is_negative, magnitude};
 use aleatron_core::{
-    Cancel, Encoding, InputSource, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed,
+    Cancel, Encoding, InputSource, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed, memory,
 };
-use aleatron_cpu::{Cpu, FeatureStage, IntegerStage, LayerSums};
+use aleatron_cpu::{Cpu, FeatureStage, IntegerStage, LayerSums, threads};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The comparators of Bernoulli streams in integer arithmetic. Sequences have comparators of their own width.
@@ -24,6 +25,12 @@ pub(crate) const MULTIPLIER_BITS: u32 = 16;
 
 /// Fraction bits of accumulators: biases are rounded to a 256th of a product bit, whose own noise is far larger.
 pub(crate) const FRACTION_BITS: u32 = 8;
+
+/// Values between layers that a thread takes at a time in floating point.
+const PIECE: usize = 1 << 13;
+
+/// About the time of one of them.
+const VALUE_NANOSECONDS: u64 = 2;
 
 /// A network prepared to run as streams: its layers hold their encoded weights, so that a call makes nothing but inputs.
 #[derive(Debug)]
@@ -514,13 +521,57 @@ impl Prepared {
         next: Option<(&Layer, &Self)>,
         detail: Detail,
     ) -> Result<Made> {
-        let mut values = layer.pooled(self.stage.outputs(self.layer.spec(), counts))?;
         let Some((next, _)) = next else {
-            return Ok(Made { carried: LayerInputs::Values(Vec::new()), outputs: values, saturated: 0 });
+            let (outputs, _) = self.pieces(layer, counts, |_| 0)?;
+            return Ok(Made { carried: LayerInputs::Values(Vec::new()), outputs, saturated: 0 });
         };
-        let outputs = if detail.layers { values.clone() } else { Vec::new() };
-        let saturated = saturate(&mut values, next.input_scale(), next.polarity());
+        let saturate = |values: &mut [f64]| saturate(values, next.input_scale(), next.polarity());
+        let (values, outputs, saturated) = if detail.layers {
+            let (outputs, _) = self.pieces(layer, counts, |_| 0)?;
+            let mut values = outputs.clone();
+            let saturated = saturate(&mut values);
+            (values, outputs, saturated)
+        } else {
+            let (values, saturated) = self.pieces(layer, counts, saturate)?;
+            (values, Vec::new(), saturated)
+        };
         Ok(Made { carried: LayerInputs::Values(values), outputs, saturated })
+    }
+
+    /// The outputs of a layer after activation and pools, as `finish` leaves them, and the sum of what it returns: some samples at a time
+    /// on each thread, whose values stay in its caches on the way.
+    fn pieces(
+        &self,
+        layer: &Layer,
+        counts: &[u64],
+        finish: impl Fn(&mut [f64]) -> u64 + Sync,
+    ) -> Result<(Vec<f64>, u64)> {
+        let (spec, n, m) = (self.layer.spec(), layer.n_neurons(), layer.n_outputs());
+        let samples = (PIECE / n).max(1);
+        let made = |counts: &[u64]| -> Result<(Vec<f64>, u64)> {
+            let mut values = layer.pooled(self.stage.outputs(spec, counts))?;
+            let found = finish(&mut values);
+            Ok((values, found))
+        };
+        if counts.len() <= samples * n {
+            return made(counts);
+        }
+        let mut values = memory::zeros((counts.len() / n) as u128 * m as u128, Quantity::Value)?;
+        let (total, fault) = (AtomicU64::new(0), OnceLock::new());
+        let pieces = values.chunks_mut(samples * m).zip(counts.chunks(samples * n));
+        let cost = Duration::from_nanos(counts.len() as u64 * VALUE_NANOSECONDS);
+        threads::current()?.for_each(pieces, cost, |(values, counts)| match made(counts) {
+            Ok((made, found)) => {
+                values.copy_from_slice(&made);
+                total.fetch_add(found, Ordering::Relaxed);
+            }
+            // Any of several will do.
+            Err(error) => drop(fault.set(error)),
+        });
+        match fault.into_inner() {
+            Some(error) => Err(error),
+            None => Ok((values, total.into_inner())),
+        }
     }
 
     fn integer_outputs(

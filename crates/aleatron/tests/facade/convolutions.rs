@@ -286,3 +286,37 @@ fn convolutions_are_evaluated() {
         }
     }
 }
+
+/// What is between layers is done for some samples at a time; which ones they are with changes nothing.
+#[test]
+fn samples_of_a_large_batch_are_those_of_their_own() {
+    let (network, n_samples) = (network(Polarity::Signed), 150);
+    // Scales that are too small for some.
+    let layers = network.layers().iter().cloned().map(|layer| layer.with_input_scale(1.0));
+    let network =
+        Network::new("small scales", FeatureMap { offset: 0.5, scale: 2.0 }, layers.collect()).unwrap();
+    let width = network.n_features();
+    let features: Vec<f64> = numbers(n_samples * width, 43).iter().map(|x| 2.0 * x + 0.5).collect();
+    for arithmetic in Arithmetic::ALL {
+        let streams = network.to_streams(&StreamConfig::new(32).arithmetic(arithmetic)).unwrap();
+        let detail = Detail { statistics: true, ..Detail::default() };
+        let run = |features: &[f64], first: usize, detail: Detail| {
+            streams.run(features, first as u32, detail, Cancel::NEVER).unwrap()
+        };
+        let saturated = |output: &aleatron::network::StreamOutput| -> Vec<u64> {
+            output.statistics.iter().map(|layer| layer.saturated).collect()
+        };
+        let all = run(&features, 0, detail);
+        let (mut scores, mut outside) = (Vec::new(), vec![0; 3]);
+        for (k, sample) in features.chunks_exact(width).enumerate() {
+            let one = run(sample, k, detail);
+            scores.extend_from_slice(&one.scores);
+            outside.iter_mut().zip(saturated(&one)).for_each(|(all, one)| *all += one);
+        }
+        assert_eq!(all.scores, scores, "{arithmetic}");
+        assert_eq!(saturated(&all), outside, "{arithmetic}");
+        assert!(outside[1] > 0 && outside[2] > 0, "{outside:?}");
+        let shown = run(&features, 0, Detail { layers: true, ..detail });
+        assert_eq!((&shown.scores, saturated(&shown)), (&scores, outside), "{arithmetic}");
+    }
+}
