@@ -11,7 +11,7 @@ use aleatron::{
     Convolution, Cpu, LayerBuilder, Polarity, Pool, SampleSeed, StreamLayer, Tier, Weights, set_num_threads,
 };
 use std::sync::Arc;
-use support::{Ceiling, Table, keep, rate};
+use support::{Ceiling, Table, Timing, keep, rate};
 
 const SEED: u64 = 44257;
 
@@ -80,7 +80,7 @@ fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_sample
         name,
         rate(64.0 * pairs as f64, "bit-MAC/s"),
         || keep(layer.counts_batch(&x, SEED).unwrap()),
-        Some(Ceiling { name: "counting registers", work: &mut work, scale }),
+        Some(Ceiling { name: "counting registers", work: &mut work, scale, timing: Timing::InTurns }),
     );
 }
 

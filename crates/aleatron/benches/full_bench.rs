@@ -9,7 +9,7 @@ use aleatron::{
 };
 use aleatron_core::StreamMatrix;
 use std::sync::Arc;
-use support::{Ceiling, Table, ceiling, keep, rate};
+use support::{Ceiling, Table, Timing, keep, rate};
 
 const LENGTH: usize = 1024;
 const SEED: u64 = 44257;
@@ -54,13 +54,13 @@ fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
         &name,
         rate(bytes, "B/s"),
         || keep(layer.counts(&x, next(&mut seed)).unwrap()),
-        ceiling("reading the weights", &mut || keep(cpu.ceiling_read(&weights))),
+        Some(reading(&mut || keep(cpu.ceiling_read(&weights)))),
     );
     table.case(
         &format!("{name}, seed used before"),
         rate(bytes, "B/s"),
         || keep(layer.counts(&x, SEED).unwrap()),
-        ceiling("reading the weights", &mut || keep(cpu.ceiling_read(&weights))),
+        Some(reading(&mut || keep(cpu.ceiling_read(&weights)))),
     );
 }
 
@@ -87,21 +87,31 @@ fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samp
         &format!("{name}, encoded"),
         rate(64.0 * pairs as f64, "bit-MAC/s"),
         || keep(layer.counts_encoded(&streams).unwrap()),
-        Some(Ceiling { name: "counting registers", work: &mut work, scale }),
+        Some(counting(&mut work, scale)),
     );
     let mut seed = SEED;
     table.case(
         &name,
         rate(64.0 * pairs as f64, "bit-MAC/s"),
         || keep(layer.counts_batch(&x, next(&mut seed)).unwrap()),
-        Some(Ceiling { name: "counting registers", work: &mut work, scale }),
+        Some(counting(&mut work, scale)),
     );
     table.case(
         &format!("{name}, seed used before"),
         rate(64.0 * pairs as f64, "bit-MAC/s"),
         || keep(layer.counts_batch(&x, SEED).unwrap()),
-        Some(Ceiling { name: "counting registers", work: &mut work, scale }),
+        Some(counting(&mut work, scale)),
     );
+}
+
+/// What a single sample is measured against: a copy of the weights, read.
+fn reading(work: &mut dyn FnMut()) -> Ceiling<'_> {
+    Ceiling { name: "reading the weights", work, scale: 1.0, timing: Timing::Apart }
+}
+
+/// What a batch is measured against.
+fn counting(work: &mut dyn FnMut(), scale: f64) -> Ceiling<'_> {
+    Ceiling { name: "counting registers", work, scale, timing: Timing::InTurns }
 }
 
 /// Another seed for each call: no draws can be used again.

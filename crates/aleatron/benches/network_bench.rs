@@ -7,7 +7,7 @@ use aleatron::arithmetic::{Pool, PoolKind};
 use aleatron::data::Dataset;
 use aleatron::network::{Activation, Arithmetic, Detail, FeatureMap, Layer, Network, StreamConfig};
 use aleatron::{Cancel, ConvShape, Convolution, SampleSeed, Tier, get_num_threads};
-use support::{Ceiling, Table, keep, rate};
+use support::{Ceiling, Table, Timing, keep, rate};
 
 fn main() {
     let mut table = Table::from_arguments();
@@ -90,7 +90,8 @@ fn case(table: &mut Table, name: &str, network: &Network, config: &StreamConfig,
     assert_eq!(streams.forward(features, 0).unwrap(), streams.forward(features, 0).unwrap());
     let samples = features.len() / network.n_features();
     let mut alone = counts;
-    let ceiling = Ceiling { name: "its layers' counts", work: &mut alone, scale: 1.0 };
+    let timing = Timing::InTurns;
+    let ceiling = Ceiling { name: "its layers' counts", work: &mut alone, scale: 1.0, timing };
     table.case(
         name,
         rate(samples as f64, "samples/s"),

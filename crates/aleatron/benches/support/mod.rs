@@ -15,6 +15,17 @@ pub(crate) struct Ceiling<'a> {
     pub(crate) work: &'a mut dyn FnMut(),
     /// How much of the case's work one run of the ceiling stands for.
     pub(crate) scale: f64,
+    /// When it is timed.
+    pub(crate) timing: Timing,
+}
+
+/// When a ceiling is timed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timing {
+    /// In turns with its case: what disturbs one disturbs the other.
+    InTurns,
+    /// After its case: each has memory of its own, and together they would not stay in the cache that either stays in alone.
+    Apart,
 }
 
 /// The rate of a case: how many of what per run.
@@ -70,7 +81,12 @@ impl Table {
         }
         let (time, share) = match ceiling {
             None => (best(&rounds([&mut work], self.budget)), None),
-            Some(Ceiling { name, work: ceiling, scale }) => {
+            Some(Ceiling { name, work: ceiling, scale, timing: Timing::Apart }) => {
+                let time = best(&rounds([&mut work], self.budget));
+                let share = best(&rounds([ceiling], self.budget)).as_secs_f64() / time.as_secs_f64();
+                (time, Some((share * scale, name.to_owned())))
+            }
+            Some(Ceiling { name, work: ceiling, scale, timing: Timing::InTurns }) => {
                 let rounds = rounds([&mut work, ceiling], 2 * self.budget);
                 let shares = rounds.iter().map(|[case, ceiling]| ceiling.as_secs_f64() / case.as_secs_f64());
                 (best(&rounds), Some((median(shares.collect()) * scale, name.to_owned())))
@@ -150,7 +166,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// A ceiling of one run.
 pub(crate) fn ceiling<'a>(name: &'a str, work: &'a mut dyn FnMut()) -> Option<Ceiling<'a>> {
-    Some(Ceiling { name, work, scale: 1.0 })
+    Some(Ceiling { name, work, scale: 1.0, timing: Timing::InTurns })
 }
 
 /// Keeps a result from being optimised away.
