@@ -318,5 +318,17 @@ fn samples_of_a_large_batch_are_those_of_their_own() {
         assert!(outside[1] > 0 && outside[2] > 0, "{outside:?}");
         let shown = run(&features, 0, Detail { layers: true, ..detail });
         assert_eq!((&shown.scores, saturated(&shown)), (&scores, outside), "{arithmetic}");
+        if arithmetic == Arithmetic::Float {
+            continue;
+        }
+        // What the accumulators hold, pooled, in the network's units.
+        let layers = network.layers().iter().zip(streams.layers()).zip(streams.integer_layers());
+        for (((layer, stream), integer), shown) in layers.zip(&shown.layers) {
+            let held = integer.accumulator.values(stream.spec(), &shown.counts).unwrap();
+            let pooled = layer.pools().iter().fold(held, |held, pool| pool.integers(&held).unwrap());
+            let unit = integer.accumulator.unit(stream.spec().length(), layer.stage().scale);
+            let outputs: Vec<f64> = pooled.iter().map(|&value| value as f64 * unit).collect();
+            assert_eq!(shown.outputs, outputs, "{}", layer.name());
+        }
     }
 }
