@@ -298,7 +298,10 @@ fn samples_of_a_large_batch_are_those_of_their_own() {
     let width = network.n_features();
     let features: Vec<f64> = numbers(n_samples * width, 43).iter().map(|x| 2.0 * x + 0.5).collect();
     for arithmetic in Arithmetic::ALL {
-        let streams = network.to_streams(&StreamConfig::new(32).arithmetic(arithmetic)).unwrap();
+        let mut config = StreamConfig::new(32).arithmetic(arithmetic);
+        // Comparators of another width than those before and after it have.
+        config.layers.insert("second".to_owned(), "length=64,generator=sobol".parse().unwrap());
+        let streams = network.to_streams(&config).unwrap();
         let detail = Detail { statistics: true, ..Detail::default() };
         let run = |features: &[f64], first: usize, detail: Detail| {
             streams.run(features, first as u32, detail, Cancel::NEVER).unwrap()
