@@ -357,11 +357,11 @@ impl Dataset {
         }
     }
 
-    /// All samples, `size` of them at a time, with the number of the first.
+    /// All samples, `size` of them at a time and one at least, with the number of the first.
     pub fn pieces(&self, size: usize) -> impl Iterator<Item = (usize, Result<Cow<'_, [f64]>>)> {
-        (0..self.len())
-            .step_by(size.max(1))
-            .map(move |first| (first, self.samples(first..(first + size).min(self.len()))))
+        let size = size.max(1);
+        let end = move |first: usize| first.saturating_add(size).min(self.len());
+        (0..self.len()).step_by(size).map(move |first| (first, self.samples(first..end(first))))
     }
 
     /// The class of each sample; none where numbers are to be found.

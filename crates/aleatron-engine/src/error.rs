@@ -51,6 +51,14 @@ pub enum Error {
     #[error(transparent)]
     Graph(#[from] aleatron_graph::Error),
 
+    /// The layer of a product is made when it first runs, and it has not.
+    #[cfg(feature = "graph")]
+    #[error("product {place} of the graph has not run as streams yet")]
+    NotRun {
+        /// The product, by its place among them.
+        place: usize,
+    },
+
     /// Nodes between two layers that run as streams have no form in integers.
     #[cfg(feature = "graph")]
     #[error("arithmetic integer: no form in integers has {}", list(nodes))]

@@ -23,13 +23,15 @@ mod integer;
 mod random;
 mod stream;
 mod values;
+mod watch;
 
 pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueSummary, inspect};
 pub use aleatron_graph::product::{Product, ProductKind};
 pub use aleatron_graph::{Error as GraphError, Graph, Op, Simplified};
 pub use calibrate::{Calibration, InputScale, WeightScale};
 pub use random::NetworkShape;
-pub use stream::{IntegerProduct, NodeErrors, Statistics, StreamGraph, StreamGraphOutput, Watch};
+pub use stream::{IntegerProduct, Statistics, StreamGraph, StreamGraphOutput};
+pub use watch::{NodeErrors, Watch};
 
 use crate::network::top_class;
 use crate::{Error, Result};

@@ -1,6 +1,7 @@
 //! A graph whose products are streams.
 
 use super::integer::{IntegerGraph, Plan, Step};
+use super::watch::{Watch, first_floats};
 use super::{GraphLayer, GraphNetwork, Mode, PIECE, Piece, ProductKind, values};
 use crate::backend::{CountMethod, Device as DeviceChoice};
 use crate::concurrent::in_order;
@@ -72,67 +73,6 @@ pub enum Statistics {
     /// They are not.
     #[default]
     LeftOut,
-}
-
-/// What is kept of a run for those who judge it.
-#[derive(Debug, Default)]
-pub struct Watch {
-    /// The product, by its place, whose inputs and outputs are kept.
-    pub place: Option<usize>,
-    /// Its inputs as they were encoded, samples one after the other.
-    pub inputs: Option<LayerInputs>,
-    /// Its outputs.
-    pub outputs: Vec<f64>,
-    /// How far nodes are from floating point, where that is asked for.
-    pub nodes: Option<NodeErrors>,
-}
-
-impl Watch {
-    /// Keeps the first `n` of some inputs.
-    fn add_inputs(&mut self, more: &LayerInputs, n: usize) {
-        let inputs = self.inputs.get_or_insert_with(|| match more {
-            LayerInputs::Values(_) => LayerInputs::Values(Vec::new()),
-            LayerInputs::Thresholds(_) => LayerInputs::Thresholds(Vec::new()),
-        });
-        inputs.extend(more, n);
-    }
-}
-
-/// How far what nodes make is from what they make in floating point.
-#[derive(Debug, Default)]
-pub struct NodeErrors {
-    /// What each node makes of the same samples in floating point.
-    float: Vec<Vec<f32>>,
-    /// The squares of differences, and of the values of floating point, of each node.
-    pub squares: Vec<[f64; 2]>,
-}
-
-impl Observer for NodeErrors {
-    fn made(&mut self, index: usize, _: &Node, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
-        let values = first_floats(outputs)?;
-        self.float.resize_with(self.float.len().max(index + 1), Vec::new);
-        self.float[index] = values;
-        Ok(())
-    }
-}
-
-impl NodeErrors {
-    fn compare(&mut self, index: usize, values: &[f32]) {
-        self.squares.resize(self.squares.len().max(index + 1), [0.0; 2]);
-        let (Some(float), sums) = (self.float.get(index), &mut self.squares[index]) else { return };
-        for (&value, &exact) in values.iter().zip(float) {
-            sums[0] += (f64::from(value) - f64::from(exact)).powi(2);
-            sums[1] += f64::from(exact).powi(2);
-        }
-    }
-}
-
-/// The numbers of the first output of a node, where they are floats.
-fn first_floats(outputs: &[Tensor]) -> aleatron_graph::Result<Vec<f32>> {
-    match outputs.first().filter(|first| first.dtype().is_float()) {
-        Some(first) => Ok(first.cast(DType::F32)?.to_vec::<f32>()?),
-        None => Ok(Vec::new()),
-    }
 }
 
 impl GraphNetwork {
@@ -367,7 +307,7 @@ impl StreamGraph {
     /// The layer of a product that has run, with streams of the first `length` bits.
     ///
     /// # Errors
-    /// [`Error::NoLayers`] where the product has not run yet, and what [`crate::LayerBuilder::build`] says.
+    /// [`Error::NotRun`] where the product has not run yet, and what [`crate::LayerBuilder::build`] says.
     pub fn part(&self, place: usize, length: usize) -> Result<StreamLayer> {
         let full = self.made_layer(place)?;
         let spec = full.spec();
@@ -385,10 +325,10 @@ impl StreamGraph {
     /// The layer of a product that has run.
     ///
     /// # Errors
-    /// [`Error::NoLayers`] where the product has not run yet.
+    /// [`Error::NotRun`] where the product has not run yet.
     pub fn made_layer(&self, place: usize) -> Result<Arc<StreamLayer>> {
         let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        layers.get(&place).cloned().ok_or(Error::NoLayers)
+        layers.get(&place).cloned().ok_or(Error::NotRun { place })
     }
 
     /// The layer of a product for inputs of a shape.
@@ -615,12 +555,13 @@ pub(crate) fn topology(layer: &GraphLayer, input: &[usize]) -> Result<(Topology,
     match &layer.product.kind {
         ProductKind::Dense { n_inputs, n_neurons } => {
             let (n_inputs, n_neurons) = (*n_inputs, *n_neurons);
-            let Some((last, lead)) = input.split_last().filter(|(last, _)| **last == n_inputs) else {
+            let Some((_, lead)) = input.split_last().filter(|(last, _)| **last == n_inputs) else {
                 return Err(fault().into());
             };
-            let _ = last;
+            let n_samples =
+                lead.iter().try_fold(1_usize, |n, &size| n.checked_mul(size)).ok_or_else(fault)?;
             let shape = [lead, &[n_neurons]].concat();
-            Ok((Topology::Dense { n_inputs, n_neurons }, shape, lead.iter().product()))
+            Ok((Topology::Dense { n_inputs, n_neurons }, shape, n_samples))
         }
         ProductKind::Conv { kernel, n_channels, groups, window } => {
             let [batch, channels, axes @ ..] = input else { return Err(fault().into()) };
@@ -671,6 +612,7 @@ pub(super) fn from_graph(error: GraphError) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::graph::NodeErrors;
     use aleatron_graph::op::{Op, Padding, Window};
     use aleatron_graph::{Dim, Graph, Value};
 

@@ -151,6 +151,22 @@ fn samples_are_those_of_a_range_that_is_there() {
     for (start, end) in [(2, 1), (0, 4), (4, 4), (3, 2)] {
         assert!(matches!(of(start, end), Err(aleatron::data::Error::NotThere { .. })), "{start}..{end}");
     }
+    let fault = of(2, 9).unwrap_err().to_string();
+    assert_eq!(fault, "d: there are no samples 2 to 9, but 3 in all");
+}
+
+#[test]
+fn pieces_have_all_samples_whatever_their_size() {
+    let data = crate::samples();
+    for (size, firsts) in [(0, &[0, 1, 2][..]), (1, &[0, 1, 2]), (2, &[0, 2]), (3, &[0]), (usize::MAX, &[0])]
+    {
+        let pieces: Vec<_> = data.pieces(size).map(|(first, piece)| (first, piece.unwrap())).collect();
+        assert_eq!(pieces.iter().map(|piece| piece.0).collect::<Vec<_>>(), firsts, "{size}");
+        assert_eq!(
+            pieces.iter().flat_map(|piece| piece.1.iter().copied()).collect::<Vec<_>>(),
+            data.features()
+        );
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use aleatron::data::Dataset;
 use aleatron::eval::{Evaluation, Job, Losses, Plan, Task, evaluate, find_losses, report};
 use aleatron::graph::{Calibration, Graph, GraphNetwork, Mode, NetworkShape, Op, Statistics};
 use aleatron::network::{Activation, Arithmetic, FeatureMap, Layer, Network, StreamConfig};
-use aleatron::{Cancel, CoreError, Device, Polarity, SampleSeed, StreamLayer};
+use aleatron::{Cancel, CoreError, Device, EngineError, Polarity, SampleSeed, StreamLayer};
 use aleatron_graph::op::{NoAxes, Reduced, Reduction};
 use aleatron_graph::{Dim, Unary, Value};
 use aleatron_tensor::{DType, Device as TensorDevice, Tensor};
@@ -408,4 +408,26 @@ fn scores_in_binary_are_not_stopped() {
         let cell = &found.cells[0];
         assert_eq!((!cell.early.is_empty(), cell.certain.is_some()), (stops, stops), "{name}");
     }
+}
+
+/// Layers are asked for by name, shape and place; those that are not there are errors that say so.
+#[test]
+fn layers_that_are_not_there_are_errors() {
+    let network = scaled().to_graph().unwrap();
+    let first = network.layer("first").unwrap();
+    assert!(first.topology(&[1, 8]).is_ok());
+    for shape in [&[][..], &[8, 1], &[usize::MAX, 2, 8]] {
+        assert!(matches!(first.topology(shape), Err(EngineError::Graph(_))), "{shape:?}");
+    }
+    let fault = network.layer("third").unwrap_err().to_string();
+    assert!(fault.starts_with("there is no layer \"third\"; the layers are first, last"), "{fault}");
+    let streams = network.to_streams(&StreamConfig::new(16)).unwrap();
+    for place in [1, 7] {
+        let fault = streams.part(place, 8).unwrap_err();
+        assert!(matches!(fault, EngineError::NotRun { place: at } if at == place), "{fault}");
+    }
+    streams.forward(&features(8, 3), 0).unwrap();
+    assert_eq!(streams.part(1, 8).unwrap().spec().length().bits(), 8);
+    assert!(matches!(streams.made_layer(7), Err(EngineError::NotRun { place: 7 })));
+    assert_eq!(streams.integers(7).unwrap(), None);
 }

@@ -108,23 +108,20 @@ pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], coun
 /// Makes thresholds of what accumulators hold; how many saturated.
 #[inline(always)]
 pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
-    let mut saturated = 0;
-    let values = out.iter_mut().zip(held);
     match level.signs {
-        Signs::None => {
-            for (out, &held) in values {
-                let (made, is_outside) = level.threshold(held);
-                *out = made;
-                saturated += u64::from(is_outside);
-            }
-        }
-        Signs::HighestBit => {
-            for (out, &held) in values {
-                let (made, is_outside) = level.signed_threshold(held);
-                *out = made;
-                saturated += u64::from(is_outside);
-            }
-        }
+        Signs::None => write_each(held, out, |held| level.threshold(held)),
+        Signs::HighestBit => write_each(held, out, |held| level.signed_threshold(held)),
+    }
+}
+
+/// Writes what `threshold` makes of each value; how many saturated.
+#[inline(always)]
+fn write_each(held: &[f64], out: &mut [u64], threshold: impl Fn(f64) -> (u64, bool)) -> u64 {
+    let mut saturated = 0;
+    for (out, &held) in out.iter_mut().zip(held) {
+        let (made, is_outside) = threshold(held);
+        *out = made;
+        saturated += u64::from(is_outside);
     }
     saturated
 }
