@@ -23,8 +23,8 @@ def factor(ratio):
 
 
 def rounded(value):
-    """The nearest integer to a float, halves up, in floats."""
-    return floor(value + 0.5)
+    """The nearest integer to a float, halves up."""
+    return nearest(value)
 
 
 def nearest(value):

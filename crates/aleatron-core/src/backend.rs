@@ -4,13 +4,19 @@
 //! them, and the [`PreparedLayer`] answers counts for batches. CPUs, GPUs and pools of both are backends, and every one of them
 //! gives the same counts. A backend without code for some kind of layer answers [`Error::unsupported`].
 
+mod device;
+
+pub use device::{DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder};
+
 use crate::cancel::Cancel;
 use crate::error::{Error, Quantity, Result};
 use crate::generator::{CountTable, Pairing, Sharing, Width};
 use crate::layer::{Encoding, InputSource, LayerSpec, SampleSeed, Topology, Weights};
 use crate::polarity::Polarity;
+use crate::program::{PreparedProgram, Program};
 use crate::stream::check_words;
 use std::fmt;
+use std::sync::Arc;
 
 /// A processor that layers run on.
 pub trait Backend: fmt::Debug + Send + Sync {
@@ -27,6 +33,19 @@ pub trait Backend: fmt::Debug + Send + Sync {
         weights: &Weights,
         options: &PrepareOptions<'_>,
     ) -> Result<Box<dyn PreparedLayer>>;
+
+    /// Prepares a program to run from inputs to outputs on this backend, all slots resident; `None` if the backend has no code for one of
+    /// its steps. Its layers can then be prepared one by one, and the steps between them run on the host.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    fn prepare_program(
+        &self,
+        _: &Arc<Program>,
+        _: &PrepareOptions<'_>,
+    ) -> Result<Option<Box<dyn PreparedProgram>>> {
+        Ok(None)
+    }
 }
 
 /// How to prepare a layer. It never changes a count.
@@ -107,14 +126,15 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
     /// [`Error::Memory`] where the counts do not fit, [`Error::Cancelled`], and faults of [`Error::Backend`].
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>>;
 
-    /// Counts arrays that are in the memory of the backend's device, and leaves the results there. All is done when this returns.
+    /// Counts arrays in the memory of the backend's device, and leaves the results there. All work is done when this returns.
     ///
     /// # Errors
-    /// As [`Self::counts`], and a fault of [`Error::Backend`] where the device has no such arrays or an array is not as it must be.
-    fn counts_on_device(&self, _: &DeviceBatch, _: Cancel<'_>) -> Result<()> {
+    /// As [`Self::counts`], and a fault of [`Error::Backend`] for a backend without such arrays, for memory that is not of the backend's device
+    /// or in use by the backend itself, and for arrays that overlap or do not fit the layer.
+    fn counts_on_device(&self, _: &mut DeviceBatch<'_>, _: Cancel<'_>) -> Result<()> {
         Err(Error::unsupported(
             self.backend_for(1).unwrap_or_else(|| "auto".to_owned()),
-            "arrays in the memory of a device",
+            "arrays in device memory",
         ))
     }
 
@@ -139,71 +159,6 @@ pub struct Batch<'a> {
     pub inputs: Inputs<'a>,
     /// The seed of Bernoulli streams, and the index of the first sample.
     pub seed: SampleSeed,
-}
-
-/// What an array in the memory of a device holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DeviceElement {
-    /// Integers of 64 bits, without sign.
-    U64,
-    /// Floating point of 64 bits.
-    F64,
-    /// Floating point of 32 bits.
-    F32,
-}
-
-impl DeviceElement {
-    /// The bytes of an element.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::U64 | Self::F64 => 8,
-            Self::F32 => 4,
-        }
-    }
-}
-
-impl fmt::Display for DeviceElement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::U64 => "uint64",
-            Self::F64 => "float64",
-            Self::F32 => "float32",
-        })
-    }
-}
-
-/// An array in the memory of a device, row-major without gaps, as other libraries describe theirs. The address is a number: a backend
-/// asks its driver what is there before it uses it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeviceArray {
-    /// Where it begins.
-    pub address: u64,
-    /// Its elements.
-    pub len: usize,
-    /// What they are.
-    pub element: DeviceElement,
-}
-
-impl DeviceArray {
-    /// The bytes of all elements.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        (self.len as u64).saturating_mul(self.element.bytes() as u64)
-    }
-}
-
-/// Samples in the memory of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeviceBatch {
-    /// Values in the interval of the polarity, samples by inputs.
-    pub inputs: DeviceArray,
-    /// Where results go, samples by neurons: counts where they are integers, else decoded values.
-    pub outputs: DeviceArray,
-    /// The seed of Bernoulli streams, and the index of the first sample.
-    pub seed: SampleSeed,
-    /// The handle of the stream on which the caller makes the inputs; without one they are there.
-    pub stream: Option<u64>,
 }
 
 /// What the inputs of a batch are given as.
@@ -310,19 +265,21 @@ impl<'a> Batch<'a> {
     /// The samples from `start` to `end`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where a counter cannot name the first one.
+    /// [`Error::TooLarge`] where a counter cannot name the first one, or there are not so many samples.
     pub fn samples(&self, spec: &LayerSpec, start: usize, end: usize) -> Result<Self> {
-        fn part<T>(all: &[T], start: usize, end: usize, size: usize) -> &[T] {
-            all.get(start * size..end * size).unwrap_or_default()
+        fn part<T>(all: &[T], start: usize, end: usize, size: usize) -> Result<&[T]> {
+            let range = start.saturating_mul(size)..end.saturating_mul(size);
+            let (what, actual, limit) = (Quantity::Samples, end as u128, (all.len() / size.max(1)) as u128);
+            all.get(range).ok_or(Error::TooLarge { what, actual, limit })
         }
         let n = spec.n_inputs();
         let inputs = match self.inputs {
-            Inputs::Values(values) => Inputs::Values(part(values, start, end, n)),
-            Inputs::Thresholds(thresholds) => Inputs::Thresholds(part(thresholds, start, end, n)),
-            Inputs::Streams(words) => Inputs::Streams(part(words, start, end, spec.sample_words())),
+            Inputs::Values(values) => Inputs::Values(part(values, start, end, n)?),
+            Inputs::Thresholds(thresholds) => Inputs::Thresholds(part(thresholds, start, end, n)?),
+            Inputs::Streams(words) => Inputs::Streams(part(words, start, end, spec.sample_words())?),
             Inputs::SignedStreams { words, negative } => Inputs::SignedStreams {
-                words: part(words, start, end, spec.sample_words()),
-                negative: part(negative, start, end, n),
+                words: part(words, start, end, spec.sample_words())?,
+                negative: part(negative, start, end, n)?,
             },
         };
         Ok(Self { inputs, seed: self.seed.advanced(start)? })

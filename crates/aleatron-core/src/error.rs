@@ -95,6 +95,12 @@ pub enum Quantity {
     ComparatorWidth,
     /// An integer bias.
     Bias,
+    /// The scale of a layer's inputs.
+    InputScale,
+    /// A scale of a layer's weights.
+    WeightScale,
+    /// The product of the scales of a layer's inputs and weights.
+    ScaleProduct,
     /// A bound of an activation.
     Bound,
     /// The signs of streams.
@@ -163,6 +169,9 @@ impl fmt::Display for Quantity {
             Self::MultiplierWidth => "multiplier width",
             Self::ComparatorWidth => "comparator width",
             Self::Bias => "bias",
+            Self::InputScale => "input scale",
+            Self::WeightScale => "weight scale",
+            Self::ScaleProduct => "product of input scale and weight scale",
             Self::Bound => "bound of an activation",
             Self::Signs => "signs",
             Self::Channels => "number of channels",
@@ -326,6 +335,14 @@ pub enum Error {
         fault: BackendFault,
         /// What the backend says.
         message: String,
+    },
+    /// A state that a crate of this project rules out was reached: a defect of the crate, not of its use.
+    #[error(
+        "internal error, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
+    )]
+    Internal {
+        /// The place in the code.
+        place: &'static str,
     },
     /// A packed stream has ones past its length.
     #[error("stream {stream} has ones past its length of {length} bits")]

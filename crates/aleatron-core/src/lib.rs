@@ -18,7 +18,7 @@
 //! assert_eq!(stream.words(), [0x73b5_ad63_6315_0fac, 0xc73d_b848_145b_a3e7]);
 //! # Ok::<(), aleatron_core::Error>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod address;
 pub mod arithmetic;
@@ -38,6 +38,7 @@ pub mod lif;
 pub mod memory;
 pub mod philox;
 mod polarity;
+pub mod program;
 pub mod reference;
 pub mod stream;
 pub mod threshold;

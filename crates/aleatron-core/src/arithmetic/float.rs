@@ -22,6 +22,16 @@ pub enum Activation {
 }
 
 impl Activation {
+    /// Returns the least and the greatest value that the activation lets through.
+    #[must_use]
+    pub const fn bounds(self) -> [f64; 2] {
+        match self {
+            Self::Identity => [f64::NEG_INFINITY, f64::INFINITY],
+            Self::Relu => [0.0, f64::INFINITY],
+            Self::Clamp { low, high } => [low, high],
+        }
+    }
+
     /// The activation of a value.
     #[inline]
     #[must_use]
@@ -37,8 +47,9 @@ impl Activation {
 /// The binary side in f64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatStage {
-    /// What a sum of 1 stands for: the scale of the inputs times that of the weights.
-    pub scale: f64,
+    /// The value that a sum of 1 stands for: the scale of the inputs times that of the weights. One for all rows of weights, or one for
+    /// each.
+    pub scales: Vec<f64>,
     /// One per row of weights: per neuron, or per output channel.
     pub bias: Vec<f64>,
     /// The activation.
@@ -61,16 +72,19 @@ impl FloatStage {
 
     #[inline]
     fn each(&self, spec: &LayerSpec, values: &mut [f64], activation: impl Fn(f64) -> f64) {
-        let per_bias = spec.neurons_per_row();
-        for sample in values.chunks_mut((self.bias.len() * per_bias).max(1)) {
-            if per_bias == 1 {
-                for (value, &bias) in sample.iter_mut().zip(&self.bias) {
-                    *value = activation(*value * self.scale + bias);
+        let (per_row, n_rows) = (spec.neurons_per_row(), self.bias.len().max(1));
+        // One scale for all rows is repeated, so that one loop serves both cases.
+        let scales = self.scales.iter().cycle().take(n_rows);
+        let rows: Vec<(f64, f64)> = scales.copied().zip(self.bias.iter().copied()).collect();
+        for sample in values.chunks_mut(n_rows * per_row) {
+            if per_row == 1 {
+                for (value, &(scale, bias)) in sample.iter_mut().zip(&rows) {
+                    *value = activation(*value * scale + bias);
                 }
                 continue;
             }
-            for (channel, &bias) in sample.chunks_mut(per_bias).zip(&self.bias) {
-                channel.iter_mut().for_each(|value| *value = activation(*value * self.scale + bias));
+            for (row, &(scale, bias)) in sample.chunks_mut(per_row).zip(&rows) {
+                row.iter_mut().for_each(|value| *value = activation(*value * scale + bias));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The binary side as a circuit has it, in integers of stated widths.
 
 use super::exact;
+use super::factor::{Factor, round_half_up};
 use super::float::{Activation, FloatStage};
 use crate::error::{Error, Quantity, Result};
 use crate::generator::Width;
@@ -104,54 +105,44 @@ impl Accumulator {
         Ok(Self { fraction, ..self })
     }
 
-    /// The accumulator that does what `stage` does for `spec`, wide enough never to saturate, with `fraction` fraction bits or with as many fewer as
-    /// 63 bits need.
+    /// Returns the accumulator that does for `spec` what `stage` does in floating point: wide enough never to saturate, with `fraction`
+    /// fraction bits, or as many fewer as 63 bits require. A product bit of row `j` stands for `scales[j] / length`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one bias per row of weights, [`Error::TooLarge`] where more than 63 bits would be needed without
-    /// a fraction, and for more than [`Self::MAX_FRACTION`].
+    /// [`Error::Mismatch`] unless there is one bias and one scale, or one scale for all, per row of weights, and for a clamp of rows of
+    /// different scales, [`Error::OutOfRange`] with the first bias or bound that is too large, [`Error::TooLarge`] if more than 63 bits
+    /// would be needed without a fraction, and for more than [`Self::MAX_FRACTION`].
     pub fn calibrated(spec: &LayerSpec, stage: &FloatStage, fraction: u32) -> Result<Self> {
-        let (expected, actual) = (spec.n_rows(), stage.bias.len());
-        if expected != actual {
-            return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
-        }
-        let per_unit = spec.length().bits() as f64 / stage.scale;
-        most_fraction(fraction, |fraction| {
-            let integer = |what, index, value: f64| round(what, index, shifted(value * per_unit, fraction));
-            let bias = stage.bias.iter().enumerate().map(|(j, &bias)| integer(Quantity::Bias, j, bias));
-            let bias: Vec<i64> = bias.collect::<Result<_>>()?;
-            let activation = match stage.activation {
-                Activation::Identity => IntegerActivation::Identity,
-                Activation::Relu => IntegerActivation::Relu,
-                Activation::Clamp { low, high } => IntegerActivation::Clamp {
-                    low: integer(Quantity::Bound, 0, low)?,
-                    high: integer(Quantity::Bound, 1, high)?,
-                },
-            };
-            Self::wide_enough(spec, fraction, bias, activation)
-        })
-    }
-
-    /// The accumulator of a layer whose rows of weights have scales of their own, as [`Self::calibrated`]: a product bit of row j stands for
-    /// `scales[j] / length`.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] where there is not one scale and one bias per row of weights, [`Error::OutOfRange`] with the first bias that is too
-    /// large, [`Error::TooLarge`] as [`Self::calibrated`].
-    pub fn per_row(spec: &LayerSpec, scales: &[f64], bias: &[f64], fraction: u32) -> Result<Self> {
         let expected = spec.n_rows();
-        for actual in [scales.len(), bias.len()] {
-            if expected != actual {
+        for (actual, is_shared) in [(stage.bias.len(), false), (stage.scales.len(), stage.scales.len() == 1)]
+        {
+            if expected != actual && !is_shared {
                 return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
             }
         }
         let length = spec.length().bits() as f64;
+        let per_unit = |row: usize| length / stage.scales[if stage.scales.len() == 1 { 0 } else { row }];
         most_fraction(fraction, |fraction| {
-            let rows = bias.iter().zip(scales).enumerate();
-            let bias = rows.map(|(j, (&bias, &scale))| {
-                round(Quantity::Bias, j, shifted(bias * (length / scale), fraction))
-            });
-            Self::wide_enough(spec, fraction, bias.collect::<Result<_>>()?, IntegerActivation::Identity)
+            let integer = |what, index, value: f64| round(what, index, shifted(value, fraction));
+            let bias = stage.bias.iter().enumerate();
+            let bias = bias.map(|(row, &bias)| integer(Quantity::Bias, row, bias * per_unit(row)));
+            let bias: Vec<i64> = bias.collect::<Result<_>>()?;
+            let activation = match stage.activation {
+                Activation::Identity => IntegerActivation::Identity,
+                Activation::Relu => IntegerActivation::Relu,
+                Activation::Clamp { low, high } => {
+                    // One pair of integers can bound rows of one unit only.
+                    if stage.scales.iter().any(|scale| *scale != stage.scales[0]) {
+                        let (expected, actual) = (1, stage.scales.len());
+                        return Err(Error::Mismatch { what: Quantity::Bound, expected, actual });
+                    }
+                    IntegerActivation::Clamp {
+                        low: integer(Quantity::Bound, 0, low * per_unit(0))?,
+                        high: integer(Quantity::Bound, 1, high * per_unit(0))?,
+                    }
+                }
+            };
+            Self::wide_enough(spec, fraction, bias, activation)
         })
     }
 
@@ -207,6 +198,17 @@ impl Accumulator {
     pub const fn interval(&self) -> [i64; 2] {
         let half = 1i64 << (self.width - 1);
         [-half, half - 1]
+    }
+
+    /// Returns the least and the greatest value it holds after the activation.
+    #[must_use]
+    pub const fn bounds(&self) -> [i64; 2] {
+        let [low, high] = self.interval();
+        match self.activation {
+            IntegerActivation::Identity => [low, high],
+            IntegerActivation::Relu => [0, high],
+            IntegerActivation::Clamp { low, high } => [low, high],
+        }
     }
 
     /// What it holds for the counts of a layer, row-major of samples by neurons.
@@ -542,37 +544,6 @@ impl Rescaler {
     }
 }
 
-/// A positive ratio as a multiplier and a right shift.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Factor {
-    multiplier: u64,
-    width: u32,
-    shift: u32,
-    /// The ratio is in 2^(e-1)..2^e.
-    exponent: i32,
-}
-
-impl Factor {
-    fn new(ratio: f64, multiplier_width: u32) -> Result<Self> {
-        const MAX_WIDTH: i32 = Requantizer::MAX_MULTIPLIER_WIDTH as i32;
-        const MAX_SHIFT: i32 = Requantizer::MAX_SHIFT as i32;
-        bounded(Quantity::MultiplierWidth, multiplier_width, 1, MAX_WIDTH as u32)?;
-        let [least, most] = [-MAX_SHIFT, MAX_WIDTH].map(|e| 2f64.powi(e));
-        if !(ratio > least && ratio < most / 2.0) {
-            let (what, low, high) = (Quantity::Multiplier, least, most / 2.0);
-            return Err(Error::OutOfRange { what, index: 0, value: ratio, low, high });
-        }
-        // Read from its bits: a logarithm may differ between systems.
-        let exponent = (ratio.to_bits() >> 52) as i32 - 1022;
-        let width = (multiplier_width as i32).max(exponent).min(MAX_WIDTH);
-        let shift = (width - exponent).clamp(0, MAX_SHIFT);
-        let rounded = (ratio * 2f64.powi(shift) + 0.5).floor() as u64;
-        // Rounding up may have made it one bit longer.
-        let multiplier = rounded.min((1 << width) - 1);
-        Ok(Self { multiplier, width: width as u32, shift: shift as u32, exponent })
-    }
-}
-
 /// The integer nearest to `value / unit`, halves rounded up: a constant among integers of which 1 stands for `unit`.
 ///
 /// # Errors
@@ -595,7 +566,7 @@ fn most_fraction(fraction: u32, make: impl Fn(u32) -> Result<Accumulator>) -> Re
 
 /// The nearest integer, halves rounded up.
 fn round(what: Quantity, index: usize, value: f64) -> Result<i64> {
-    let rounded = (value + 0.5).floor();
+    let rounded = round_half_up(value);
     let most = 2f64.powi(Accumulator::MAX_WIDTH as i32 - 1);
     match rounded.abs() < most {
         true => Ok(rounded as i64),
@@ -603,7 +574,7 @@ fn round(what: Quantity, index: usize, value: f64) -> Result<i64> {
     }
 }
 
-fn bounded(what: Quantity, actual: u32, low: u32, high: u32) -> Result<()> {
+pub(super) fn bounded(what: Quantity, actual: u32, low: u32, high: u32) -> Result<()> {
     match actual {
         _ if actual < low => Err(Error::TooSmall { what, actual: actual.into(), limit: low.into() }),
         _ if actual > high => Err(Error::TooLarge { what, actual: actual.into(), limit: high.into() }),

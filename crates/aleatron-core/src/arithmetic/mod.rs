@@ -5,14 +5,17 @@
 //! [`PoolShape`] reduces images in either, after the activation. [`Rescaler`] and [`to_units`] are for graphs, whose integers have units of their own. `docs/streams.md` defines all of it.
 
 mod exact;
+mod factor;
 mod float;
 mod integer;
 mod pool;
+mod scale;
 
 pub(crate) use float::divide;
 pub use float::{Activation, FloatStage, saturate};
 pub use integer::{Accumulator, IntegerActivation, Requantized, Requantizer, Rescaler, to_units};
 pub use pool::{Border, Pool, PoolKind, PoolShape};
+pub use scale::{SIGNAL_LIMIT, weight_scale_of_row};
 
 use crate::error::{Error, Quantity, Result};
 use std::fmt;

@@ -1,5 +1,7 @@
 //! Pools: windows of an image reduced to one number each, on the binary side.
 
+use std::ops::Range;
+
 use crate::error::{Error, Quantity, Result};
 use crate::memory;
 use crate::windows::{Axis, Windows};
@@ -188,14 +190,8 @@ impl PoolShape {
         if !values.len().is_multiple_of(divisor) {
             return Err(Error::Ragged { what: Quantity::Inputs, actual: values.len(), divisor });
         }
-        // Places inside the image are one after the other: a pool has no dilation.
-        let places = |windows: &Windows, window: usize| {
-            let taps = windows.taps(window);
-            let first = windows.at(window, taps.start).unwrap_or(0);
-            first..first + taps.len()
-        };
         let column_places: Vec<_> =
-            (0..over_columns.len()).map(|window| places(over_columns, window)).collect();
+            (0..over_columns.len()).map(|window| places(over_columns, window)).collect::<Result<_>>()?;
         let are_pairs = column_places.iter().enumerate().all(|(k, inside)| *inside == (2 * k..2 * k + 2));
         let n = (values.len() / divisor) as u128 * self.n_outputs() as u128;
         let mut pooled = memory::with_capacity(n, Quantity::Value)?;
@@ -203,7 +199,7 @@ impl PoolShape {
         let mut reduced = vec![start; over_columns.len()];
         for channel in values.chunks_exact(image) {
             for row in 0..over_rows.len() {
-                let rows = places(over_rows, row);
+                let rows = places(over_rows, row)?;
                 reduced.fill(start);
                 for values in channel[rows.start * columns..rows.end * columns].chunks_exact(columns) {
                     if are_pairs {
@@ -229,4 +225,15 @@ impl PoolShape {
         }
         Ok(pooled)
     }
+}
+
+/// The places of a window inside the image, which are one after the other: a pool has no dilation. None in the padding alone.
+fn places(windows: &Windows, window: usize) -> Result<Range<usize>> {
+    let taps = windows.taps(window);
+    if taps.is_empty() {
+        return Ok(0..0);
+    }
+    let first =
+        windows.at(window, taps.start).ok_or(Error::Internal { place: "places of a pool's window" })?;
+    Ok(first..first + taps.len())
 }

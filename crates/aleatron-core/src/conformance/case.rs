@@ -1,6 +1,7 @@
 //! The cases: an operation and all it needs.
 
 use super::network::NetworkCase;
+use super::program::ProgramCase;
 use crate::address::StreamAddress;
 use crate::backend::CountMethod;
 use crate::error::Result;
@@ -44,11 +45,13 @@ pub enum Operation {
     Conv,
     /// Layers of every kind with random bits for one operand and sequences for the other, and networks of them.
     Mixed,
+    /// Every step of the inter-layer arithmetic of compiled networks.
+    Program,
 }
 
 impl Operation {
     /// Every kind, in order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Encode,
         Self::Pack,
         Self::Unpack,
@@ -63,6 +66,7 @@ impl Operation {
         Self::Signed,
         Self::Conv,
         Self::Mixed,
+        Self::Program,
     ];
 
     /// Its name in reports.
@@ -83,6 +87,7 @@ impl Operation {
             Self::Signed => "signed",
             Self::Conv => "conv",
             Self::Mixed => "mixed",
+            Self::Program => "program",
         }
     }
 }
@@ -163,8 +168,10 @@ pub enum Case {
     },
     /// The counts of a layer, from thresholds to counts.
     Layer(LayerCase),
-    /// What a network makes of a batch; see [`NetworkCase`].
+    /// The results of a network for a batch; see [`NetworkCase`].
     Network(NetworkCase),
+    /// The slots of a compiled network for a batch; see [`ProgramCase`].
+    Program(ProgramCase),
     /// One neuron through a list of drives; see [`super::trace_words`].
     LifRun {
         /// The neuron.
@@ -198,6 +205,7 @@ impl Case {
             Self::EncodeSequence { .. } => Operation::Sequence,
             Self::Layer(layer) => layer.operation(),
             Self::Network(network) => network.operation(),
+            Self::Program(_) => Operation::Program,
             Self::LifRun { .. } | Self::LifMulti { .. } => Operation::Lif,
         }
     }

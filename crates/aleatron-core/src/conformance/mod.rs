@@ -6,12 +6,14 @@
 
 mod case;
 mod network;
+mod program;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 pub mod suite;
 
 pub use case::{Case, LayerCase, Operation};
 pub use network::{NetworkCase, NetworkLayer};
+pub use program::ProgramCase;
 
 use crate::backend::{Backend, Batch, PrepareOptions};
 use crate::cancel::Cancel;
@@ -35,6 +37,7 @@ pub fn run_layers(backend: &dyn Backend, case: &Case) -> Option<Result<Vec<u64>>
     let answer = match case {
         Case::Layer(layer) => run_layer(backend, layer),
         Case::Network(network) => network.run(backend),
+        Case::Program(program) => program.run(backend),
         _ => return None,
     };
     match answer {
@@ -106,6 +109,7 @@ impl Reference {
                 reference::signed_counts(&layer.spec, streams, negative)
             }
             Case::Network(network) => network.answer(),
+            Case::Program(program) => program.answer(),
             Case::LifRun { params, drives } => {
                 trace_words(&reference::lif_run(*params, drives.iter().copied()))
             }

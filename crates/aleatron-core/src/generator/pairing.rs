@@ -110,14 +110,25 @@ impl OperandSequences {
         })
     }
 
-    /// The warning for streams of `length` bits that cut the sequences off; `None` where they do not, or where no width would be better.
+    /// Returns the warning for streams of `length` bits that end within a period of the sequences; `None` if they do not, or if no
+    /// width would be better.
     #[must_use]
     pub fn cut_off(&self, length: Length) -> Option<Warning> {
-        let sequence = self.first;
-        let is_cut_off =
-            sequence.period() > length.bits() as u64 && sequence.width() > Width::covered_by(length);
-        (matches!(sequence, Sequence::Lfsr(_) | Sequence::Ramp(_)) && is_cut_off)
-            .then_some(Warning::CutOff { sequence, length: length.bits() })
+        let (sequence, bits) = (self.first, length.bits());
+        let (period, covered, length) = (sequence.period(), Width::covered_by(length), bits as u64);
+        match sequence {
+            Sequence::Lfsr(_) | Sequence::Ramp(_) if length < period => {
+                (sequence.width() > covered).then_some(Warning::CutOff { sequence, length: bits })
+            }
+            // The last, partial period of a counter has small numbers only: with r of its P steps, counts are up to
+            // r (P - r) / P bits too large. The states of a register in a partial period are spread.
+            Sequence::Ramp(_) => {
+                let steps = u128::from(length % period);
+                (steps * (u128::from(period) - steps) > u128::from(period))
+                    .then_some(Warning::PartialPeriod { sequence, length: bits })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -242,6 +253,13 @@ pub enum Warning {
         /// The length of the streams.
         length: usize,
     },
+    /// Streams end within a later period of a counter, whose beginning has small numbers only.
+    PartialPeriod {
+        /// The sequence.
+        sequence: Sequence,
+        /// The length of the streams.
+        length: usize,
+    },
 }
 
 impl Warning {
@@ -265,7 +283,8 @@ impl Warning {
 }
 
 impl Pairing {
-    /// The warning for streams of `length` bits that cut a sequence off; `None` where none does, or where no width would be better.
+    /// Returns the warning for streams of `length` bits that end within a period of a sequence; `None` if none does, or if no width
+    /// would be better.
     #[must_use]
     pub fn cut_off(&self, length: Length) -> Option<Warning> {
         self.of_inputs().cut_off(length).or_else(|| self.of_weights().cut_off(length))
@@ -290,6 +309,71 @@ impl fmt::Display for Warning {
                 "streams of {length} bits end before the period of {} ({sequence}): small and large numbers come unevenly",
                 sequence.period()
             ),
+            Self::PartialPeriod { sequence, length } => {
+                let period = sequence.period();
+                let steps = *length as u64 % period;
+                write!(
+                    f,
+                    "streams of {length} bits end {steps} steps into a period of {period} ({sequence}): small numbers come too \
+                     often; use a length that is a multiple of {period}"
+                )
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::generator::{Lfsr, Ramp, Sobol};
+
+    fn of(first: Sequence) -> OperandSequences {
+        OperandSequences { first, sharing: Sharing::OneForAll }
+    }
+
+    /// Warnings are compared with the errors of all counts: more than one bit.
+    #[test]
+    fn partial_period_of_a_ramp_is_reported_if_counts_are_off_by_more_than_one_bit() {
+        for bits in 3..=7 {
+            let width = Width::new(bits).unwrap();
+            let (ramp, one) = (Sequence::Ramp(Ramp::new(width)), width.one() as usize);
+            for length in one..4 * one {
+                // In units of 1 / 2^W bits.
+                let error = |threshold: usize| {
+                    let count = (0..length).filter(|k| k % one < threshold).count();
+                    (count * one).abs_diff(threshold * length)
+                };
+                let is_off = (0..=one).any(|threshold| error(threshold) > one);
+                let warning = of(ramp).cut_off(Length::new(length).unwrap());
+                let expected = is_off.then_some(Warning::PartialPeriod { sequence: ramp, length });
+                assert_eq!(warning, expected, "{length} bits, {width:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn partial_periods_of_other_sequences_are_not_reported() {
+        let width = Width::new(6).unwrap();
+        let sequences = [
+            Sequence::Lfsr(Lfsr::new(width, 1).unwrap()),
+            Sequence::Sobol(Sobol::new(1, width).unwrap()),
+            Sequence::Halton(super::super::Halton::van_der_corput(width)),
+        ];
+        for sequence in sequences {
+            assert_eq!(of(sequence).cut_off(Length::new(100).unwrap()), None, "{sequence}");
+        }
+    }
+
+    #[test]
+    fn partial_period_names_the_period_and_a_remedy() {
+        let ramp = Sequence::Ramp(Ramp::new(Width::new(6).unwrap()));
+        let pairing = Pairing { inputs: ramp, weights: ramp, sharing: Sharing::OneForAll };
+        let warning = pairing.cut_off(Length::new(100).unwrap()).unwrap();
+        let expected = format!(
+            "streams of 100 bits end 36 steps into a period of 64 ({ramp}): small numbers come too often; use a length that is a \
+             multiple of 64"
+        );
+        assert_eq!(warning.to_string(), expected);
     }
 }

@@ -85,10 +85,8 @@ fn known_answers_with_fractions() {
                 kinds[1] += 1;
                 let spec = spec(number(1) as usize, 1, number(2) as usize, Polarity::Unipolar);
                 let (scale, bias, fraction) = (real(3), vec![real(4)], number(5) as u32);
-                let rows = Accumulator::per_row(&spec, &[scale], &bias, fraction).unwrap();
-                let stage = FloatStage { scale, bias, activation: Activation::Identity };
+                let stage = FloatStage { scales: vec![scale], bias, activation: Activation::Identity };
                 let held = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
-                assert_eq!(held, rows, "{line}");
                 let constants = [held.fraction().into(), held.width().into(), held.bias()[0]];
                 assert_eq!(constants, answers[..3], "{line}");
                 let (unit, width) = (held.unit(spec.length(), scale), Width::new(16).unwrap());
@@ -150,7 +148,7 @@ proptest! {
     ) {
         let spec = spec(5, 1, length, polarity);
         let activation = if relu { Activation::Relu } else { Activation::Identity };
-        let stage = FloatStage { scale, bias: vec![bias], activation };
+        let stage = FloatStage { scales: vec![scale], bias: vec![bias], activation };
         let comparator = Width::new(16).unwrap();
         let accumulator = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
         let unit = accumulator.unit(spec.length(), scale);
@@ -205,7 +203,7 @@ fn bad_parameters_are_errors() {
     assert!(matches!(one(1, 0, 0), Error::TooSmall { what: Quantity::MultiplierWidth, .. }));
     assert!(matches!(one(1, 1, 126), Error::TooLarge { what: Quantity::Shift, .. }));
     let spec = spec(3, 2, 64, Polarity::Bipolar);
-    let stage = |scale, bias| FloatStage { scale, bias, activation: Activation::Identity };
+    let stage = |scale, bias| FloatStage { scales: vec![scale], bias, activation: Activation::Identity };
     let few = Accumulator::calibrated(&spec, &stage(1.0, vec![0.0]), 8).unwrap_err();
     assert!(matches!(few, Error::Mismatch { what: Quantity::Bias, expected: 2, actual: 1 }));
     let huge = Accumulator::calibrated(&spec, &stage(1e-300, vec![0.0, 1.0]), 8).unwrap_err();

@@ -1,20 +1,22 @@
 //! The suite as it is run on backends: one that counts plainly passes all of it, and one that is wrong in any way is found out.
 
-use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::backend::{
-    Backend, Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, Inputs, PrepareOptions,
-    PreparedLayer,
+    Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, InputOrder, Inputs,
+    PrepareOptions, PreparedLayer,
 };
 use aleatron_core::conformance::{
     Case, LayerCase, Operation, Reference, Subject, run_layers, suite, trace_words,
 };
 use aleatron_core::lif::LifTrace;
+use aleatron_core::program::{
+    PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId, plain,
+};
 use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
     BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, Result, SampleSeed, StreamMatrix,
     Weights, reference,
 };
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// What a backend does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,12 @@ enum Fault {
     Broken,
     /// The same for streams that are encoded.
     BrokenStreams,
+    /// One too many in the first word of the first slot of a program.
+    Program,
+    /// The same, if the outputs of the program alone are asked for.
+    ProgramOutputs,
+    /// No code for programs.
+    NoSteps,
 }
 
 /// The reference as a backend, with what it was asked to prepare.
@@ -82,6 +90,52 @@ impl Backend for Plain {
         let negative_weights = negative(spec, &thresholds);
         Ok(Box::new(PlainLayer { spec: spec.clone(), weights, negative_weights, fault: self.0 }))
     }
+
+    fn prepare_program(
+        &self,
+        program: &Arc<Program>,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Option<Box<dyn PreparedProgram>>> {
+        if self.0 == Fault::NoSteps {
+            return Ok(None);
+        }
+        let layers = program.layers().iter();
+        let layers = layers.map(|layer| self.prepare(&layer.spec, &layer.weights, options));
+        let layers = layers.collect::<Result<_>>()?;
+        Ok(Some(Box::new(PlainProgram { program: Arc::clone(program), layers, fault: self.0 })))
+    }
+}
+
+#[derive(Debug)]
+struct PlainProgram {
+    program: Arc<Program>,
+    layers: Vec<Box<dyn PreparedLayer>>,
+    fault: Fault,
+}
+
+impl PreparedProgram for PlainProgram {
+    fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput> {
+        let counts_of = |layer: usize, thresholds: &[u64], seed| {
+            self.layers[layer].counts(&Batch::thresholds(thresholds, seed), cancel)
+        };
+        let mut output = plain::run(&self.program, batch, slots, counts_of)?;
+        let is_wrong = match self.fault {
+            Fault::Program => true,
+            Fault::ProgramOutputs => slots == self.program.outputs(),
+            _ => false,
+        };
+        match &mut output.slots[0] {
+            SlotData::Float(values) if is_wrong => values[0] += 1.0,
+            SlotData::Integer(values) if is_wrong => values[0] += 1,
+            SlotData::Words(words) if is_wrong => words[0] += 1,
+            _ => {}
+        }
+        Ok(output)
+    }
+
+    fn backend_for(&self, _: usize) -> Option<String> {
+        Some("plain".to_owned())
+    }
 }
 
 impl PreparedLayer for PlainLayer {
@@ -127,7 +181,7 @@ fn cases() -> Vec<(Case, Vec<u64>)> {
             let products = layer.spec.n_neurons() * layer.spec.max_fan_in() * layer.n_samples();
             products * layer.spec.length().bits() <= 8_000
         }
-        Case::Network(_) => true,
+        Case::Network(_) | Case::Program(_) => true,
         _ => false,
     };
     let cases = suite::fixed().unwrap().into_iter().filter(is_small);
@@ -140,7 +194,7 @@ fn a_plain_backend_passes_and_a_wrong_one_does_not() {
     for operation in
         [Operation::Dense, Operation::Sparse, Operation::Sequence, Operation::Table, Operation::Network]
             .into_iter()
-            .chain([Operation::Mixed])
+            .chain([Operation::Mixed, Operation::Program])
     {
         assert!(cases.iter().any(|(case, _)| case.operation() == operation), "no {operation:?} is small");
     }
@@ -151,12 +205,19 @@ fn a_plain_backend_passes_and_a_wrong_one_does_not() {
         assert!(run(Fault::Unsupported).is_none());
         assert_eq!(run(Fault::Broken), Some(Err(Error::Cancelled)));
         match case {
-            Case::Network(network) => {
-                // Values come in; between layers, floating point hands on values and integers thresholds.
-                assert_ne!(run(Fault::Values).unwrap().as_ref(), Ok(expected));
-                assert_eq!(run(Fault::Streams).unwrap().as_ref(), Ok(expected));
-                let is_integer = network.arithmetic == Arithmetic::Integer;
-                assert_eq!(run(Fault::Thresholds).unwrap().as_ref() != Ok(expected), is_integer);
+            // Layers of programs get thresholds.
+            Case::Network(_) | Case::Program(_) => {
+                for fault in [Fault::Values, Fault::Streams] {
+                    assert_eq!(run(fault).unwrap().as_ref(), Ok(expected));
+                }
+                for fault in [Fault::Thresholds, Fault::Program, Fault::ProgramOutputs] {
+                    assert_ne!(
+                        run(fault).unwrap().as_ref(),
+                        Ok(expected),
+                        "{fault:?} was not found: {case:?}"
+                    );
+                }
+                assert_eq!(run(Fault::NoSteps).unwrap().as_ref(), Ok(expected));
             }
             _ => {
                 for fault in [Fault::Values, Fault::Thresholds, Fault::Streams] {
@@ -193,8 +254,10 @@ fn layers_are_prepared_as_their_case_says() {
 /// Layers alone run on backends.
 #[test]
 fn other_cases_are_not_for_backends() {
-    let others =
-        suite::fixed().unwrap().into_iter().filter(|case| !matches!(case, Case::Layer(_) | Case::Network(_)));
+    let others = suite::fixed()
+        .unwrap()
+        .into_iter()
+        .filter(|case| !matches!(case, Case::Layer(_) | Case::Network(_) | Case::Program(_)));
     let mut n = 0;
     for case in others {
         n += 1;
@@ -239,9 +302,12 @@ fn layers_are_well_by_default() {
     let weights = Weights::random(&spec, 1).unwrap();
     let layer = Plain::new(Fault::Nothing).prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
     assert!(!layer.is_lost() && layer.notes().is_empty());
-    let array = DeviceArray { address: 0, len: 3, element: DeviceElement::F64 };
-    let batch = DeviceBatch { inputs: array, outputs: array, seed: SampleSeed::new(0), stream: None };
-    let error = layer.counts_on_device(&batch, Cancel::NEVER).unwrap_err();
+    // SAFETY: the layer refuses arrays of any address.
+    let (inputs, outputs) = unsafe {
+        (DeviceArray::from_raw(0, 3, DeviceElement::F64), DeviceArrayMut::from_raw(0, 2, DeviceElement::F64))
+    };
+    let mut batch = DeviceBatch { inputs, outputs, seed: SampleSeed::new(0), order: InputOrder::Ready };
+    let error = layer.counts_on_device(&mut batch, Cancel::NEVER).unwrap_err();
     assert_eq!(error.backend_fault(), Some(BackendFault::Unsupported));
 }
 

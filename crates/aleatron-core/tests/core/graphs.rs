@@ -1,6 +1,6 @@
 //! What graphs in integers need beyond chains of layers: known answers, the plain reference, and bad parameters.
 
-use aleatron_core::arithmetic::{Accumulator, Requantizer, Rescaler, to_units};
+use aleatron_core::arithmetic::{Accumulator, Activation, FloatStage, Requantizer, Rescaler, to_units};
 use aleatron_core::threshold::{NEGATIVE, magnitude};
 use aleatron_core::{
     ConvShape, Convolution, Encoding, Error, LayerSpec, Length, Polarity, Quantity, Topology, Width,
@@ -14,6 +14,11 @@ const TEXT: &str = include_str!("../../golden/graphs.kat");
 fn signed(threshold: u64) -> i64 {
     let level = magnitude(threshold) as i64;
     if threshold & NEGATIVE == 0 { level } else { -level }
+}
+
+/// Rows of weights with scales and biases of their own.
+fn rows(scales: &[f64], bias: &[f64]) -> FloatStage {
+    FloatStage { scales: scales.to_vec(), bias: bias.to_vec(), activation: Activation::Identity }
 }
 
 fn conv(fields: &[&str]) -> (LayerSpec, usize, u64) {
@@ -68,7 +73,7 @@ fn known_answers() {
             "conv" => {
                 kinds[3] += 1;
                 let (spec, position, count) = conv(&fields);
-                let held = Accumulator::per_row(&spec, &[real(9)], &[real(10)], 0).unwrap();
+                let held = Accumulator::calibrated(&spec, &rows(&[real(9)], &[real(10)]), 0).unwrap();
                 let mut counts = vec![0; spec.n_neurons()];
                 counts[position] = count;
                 assert_eq!(spec.fan_in(position) as i64, answers[0], "{line}");
@@ -101,9 +106,9 @@ proptest! {
         let length = Length::new(length).unwrap();
         let spec = LayerSpec::dense(5, 2, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 }).unwrap();
         let activation = aleatron_core::arithmetic::Activation::Identity;
-        let stage = aleatron_core::arithmetic::FloatStage { scale, bias: vec![bias, -bias], activation };
+        let stage = FloatStage { scales: vec![scale], bias: vec![bias, -bias], activation };
         let whole = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
-        prop_assert_eq!(Accumulator::per_row(&spec, &[scale; 2], &[bias, -bias], fraction).unwrap(), whole);
+        prop_assert_eq!(Accumulator::calibrated(&spec, &FloatStage { scales: vec![scale; 2], ..stage }, fraction).unwrap(), whole);
     }
 }
 
@@ -112,11 +117,11 @@ fn bad_parameters_are_errors() {
     let spec =
         LayerSpec::dense(3, 2, Length::new(64).unwrap(), Polarity::Signed, Encoding::Bernoulli { seed: 0 })
             .unwrap();
-    for (scales, bias) in [(vec![1.0], vec![0.0; 2]), (vec![1.0; 2], vec![0.0; 3])] {
-        let error = Accumulator::per_row(&spec, &scales, &bias, 8).unwrap_err();
+    for (scales, bias) in [(vec![1.0; 3], vec![0.0; 2]), (vec![1.0; 2], vec![0.0; 3])] {
+        let error = Accumulator::calibrated(&spec, &rows(&scales, &bias), 8).unwrap_err();
         assert!(matches!(error, Error::Mismatch { what: Quantity::Bias, expected: 2, .. }), "{error}");
     }
-    let huge = Accumulator::per_row(&spec, &[1.0, 1e-300], &[0.0, 1.0], 8).unwrap_err();
+    let huge = Accumulator::calibrated(&spec, &rows(&[1.0, 1e-300], &[0.0, 1.0]), 8).unwrap_err();
     assert!(matches!(huge, Error::OutOfRange { what: Quantity::Bias, index: 1, .. }), "{huge}");
     for (unit, finer) in [(1.0, 0.0), (f64::NAN, 1.0), (1e300, 1e-300), (-1.0, 1.0)] {
         let error = Rescaler::calibrated(unit, finer, 16).unwrap_err();

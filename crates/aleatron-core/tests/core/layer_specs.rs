@@ -283,7 +283,9 @@ fn batches_are_counted_checked_and_cut() {
         let part = batch.samples(&spec, 1, 3).unwrap();
         assert_eq!(part.n_samples(&spec), Ok(2));
         assert_eq!(part.seed, batch.seed.advanced(1).unwrap());
-        assert_eq!(batch.samples(&spec, 3, 5).unwrap().n_samples(&spec), Ok(0));
+        assert_eq!(batch.samples(&spec, 4, 4).unwrap().n_samples(&spec), Ok(0));
+        let past = Error::TooLarge { what: Quantity::Samples, actual: 5, limit: 4 };
+        assert_eq!(batch.samples(&spec, 3, 5).unwrap_err(), past);
     }
     let many: Vec<u64> = (0..12).collect();
     let part = Batch::thresholds(&many, seed).samples(&spec, 1, 3).unwrap();
@@ -326,8 +328,11 @@ fn arrays_of_devices_have_the_bytes_of_their_elements() {
         (DeviceElement::F32, "float32", 4),
     ] {
         assert_eq!((element.bytes(), element.to_string()), (bytes, name.to_owned()));
-        let array = |len| DeviceArray { address: 1, len, element };
+        // SAFETY: nothing follows the address.
+        let array = |len| unsafe { DeviceArray::from_raw(1, len, element) };
         assert_eq!((array(3).bytes(), array(usize::MAX).bytes()), (3 * bytes as u64, u64::MAX));
+        assert_eq!((array(3).address(), array(3).len(), array(3).element()), (1, 3, element));
+        assert!(array(0).is_empty() && !array(1).is_empty());
     }
 }
 

@@ -238,7 +238,7 @@ fn float_neurons_leak_integrate_and_fire() {
 fn the_binary_side_at_its_edges() {
     let spec =
         |polarity| LayerSpec::dense(4, 2, length(10), polarity, Encoding::Bernoulli { seed: 0 }).unwrap();
-    let stage = |activation| FloatStage { scale: 2.0, bias: vec![0.5, -1.0], activation };
+    let stage = |activation| FloatStage { scales: vec![2.0], bias: vec![0.5, -1.0], activation };
     let counts = [20, 5, 0, 40];
     let outputs = |activation| stage(activation).outputs(&spec(Polarity::Unipolar), &counts);
     assert_eq!(outputs(Activation::Identity), [4.5, 0.0, 0.5, 7.0]);
@@ -326,7 +326,7 @@ fn accumulators_are_as_wide_as_they_must_be() {
     let spec =
         LayerSpec::dense(3, 1, length(10), Polarity::Bipolar, Encoding::Bernoulli { seed: 0 }).unwrap();
     let calibrated = |bias: f64, activation| {
-        let stage = FloatStage { scale: 2.0, bias: vec![bias], activation };
+        let stage = FloatStage { scales: vec![2.0], bias: vec![bias], activation };
         Accumulator::calibrated(&spec, &stage, 0).unwrap()
     };
     // A unit is 2 / 10; sums are up to 30, and 31 fits six bits with a sign, 32 does not.
@@ -380,7 +380,8 @@ fn accumulators_are_as_wide_as_they_must_be() {
     let widest = |bits: usize| {
         let spec = LayerSpec::dense(8, 1, length(bits), Polarity::Unipolar, encoding).unwrap();
         let (unit, bias) = (bits as f64, 2f64.powi(62).next_down());
-        Accumulator::per_row(&spec, &[unit], &[bias], 0).map(|held| held.width())
+        let stage = FloatStage { scales: vec![unit], bias: vec![bias], activation: Activation::Identity };
+        Accumulator::calibrated(&spec, &stage, 0).map(|held| held.width())
     };
     assert_eq!(widest(63), Ok(63));
     let too_wide = Error::TooLarge { what: Quantity::AccumulatorWidth, actual: 64, limit: 63 };

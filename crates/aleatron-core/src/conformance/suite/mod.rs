@@ -1,5 +1,6 @@
 //! The fixed suite: the same random cases on every machine, drawn with Philox from one seed.
 
+mod program;
 mod random;
 
 use super::case::{Case, LayerCase};
@@ -57,6 +58,7 @@ pub fn fixed() -> Result<Vec<Case>> {
     cases.extend(convolutions(&mut random)?);
     cases.extend(convolutional_networks(&mut random)?);
     cases.extend(mixed(&mut random)?);
+    cases.extend(program::programs(&mut random)?);
     Ok(cases)
 }
 

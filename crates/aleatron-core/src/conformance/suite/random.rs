@@ -237,7 +237,7 @@ impl Random {
         let weights = (0..spec.n_weights()).map(|_| self.value(polarity)).collect();
         let quarters = |word: u32| f64::from(word % 64) / 16.0 - 2.0;
         let stage = FloatStage {
-            scale: 0.25 + f64::from(self.word() % 16) / 8.0,
+            scales: vec![0.25 + f64::from(self.word() % 16) / 8.0],
             bias: (0..spec.n_rows()).map(|_| quarters(self.word())).collect(),
             activation: [Activation::Identity, Activation::Relu, Activation::Clamp { low: -0.5, high: 1.25 }]
                 [(n + k) % 3],
@@ -245,7 +245,7 @@ impl Random {
         let next_scale = 0.5 + f64::from(self.word() % 16) / 4.0;
         // No wider than the narrowest sequence the next layer may have.
         let comparator = Width::new(3)?;
-        let (scale, bits) = (stage.scale, 4 + self.word() % 12);
+        let (scale, bits) = (stage.scales[0], 4 + self.word() % 12);
         let accumulator = Accumulator::calibrated(&spec, &stage, 0)?;
         // Half of the networks have accumulators that saturate now and then.
         let accumulator = match n {
