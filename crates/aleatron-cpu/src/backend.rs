@@ -5,8 +5,9 @@ use crate::conv_table::TabledConv;
 use crate::dense::{Beside, WeightRows};
 use crate::signed::{SignTable, Terms};
 use crate::sparse::ConnectionWeights;
-use crate::{Cpu, TabledWeights, WordBuffer};
+use crate::{Cpu, CpuProgram, TabledWeights, WordBuffer};
 use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
+use aleatron_core::program::{PreparedProgram, Program};
 use aleatron_core::threshold::{extend_thresholds, is_negative, thresholds};
 use aleatron_core::{
     Backend, Cancel, Connections, DenseShape, Encoding, Error, InputSource, LayerSpec, OperandSequences,
@@ -14,6 +15,7 @@ use aleatron_core::{
 };
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Words of weight streams made between two checks for cancellation: some milliseconds.
 const PREPARE_WORDS: usize = 1 << 20;
@@ -38,7 +40,8 @@ impl CpuBackend {
         Self(Some(cpu))
     }
 
-    fn cpu(&self) -> Result<Cpu> {
+    /// Returns the tier and threads that a call uses.
+    pub(crate) fn cpu(&self) -> Result<Cpu> {
         match &self.0 {
             Some(cpu) => Ok(cpu.clone()),
             None => Cpu::current().map_err(Error::from),
@@ -85,6 +88,17 @@ impl Backend for CpuBackend {
             _ => return Err(Error::unsupported(self.name(), "layers of this kind")),
         };
         Ok(Box::new(CpuLayer { backend: self.clone(), spec: spec.clone(), weights }))
+    }
+
+    fn prepare_program(
+        &self,
+        program: &Arc<Program>,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Option<Box<dyn PreparedProgram>>> {
+        let layers = program.layers().iter();
+        let layers = layers.map(|layer| self.prepare(&layer.spec, &layer.weights, options));
+        let layers = layers.collect::<Result<_>>()?;
+        Ok(Some(Box::new(CpuProgram::new(Arc::clone(program), layers, self.clone())?)))
     }
 }
 
@@ -414,7 +428,10 @@ impl CpuLayer {
                 let (n, n_neurons, length) =
                     (self.spec.n_inputs(), self.spec.n_neurons(), self.spec.length());
                 let count = |samples: Range<usize>, words: &mut [u64]| {
-                    let signs = negative.get(samples.start * n..samples.end * n).unwrap_or_default();
+                    let signs = match self.spec.polarity() {
+                        Polarity::Signed => &negative[samples.start * n..samples.end * n],
+                        Polarity::Unipolar | Polarity::Bipolar => &[],
+                    };
                     let terms = self.terms(cpu, words, signs);
                     cpu.conv_counts(weights, words, terms.as_ref())
                 };

@@ -8,7 +8,9 @@ use aleatron_core::lif::LifDrive;
 impl Subject for Cpu {
     fn run(&self, case: &Case) -> Option<Result<Vec<u64>>> {
         match case {
-            Case::Layer(_) | Case::Network(_) => run_layers(&CpuBackend::new(self.clone()), case),
+            Case::Layer(_) | Case::Network(_) | Case::Program(_) => {
+                run_layers(&CpuBackend::new(self.clone()), case)
+            }
             _ => Some(self.answer(case)),
         }
     }
@@ -34,7 +36,7 @@ impl Cpu {
             Case::EncodeSequence { sequence, thresholds, length } => {
                 self.encode_sequence(sequence, thresholds, *length)?.into_words()
             }
-            Case::Layer(_) | Case::Network(_) => Vec::new(),
+            Case::Layer(_) | Case::Network(_) | Case::Program(_) => Vec::new(),
             Case::LifRun { params, drives } => {
                 let constants = drives.first().copied().unwrap_or_default();
                 let currents: Vec<i16> = drives.iter().map(|drive| drive.current).collect();

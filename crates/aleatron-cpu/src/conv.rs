@@ -91,7 +91,7 @@ impl ConvWeights {
         sample: &Sample<'_>,
         positions: Range<usize>,
         counts: &mut [u64],
-    ) {
+    ) -> Result<()> {
         let (row_words, taps, n_channels) =
             (self.row_words(), self.shape.kernel_weights(), group.channels.len());
         let weights = &self.streams[group.channels.start * row_words..group.channels.end * row_words];
@@ -124,11 +124,17 @@ impl ConvWeights {
                     }
                     let n_inputs = self.shape.n_inputs();
                     let terms = gather.terms(terms, first..first + n_inputs, positions.clone(), taps);
-                    signs.take_away(cpu.tier, &terms, 0..positions.len(), 0..signs.n_blocks(), counts);
+                    signs.take_away(cpu.tier, &terms, 0..positions.len(), 0..signs.n_blocks(), counts)?;
                 }
-                _ => {}
+                (Polarity::Unipolar, ..) => {}
+                (Polarity::Signed, ..) => {
+                    return Err(Error::Internal {
+                        place: "cpu::conv::count_positions, signed layer without signs",
+                    });
+                }
             }
         }
+        Ok(())
     }
 }
 
@@ -178,9 +184,9 @@ impl Cpu {
             }
         }
         let cost = costs.count(products.saturating_mul(n_samples));
-        self.pool.for_each(items.into_iter(), cost, |(sample, group, positions, counts)| {
-            weights.count_positions(self, group, &sample, positions, counts);
-        });
+        self.pool.try_for_each(items.into_iter(), cost, |(sample, group, positions, counts)| {
+            weights.count_positions(self, group, &sample, positions, counts)
+        })?;
         // By sample, channel and position.
         let groups = weights.groups.iter().map(|group| group.channels.len()).cycle();
         let (mut from, mut to) = (&by_position[..], &mut counts[..]);

@@ -102,13 +102,14 @@ impl Cpu {
         let n_samples = inputs.len() / row_words;
         let mut counts = self.shared_ones(row_words, rows.streams, inputs)?;
         let Beside::Signs(table) = rows.beside else {
-            self.finish_block(rows, inputs, None, 0..n_samples, &mut counts);
+            self.finish_block(rows, inputs, None, 0..n_samples, &mut counts)?;
             return Ok(counts);
         };
         // One term per weight, which costs about as much as a pair of words; shared out by samples, or the neurons of a single one.
         let cost = Costs::of(self.tier).count(counts.len().saturating_mul(rows.shape.n_inputs()));
         if n_samples == 1 {
-            let Some(terms) = terms else { return Ok(counts) };
+            let place = "cpu::dense::row_counts, signed layer without terms";
+            let terms = terms.ok_or(Error::Internal { place })?;
             let step = table.n_blocks().div_ceil(self.threads());
             let mut rest = &mut counts[..];
             let mut items = Vec::new();
@@ -118,18 +119,18 @@ impl Cpu {
                 items.push((blocks, counts));
                 rest = after;
             }
-            self.pool.for_each(items.into_iter(), cost, |(blocks, counts)| {
+            self.pool.try_for_each(items.into_iter(), cost, |(blocks, counts)| {
                 offset(rows.shape, counts);
-                table.take_away(self.tier, terms, 0..1, blocks, counts);
-            });
+                table.take_away(self.tier, terms, 0..1, blocks, counts)
+            })?;
             return Ok(counts);
         }
         let items = counts.chunks_mut(GRAIN * n_neurons).zip((0..n_samples).step_by(GRAIN));
         let items: Vec<_> =
             items.map(|(counts, first)| (first..first + counts.len() / n_neurons, counts)).collect();
-        self.pool.for_each(items.into_iter(), cost, |(samples, counts)| {
-            self.finish_block(rows, inputs, terms, samples, counts);
-        });
+        self.pool.try_for_each(items.into_iter(), cost, |(samples, counts)| {
+            self.finish_block(rows, inputs, terms, samples, counts)
+        })?;
         Ok(counts)
     }
 
@@ -195,7 +196,7 @@ impl Cpu {
             items.push((inputs, first, draws, counts));
         }
         drop(draws);
-        self.pool.for_each(items.into_iter(), cost, |(inputs, first, draws, counts)| {
+        self.pool.try_for_each(items.into_iter(), cost, |(inputs, first, draws, counts)| {
             let n_samples = inputs.len() / per_row;
             let mut words = vec![0; n_samples * row_words];
             let samples = inputs.chunks(per_row).zip(words.chunks_mut(row_words));
@@ -206,8 +207,8 @@ impl Cpu {
             }
             let terms = terms_of(first..first + n_samples, &mut words);
             self.count_block(row_words, &words, streams, counts);
-            self.finish_block(rows, &words, terms.as_ref(), 0..n_samples, counts);
-        });
+            self.finish_block(rows, &words, terms.as_ref(), 0..n_samples, counts)
+        })?;
         key.store(source);
         Ok(counts)
     }
@@ -231,7 +232,7 @@ impl Cpu {
         terms: Option<&Terms>,
         samples: Range<usize>,
         counts: &mut [u64],
-    ) {
+    ) -> Result<()> {
         let shape = rows.shape;
         match rows.beside {
             Beside::Nothing => {}
@@ -246,12 +247,13 @@ impl Cpu {
                 }
             }
             Beside::Signs(table) => {
+                let place = "cpu::dense::finish_block, signed layer without terms";
+                let terms = terms.ok_or(Error::Internal { place })?;
                 offset(shape, counts);
-                if let Some(terms) = terms {
-                    table.take_away(self.tier, terms, samples, 0..table.n_blocks(), counts);
-                }
+                table.take_away(self.tier, terms, samples, 0..table.n_blocks(), counts)?;
             }
         }
+        Ok(())
     }
 
     /// The ones each row of `inputs` shares with each row of `weights`.

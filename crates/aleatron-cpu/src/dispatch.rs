@@ -307,17 +307,6 @@ pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64
         _ => portable::sequence::compare)
 }
 
-/// The largest count, or up to twice as much.
-pub(crate) fn largest(tier: Tier, counts: &[u64]) -> u64 {
-    dispatch!(tier, (counts),
-        x86_64 {
-            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::largest,
-            Avx2 => avx2::arithmetic::largest,
-        }
-        aarch64 {}
-        _ => portable::arithmetic::largest)
-}
-
 /// Makes thresholds of counts, which are as many as offsets or some times as many; how many saturated.
 pub(crate) fn requantize(
     tier: Tier,
@@ -335,22 +324,43 @@ pub(crate) fn requantize(
         _ => portable::arithmetic::requantize)
 }
 
-/// Writes what accumulators hold for counts, in the unit of which one is `unit`.
-pub(crate) fn outputs(
-    tier: Tier,
-    sum: SumLanes,
-    unit: f64,
-    offsets: &[f64],
-    counts: &[u64],
-    out: &mut [f64],
-) {
-    dispatch!(tier, (sum, unit, offsets, counts, out),
+/// Writes what accumulators hold for counts.
+pub(crate) fn accumulate(tier: Tier, sum: SumLanes, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
+    dispatch!(tier, (sum, offsets, counts, out),
         x86_64 {
-            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::outputs,
-            Avx2 => avx2::arithmetic::outputs,
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::accumulate,
+            Avx2 => avx2::arithmetic::accumulate,
         }
         aarch64 {}
-        _ => portable::arithmetic::outputs)
+        _ => portable::arithmetic::accumulate)
+}
+
+/// Writes the values of counts of whole samples.
+pub(crate) fn decode(tier: Tier, lanes: DecodeLanes, rows: &DecodeRows, counts: &[u64], out: &mut [f64]) {
+    dispatch!(tier, (lanes, rows, counts, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::decode,
+            Avx2 => avx2::arithmetic::decode,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::decode)
+}
+
+/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many saturated.
+pub(crate) fn thresholds_each(
+    tier: Tier,
+    level: LevelLanes,
+    constants: [&[f64]; 2],
+    held: &[f64],
+    out: &mut [u64],
+) -> u64 {
+    dispatch!(tier, (level, constants, held, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::thresholds_each,
+            Avx2 => avx2::arithmetic::thresholds_each,
+        }
+        aarch64 {}
+        _ => portable::arithmetic::thresholds_each)
 }
 
 /// Makes thresholds of what accumulators hold; how many saturated.
@@ -375,15 +385,15 @@ pub(crate) fn pool(tier: Tier, lanes: &PoolLanes, image: &[f64], row: &mut [f64]
         _ => portable::arithmetic::pool)
 }
 
-/// Writes the thresholds of features.
-pub(crate) fn features(tier: Tier, lanes: FeatureLanes, features: &[f64], out: &mut [u64]) -> FeatureFaults {
-    dispatch!(tier, (lanes, features, out),
+/// Writes the thresholds of values; if some are refused, what is written means nothing.
+pub(crate) fn quantize(tier: Tier, lanes: QuantizeLanes, values: &[f64], out: &mut [u64]) -> Saturation {
+    dispatch!(tier, (lanes, values, out),
         x86_64 {
-            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::features,
-            Avx2 => avx2::arithmetic::features,
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::quantize,
+            Avx2 => avx2::arithmetic::quantize,
         }
         aarch64 {}
-        _ => portable::arithmetic::features)
+        _ => portable::arithmetic::quantize)
 }
 
 /// Some number that depends on all words, read as fast as can be.
@@ -428,8 +438,8 @@ pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
 }
 
 pub(crate) use portable::arithmetic::{
-    ColumnWindows, Division, FeatureFaults, FeatureLanes, LevelLanes, MIDDLE, PoolLanes, SHIFT, Signs,
-    SumLanes,
+    ColumnWindows, DecodeLanes, DecodeRows, Division, LevelLanes, MIDDLE, PoolLanes, QuantizeLanes, SHIFT,
+    Saturation, Signs, SumLanes, floor,
 };
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};
 pub(crate) use portable::map::{LANES as MAP_LANES, MapTap};

@@ -2,10 +2,10 @@
 //!
 //! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever changes a result.
 //! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`],
-//! [`Cpu::lif_run`], [`Cpu::encode_sequences`], [`Cpu::table_counts`], [`Cpu::requantize`] and their relatives.
+//! [`Cpu::lif_run`], [`Cpu::encode_sequences`], [`Cpu::table_counts`] and their relatives; [`CpuProgram`] runs compiled networks.
 //!
 //! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
-//! it, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`, `gates.rs`, `bits.rs` and `arithmetic.rs` are the loops and threads around the kernels.
+//! it, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`, `gates.rs`, `bits.rs` and `program/` are the loops and threads around the kernels.
 //! Unsafe code: buffers in `memory.rs`, the state of a process in `process.rs`, kernel calls in `dispatch.rs`; below `arch/`, loads
 //! and stores in `<processor>/memory.rs`, single instructions in `simd.rs` and `transpose.rs`, a call in `vector/encode/entry.rs`,
 //! empty assembly in `ceiling.rs`.
@@ -24,7 +24,6 @@
 //! ```
 
 mod arch;
-mod arithmetic;
 mod backend;
 mod bits;
 pub mod ceiling;
@@ -41,6 +40,7 @@ mod gates;
 mod lif;
 mod memory;
 mod process;
+mod program;
 mod sequence;
 mod signed;
 mod sparse;
@@ -49,11 +49,11 @@ pub mod threads;
 pub mod tier;
 
 pub use aleatron_core::memory::available as available_memory;
-pub use arithmetic::{FeatureStage, IntegerStage, LayerSums};
 pub use backend::CpuBackend;
 pub use draws::{get_draw_memory, set_draw_memory};
 pub use error::Error;
 pub use memory::{AlignedBuffer, WordBuffer};
+pub use program::CpuProgram;
 pub use table::TabledWeights;
 pub use threads::{Pool, get_num_threads, set_num_threads};
 pub use tier::Tier;

@@ -2,11 +2,14 @@
 
 use crate::{Cpu, dispatch};
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
-use aleatron_core::{Error, Quantity, Result, memory};
+use aleatron_core::{Cancel, Error, Quantity, Result, memory};
 use std::time::Duration;
 
 /// Nanoseconds a neuron takes for a step in lanes, at the slowest: what decides whether threads pay.
 const LANE_STEP: f64 = 0.3;
+
+/// The steps between two checks for cancellation: well below a millisecond.
+const STEPS_PER_CHECK: usize = 1 << 16;
 
 impl Cpu {
     /// One neuron from rest for `n_steps` under a constant drive.
@@ -24,7 +27,31 @@ impl Cpu {
     /// # Errors
     /// [`Error::Memory`] where the trace does not fit.
     pub fn lif_run(&self, params: LifParams, drive: LifDrive, n_steps: usize) -> Result<LifTrace> {
-        run(&params, std::iter::repeat_n(drive, n_steps))
+        self.lif_run_with(params, drive, n_steps, Cancel::NEVER)
+    }
+
+    /// Runs like [`Self::lif_run`], with cancellation.
+    ///
+    /// ```
+    /// use aleatron_core::lif::{LifDrive, LifParams};
+    /// use aleatron_core::{Cancel, Error};
+    /// let drive = LifDrive { leak_k: 20, gain_k: 256, current: 100, noise: 0 };
+    /// let cpu = aleatron_cpu::Cpu::current()?;
+    /// let cancelled = cpu.lif_run_with(LifParams::default(), drive, 1 << 20, Cancel::when(&|| true));
+    /// assert_eq!(cancelled, Err(Error::Cancelled));
+    /// # Ok::<(), aleatron_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::lif_run`], and [`Error::Cancelled`].
+    pub fn lif_run_with(
+        &self,
+        params: LifParams,
+        drive: LifDrive,
+        n_steps: usize,
+        cancel: Cancel<'_>,
+    ) -> Result<LifTrace> {
+        run(&params, std::iter::repeat_n(drive, n_steps), cancel)
     }
 
     /// One neuron from rest, with a current and a noise for each step; `drive` gives leak and gain, its current is not
@@ -39,13 +66,28 @@ impl Cpu {
         currents: &[i16],
         noises: Option<&[i16]>,
     ) -> Result<LifTrace> {
+        self.lif_run_varying_with(params, drive, currents, noises, Cancel::NEVER)
+    }
+
+    /// Runs like [`Self::lif_run_varying`], with cancellation.
+    ///
+    /// # Errors
+    /// As [`Self::lif_run_varying`], and [`Error::Cancelled`].
+    pub fn lif_run_varying_with(
+        &self,
+        params: LifParams,
+        drive: LifDrive,
+        currents: &[i16],
+        noises: Option<&[i16]>,
+        cancel: Cancel<'_>,
+    ) -> Result<LifTrace> {
         let currents = currents.iter().map(|&current| LifDrive { current, ..drive });
-        let Some(noises) = noises else { return run(&params, currents) };
+        let Some(noises) = noises else { return run(&params, currents, cancel) };
         let (expected, actual) = (currents.len(), noises.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Noise, expected, actual });
         }
-        run(&params, currents.zip(noises).map(|(drive, &noise)| LifDrive { noise, ..drive }))
+        run(&params, currents.zip(noises).map(|(drive, &noise)| LifDrive { noise, ..drive }), cancel)
     }
 
     /// One neuron from rest for each current, all for `n_steps`; `drive` gives leak, gain and noise, its current is not
@@ -60,6 +102,21 @@ impl Cpu {
         currents: &[i16],
         n_steps: usize,
     ) -> Result<LifTrace> {
+        self.lif_run_multi_with(params, drive, currents, n_steps, Cancel::NEVER)
+    }
+
+    /// Runs like [`Self::lif_run_multi`], with cancellation between groups of neurons.
+    ///
+    /// # Errors
+    /// As [`Self::lif_run_multi`], and [`Error::Cancelled`].
+    pub fn lif_run_multi_with(
+        &self,
+        params: LifParams,
+        drive: LifDrive,
+        currents: &[i16],
+        n_steps: usize,
+        cancel: Cancel<'_>,
+    ) -> Result<LifTrace> {
         let mut trace = empty_trace(currents.len(), n_steps)?;
         if trace.spikes.is_empty() {
             return Ok(trace);
@@ -70,22 +127,36 @@ impl Cpu {
             .chunks(dispatch::LIF_LANES)
             .zip(trace.spikes.chunks_mut(rows))
             .zip(trace.voltages.chunks_mut(rows));
-        self.pool.for_each(items, cost, |((currents, spikes), voltages)| {
+        self.pool.try_for_each(items, cost, |((currents, spikes), voltages)| {
+            cancel.check()?;
             dispatch::lif_lanes(self.tier, &params, drive, currents, n_steps, spikes, voltages);
-        });
+            Ok::<(), Error>(())
+        })?;
         Ok(trace)
     }
 }
 
-fn run(params: &LifParams, drives: impl ExactSizeIterator<Item = LifDrive>) -> Result<LifTrace> {
+fn run(
+    params: &LifParams,
+    drives: impl ExactSizeIterator<Item = LifDrive>,
+    cancel: Cancel<'_>,
+) -> Result<LifTrace> {
     let mut trace = empty_trace(1, drives.len())?;
     let mut out = trace.spikes.iter_mut().zip(&mut trace.voltages);
+    let mut checked = Ok(());
+    // Steps end at the first check that fails.
+    let drives = drives.enumerate().map_while(|(step, drive)| {
+        if step % STEPS_PER_CHECK == 0 {
+            checked = cancel.check();
+        }
+        checked.is_ok().then_some(drive)
+    });
     dispatch::lif_run(params, drives, |spike, v| {
         if let Some((spike_out, v_out)) = out.next() {
             (*spike_out, *v_out) = (spike, v);
         }
     });
-    Ok(trace)
+    checked.map(|()| trace)
 }
 
 /// A trace of zeros for `n_neurons` by `n_steps`.

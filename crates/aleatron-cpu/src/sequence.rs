@@ -62,7 +62,7 @@ impl Cpu {
                 self.share_streams(&job, &siblings.nth(q)?, q, out);
             }
         } else {
-            self.share_sequences(&job, &siblings, out);
+            self.share_sequences(&job, &siblings, out)?;
         }
         Ok(())
     }
@@ -206,7 +206,7 @@ impl Cpu {
     }
 
     /// Many sequences: the threads share them out, each making the integers of its own.
-    fn share_sequences(&self, job: &Job<'_>, siblings: &Siblings, out: &mut [u64]) {
+    fn share_sequences(&self, job: &Job<'_>, siblings: &Siblings, out: &mut [u64]) -> Result<()> {
         let words = job.length.words();
         let n_sequences = job.period.min(job.thresholds.len());
         let per_item = n_sequences.div_ceil(4 * self.threads());
@@ -220,11 +220,10 @@ impl Cpu {
         }
         let cost = nanoseconds(job.thresholds.len().saturating_mul(words), COMPARE)
             + nanoseconds(n_sequences.saturating_mul(job.length.bits()), MAKE);
-        self.pool.for_each(items.into_iter(), cost, |(first, mut pieces)| {
+        self.pool.try_for_each(items.into_iter(), cost, |(first, mut pieces)| {
             let mut block = vec![0; BLOCK.min(job.length.bits())];
             for i in 0..per_item.min(n_sequences - first) {
-                // Never an error: it was checked before any work.
-                let Ok(sequence) = siblings.nth(first + i) else { return };
+                let sequence = siblings.nth(first + i)?;
                 let mut values = sequence.values();
                 for range in blocks(job.length) {
                     let block = next_block(&mut values, &range, job.length, &mut block);
@@ -238,7 +237,8 @@ impl Cpu {
                     }
                 }
             }
-        });
+            Ok(())
+        })
     }
 
     /// Makes the words of a block of integers. The sign of a threshold is not in its stream.

@@ -9,7 +9,7 @@ use crate::arch::portable::signed as portable;
 use crate::cost::Costs;
 use crate::dispatch::{self, SIGNED_LANES as LANES};
 use crate::{Cpu, Tier};
-use aleatron_core::{Length, Quantity, Result, memory};
+use aleatron_core::{Error, Length, Quantity, Result, memory};
 use std::ops::Range;
 
 pub(crate) use crate::arch::portable::signed::Term;
@@ -82,7 +82,7 @@ impl SignTable {
         inputs: Range<usize>,
         blocks: Range<usize>,
         counts: &mut [u64],
-    ) {
+    ) -> Result<()> {
         match (&self.values, terms) {
             (Values::Narrow(values), Terms::Narrow(terms)) => {
                 let at_once = NARROW / self.length.bits();
@@ -92,8 +92,9 @@ impl SignTable {
                 self.take_away_terms(tier, values, terms, [inputs, blocks], counts, self.per_row);
             }
             // Terms are made for the length of the table.
-            _ => debug_assert!(false, "terms of another length"),
+            _ => return Err(Error::Internal { place: "cpu::signed::take_away, terms of another length" }),
         }
+        Ok(())
     }
 
     /// Sums `at_once` terms in an integer of their own width.
@@ -270,5 +271,21 @@ impl Terms {
                 masks: any.then(|| negative.iter().map(|negative| mask(negative).into()).collect()),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Terms of streams that are too long for the integers of a table leave no counts behind that look like results.
+    #[test]
+    fn terms_of_another_length_are_an_internal_error() {
+        let cpu = Cpu::new(Tier::current().unwrap(), crate::threads::current().unwrap());
+        let [short, long] = [64, 2 * NARROW].map(|bits| Length::new(bits).unwrap());
+        let table = SignTable::new(&cpu, &mut vec![0; short.words()], 1, short, &[true]).unwrap();
+        let terms = Terms::new(cpu.tier(), &mut vec![0; long.words()], long, &[true]);
+        let refused = table.take_away(cpu.tier(), &terms, 0..1, 0..1, &mut [0]);
+        assert!(matches!(refused, Err(Error::Internal { .. })), "{refused:?}");
     }
 }

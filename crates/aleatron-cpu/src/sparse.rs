@@ -140,7 +140,10 @@ impl Cpu {
             return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: n_inputs });
         }
         let count = |samples: Range<usize>, words: &mut [u64]| {
-            let signs = negative.get(samples.start * n_inputs..samples.end * n_inputs).unwrap_or_default();
+            let signs = match weights.polarity {
+                Polarity::Signed => &negative[samples.start * n_inputs..samples.end * n_inputs],
+                Polarity::Unipolar | Polarity::Bipolar => &[],
+            };
             self.connection_counts(weights, words, signs)
         };
         self.encode_in_pieces(inputs, n_inputs, weights.length, address, n_neurons, count)

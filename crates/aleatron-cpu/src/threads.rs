@@ -122,6 +122,34 @@ impl Pool {
         }
     }
 
+    /// Does the tasks of all items, as [`Self::for_each`] does, and returns the first error that a task ended with. The other tasks are done all
+    /// the same.
+    ///
+    /// # Errors
+    /// Those of `task`.
+    ///
+    /// # Panics
+    /// As [`Self::for_each`].
+    pub fn try_for_each<I, E>(
+        &self,
+        items: I,
+        cost: Duration,
+        task: impl Fn(I::Item) -> Result<(), E> + Sync,
+    ) -> Result<(), E>
+    where
+        I: ExactSizeIterator + Send,
+        I::Item: Send,
+        E: Send,
+    {
+        let first: Mutex<Option<E>> = Mutex::new(None);
+        self.for_each(items, cost, |item| {
+            if let Err(error) = task(item) {
+                first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        });
+        first.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
     /// Whether the workers are threads of this process, and not of one that it was forked from.
     fn has_workers(&self) -> bool {
         self.generation == process::generation()

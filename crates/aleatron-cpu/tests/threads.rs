@@ -4,8 +4,9 @@
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
 use aleatron_core::{DenseShape, Error as CoreError, Length, Polarity, Quantity, StreamAddress, Threshold};
 use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_num_threads, threads};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The number of threads belongs to the process, so tests that change it take turns.
 static PROCESS: Mutex<()> = Mutex::new(());
@@ -179,5 +180,23 @@ fn threads_may_fall_asleep_and_wake_at_any_time() {
     for pause in (0..400).step_by(7).cycle().take(600) {
         std::thread::sleep(std::time::Duration::from_micros(pause));
         assert_eq!(cpu.popcount(&words), expected);
+    }
+}
+
+#[test]
+fn first_error_of_tasks_is_returned_after_all_tasks() {
+    for threads in [1, 3] {
+        let pool = Pool::eager(threads).unwrap();
+        let done = AtomicUsize::new(0);
+        let run = |bad: &'static [usize]| {
+            pool.try_for_each(0..1000usize, Duration::from_millis(10), |item| {
+                done.fetch_add(1, Ordering::Relaxed);
+                if bad.contains(&item) { Err(item) } else { Ok(()) }
+            })
+        };
+        assert_eq!(run(&[]), Ok(()));
+        assert_eq!(run(&[400]), Err(400));
+        assert!(matches!(run(&[3, 999]), Err(3 | 999)));
+        assert_eq!(done.load(Ordering::Relaxed), 3000);
     }
 }

@@ -1,8 +1,9 @@
 //! Every tier and number of threads against the reference.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod arithmetic;
 mod conformance;
+mod errors;
 mod gates;
+mod program;
 mod sequence;
 mod table;

@@ -23,11 +23,6 @@ pub(crate) struct SumLanes {
 }
 
 impl SumLanes {
-    /// The largest magnitude that is held.
-    pub(crate) fn largest(self) -> u128 {
-        self.low.abs().max(self.high.abs()) as u128
-    }
-
     /// What is held for a count below 2^52 of a neuron.
     #[inline(always)]
     fn held(self, count: u64, offset: f64) -> f64 {
@@ -88,12 +83,6 @@ impl LevelLanes {
     }
 }
 
-/// The largest count, or up to twice as much.
-#[inline(always)]
-pub(crate) fn largest(counts: &[u64]) -> u64 {
-    counts.iter().fold(0, |all, &count| all | count)
-}
-
 /// Makes thresholds of counts, which are as many as offsets or some times as many; how many saturated.
 #[inline(always)]
 pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], counts: &mut [u64]) -> u64 {
@@ -111,6 +100,121 @@ pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u6
     match level.signs {
         Signs::None => write_each(held, out, |held| level.threshold(held)),
         Signs::HighestBit => write_each(held, out, |held| level.signed_threshold(held)),
+    }
+}
+
+/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many saturated.
+#[inline(always)]
+pub(crate) fn thresholds_each(
+    level: LevelLanes,
+    [multipliers, ties]: [&[f64]; 2],
+    held: &[f64],
+    out: &mut [u64],
+) -> u64 {
+    match level.signs {
+        Signs::None => each_level(level, [multipliers, ties], held, out, LevelLanes::threshold),
+        Signs::HighestBit => each_level(level, [multipliers, ties], held, out, LevelLanes::signed_threshold),
+    }
+}
+
+#[inline(always)]
+fn each_level(
+    level: LevelLanes,
+    [multipliers, ties]: [&[f64]; 2],
+    held: &[f64],
+    out: &mut [u64],
+    threshold: impl Fn(LevelLanes, f64) -> (u64, bool),
+) -> u64 {
+    let mut saturated = 0;
+    let len = multipliers.len().max(1);
+    for (out, held) in out.chunks_mut(len).zip(held.chunks(len)) {
+        let constants = multipliers.iter().zip(ties);
+        for ((out, &held), (&multiplier, &tie)) in out.iter_mut().zip(held).zip(constants) {
+            let (made, is_outside) = threshold(LevelLanes { multiplier, tie, ..level }, held);
+            *out = made;
+            saturated += u64::from(is_outside);
+        }
+    }
+    saturated
+}
+
+/// From counts to floats.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DecodeLanes {
+    /// 2^52 times what a count of 1 adds to a sum.
+    pub(crate) shift: f64,
+    /// The stream length, by which sums are divided.
+    pub(crate) divisor: f64,
+    /// How to divide.
+    pub(crate) division: Division,
+    /// The least value after the activation.
+    pub(crate) low: f64,
+    /// The greatest value after the activation.
+    pub(crate) high: f64,
+}
+
+/// The constants of the rows of weights of a layer.
+#[derive(Debug, Clone)]
+pub(crate) enum DecodeRows {
+    /// One row for each neuron, all of them once or several times.
+    Neurons {
+        /// What is subtracted from sums.
+        offsets: Vec<f64>,
+        /// The value of a sum of 1.
+        scales: Vec<f64>,
+        /// The biases.
+        bias: Vec<f64>,
+    },
+    /// One row for each output channel.
+    Channels {
+        /// What is subtracted from the sum at each position.
+        offsets: Vec<f64>,
+        /// Scale and bias of each channel.
+        rows: Vec<(f64, f64)>,
+    },
+}
+
+/// Writes the values of counts of whole samples.
+#[inline(always)]
+pub(crate) fn decode(lanes: DecodeLanes, rows: &DecodeRows, counts: &[u64], out: &mut [f64]) {
+    let (divisor, reciprocal) = (lanes.divisor, 1.0 / lanes.divisor);
+    match lanes.division {
+        Division::Exact => decode_with(lanes, rows, counts, out, |sum| sum / divisor),
+        Division::Reciprocal => decode_with(lanes, rows, counts, out, |sum| sum * reciprocal),
+    }
+}
+
+#[inline(always)]
+fn decode_with(
+    lanes: DecodeLanes,
+    rows: &DecodeRows,
+    counts: &[u64],
+    out: &mut [f64],
+    divide: impl Fn(f64) -> f64,
+) {
+    let value = |count: u64, offset: f64, scale: f64, bias: f64| {
+        let sum = f64::from_bits(count | lanes.shift.to_bits()) - lanes.shift - offset;
+        limited(divide(sum) * scale + bias, lanes.low, lanes.high)
+    };
+    match rows {
+        DecodeRows::Neurons { offsets, scales, bias } => {
+            let len = offsets.len().max(1);
+            for (out, counts) in out.chunks_mut(len).zip(counts.chunks(len)) {
+                let constants = offsets.iter().zip(scales).zip(bias);
+                for ((out, &count), ((&offset, &scale), &bias)) in out.iter_mut().zip(counts).zip(constants) {
+                    *out = value(count, offset, scale, bias);
+                }
+            }
+        }
+        DecodeRows::Channels { offsets, rows } => {
+            let len = offsets.len().max(1);
+            let channels = out.chunks_mut(len).zip(counts.chunks(len)).zip(rows.iter().cycle());
+            for ((out, counts), &(scale, bias)) in channels {
+                for ((out, &count), &offset) in out.iter_mut().zip(counts).zip(offsets) {
+                    *out = value(count, offset, scale, bias);
+                }
+            }
+        }
     }
 }
 
@@ -140,13 +244,13 @@ fn each(offsets: &[f64], counts: &mut [u64], threshold: impl Fn(u64, f64) -> (u6
     saturated
 }
 
-/// Writes what accumulators hold for counts, in the unit of which one is `unit`.
+/// Writes what accumulators hold for counts.
 #[inline(always)]
-pub(crate) fn outputs(sum: SumLanes, unit: f64, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
+pub(crate) fn accumulate(sum: SumLanes, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
     let len = offsets.len().max(1);
     for (out, counts) in out.chunks_mut(len).zip(counts.chunks(len)) {
         for ((out, &count), &offset) in out.iter_mut().zip(counts).zip(offsets) {
-            *out = sum.held(count, offset) * unit;
+            *out = sum.held(count, offset);
         }
     }
 }
@@ -232,23 +336,21 @@ fn windows(
 
 /// The greatest integer that is not above a number between -2^51 and 2^51.
 #[inline(always)]
-fn floor(x: f64) -> f64 {
+pub(crate) fn floor(x: f64) -> f64 {
     let nearest = (x + MIDDLE) - MIDDLE;
     if nearest > x { nearest - 1.0 } else { nearest }
 }
 
-/// From features to thresholds.
+/// From floats to thresholds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FeatureLanes {
-    /// The least and the greatest feature that is allowed.
+pub(crate) struct QuantizeLanes {
+    /// The least and the greatest value, after dividing, that is not refused.
     pub(crate) allowed: [f64; 2],
-    /// The feature that becomes 0.
-    pub(crate) offset: f64,
-    /// What is divided by, one after the other.
-    pub(crate) divisors: [f64; 2],
-    /// How that is done.
+    /// The value that becomes 1.
+    pub(crate) divisor: f64,
+    /// How to divide.
     pub(crate) division: Division,
-    /// The least and the greatest value that streams can hold.
+    /// The least and the greatest value that streams can encode.
     pub(crate) interval: [f64; 2],
     /// What is added to a value before it is multiplied.
     pub(crate) addend: f64,
@@ -265,75 +367,69 @@ pub(crate) struct FeatureLanes {
 pub(crate) enum Division {
     /// By dividing.
     Exact,
-    /// By multiplying with reciprocals, which are exact.
-    Reciprocals,
+    /// By multiplying with the reciprocal, which is exact.
+    Reciprocal,
 }
 
-/// What became of features.
+/// What became of values that were converted to thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FeatureFaults {
-    /// How many were not allowed, or no numbers any more after dividing.
+pub(crate) struct Saturation {
+    /// How many lay outside what streams can encode.
+    pub(crate) saturated: u64,
+    /// How many were refused, NaN among them.
     pub(crate) refused: u64,
-    /// How many streams cannot hold.
-    pub(crate) outside: u64,
 }
 
-/// Writes the thresholds of features; where some are refused, what is written means nothing.
+/// Writes the thresholds of values; if some are refused, what is written means nothing.
 #[inline(always)]
-pub(crate) fn features(lanes: FeatureLanes, features: &[f64], out: &mut [u64]) -> FeatureFaults {
-    let [a, b] = lanes.divisors;
-    let [c, d] = lanes.divisors.map(|divisor| 1.0 / divisor);
+pub(crate) fn quantize(lanes: QuantizeLanes, values: &[f64], out: &mut [u64]) -> Saturation {
+    let (divisor, reciprocal) = (lanes.divisor, 1.0 / lanes.divisor);
     match (lanes.division, lanes.signs) {
-        (Division::Exact, Signs::None) => unsigned(lanes, features, out, |x| x / a / b),
-        (Division::Exact, Signs::HighestBit) => signed(lanes, features, out, |x| x / a / b),
-        (Division::Reciprocals, Signs::None) => unsigned(lanes, features, out, |x| x * c * d),
-        (Division::Reciprocals, Signs::HighestBit) => signed(lanes, features, out, |x| x * c * d),
+        (Division::Exact, Signs::None) => unsigned(lanes, values, out, |x| x / divisor),
+        (Division::Exact, Signs::HighestBit) => signed(lanes, values, out, |x| x / divisor),
+        (Division::Reciprocal, Signs::None) => unsigned(lanes, values, out, |x| x * reciprocal),
+        (Division::Reciprocal, Signs::HighestBit) => signed(lanes, values, out, |x| x * reciprocal),
     }
 }
 
 #[inline(always)]
 fn unsigned(
-    lanes: FeatureLanes,
-    features: &[f64],
+    lanes: QuantizeLanes,
+    values: &[f64],
     out: &mut [u64],
     divide: impl Fn(f64) -> f64,
-) -> FeatureFaults {
-    each_feature(lanes, features, out, divide, |value| {
+) -> Saturation {
+    each_value(lanes, values, out, divide, |value| {
         rounded((value + lanes.addend) * lanes.levels) << lanes.unused
     })
 }
 
 #[inline(always)]
-fn signed(
-    lanes: FeatureLanes,
-    features: &[f64],
-    out: &mut [u64],
-    divide: impl Fn(f64) -> f64,
-) -> FeatureFaults {
-    each_feature(lanes, features, out, divide, |value| {
+fn signed(lanes: QuantizeLanes, values: &[f64], out: &mut [u64], divide: impl Fn(f64) -> f64) -> Saturation {
+    each_value(lanes, values, out, divide, |value| {
         let sign = if value < 0.0 { NEGATIVE } else { 0 };
         rounded(value.abs() * lanes.levels) << lanes.unused | sign
     })
 }
 
 #[inline(always)]
-fn each_feature(
-    lanes: FeatureLanes,
-    features: &[f64],
+fn each_value(
+    lanes: QuantizeLanes,
+    values: &[f64],
     out: &mut [u64],
     divide: impl Fn(f64) -> f64,
     threshold: impl Fn(f64) -> u64,
-) -> FeatureFaults {
+) -> Saturation {
     let ([least, most], [low, high]) = (lanes.allowed, lanes.interval);
-    let (mut refused, mut outside) = (0, 0);
-    for (out, &feature) in out.iter_mut().zip(features) {
-        let value = divide(feature - lanes.offset);
+    let (mut refused, mut saturated) = (0, 0);
+    for (out, &value) in out.iter_mut().zip(values) {
+        let value = divide(value);
         let inside = limited(value, low, high);
-        refused += u64::from(!((least <= feature) & (feature <= most) & !value.is_nan()));
-        outside += u64::from(value != inside);
+        refused += u64::from(!((least <= value) & (value <= most)));
+        saturated += u64::from(value != inside);
         *out = threshold(inside);
     }
-    FeatureFaults { refused, outside }
+    Saturation { saturated, refused }
 }
 
 /// `floor(x + 0.5)` of a number in 0..=2^32.

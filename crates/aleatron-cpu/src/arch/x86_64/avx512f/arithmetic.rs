@@ -1,14 +1,8 @@
 //! Integers between layers: the portable loops, compiled for registers of 512 bits.
 
 use crate::arch::portable::arithmetic::{
-    self as portable, FeatureFaults, FeatureLanes, LevelLanes, PoolLanes, SumLanes,
+    self as portable, DecodeLanes, DecodeRows, LevelLanes, PoolLanes, QuantizeLanes, Saturation, SumLanes,
 };
-
-/// The largest count, or up to twice as much.
-#[target_feature(enable = "avx512f")]
-pub(crate) fn largest(counts: &[u64]) -> u64 {
-    portable::largest(counts)
-}
 
 /// Makes thresholds of counts; how many saturated.
 #[target_feature(enable = "avx512f")]
@@ -18,8 +12,8 @@ pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], coun
 
 /// Writes what accumulators hold for counts.
 #[target_feature(enable = "avx512f")]
-pub(crate) fn outputs(sum: SumLanes, unit: f64, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
-    portable::outputs(sum, unit, offsets, counts, out);
+pub(crate) fn accumulate(sum: SumLanes, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
+    portable::accumulate(sum, offsets, counts, out);
 }
 
 /// Makes thresholds of what accumulators hold; how many saturated.
@@ -34,8 +28,25 @@ pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut 
     portable::pool(lanes, image, row, out);
 }
 
-/// Writes the thresholds of features.
+/// Makes thresholds of integers that have a multiplier and a tie each; how many saturated.
 #[target_feature(enable = "avx512f")]
-pub(crate) fn features(lanes: FeatureLanes, features: &[f64], out: &mut [u64]) -> FeatureFaults {
-    portable::features(lanes, features, out)
+pub(crate) fn thresholds_each(
+    level: LevelLanes,
+    constants: [&[f64]; 2],
+    held: &[f64],
+    out: &mut [u64],
+) -> u64 {
+    portable::thresholds_each(level, constants, held, out)
+}
+
+/// Writes the values of counts.
+#[target_feature(enable = "avx512f")]
+pub(crate) fn decode(lanes: DecodeLanes, rows: &DecodeRows, counts: &[u64], out: &mut [f64]) {
+    portable::decode(lanes, rows, counts, out);
+}
+
+/// Writes the thresholds of values.
+#[target_feature(enable = "avx512f")]
+pub(crate) fn quantize(lanes: QuantizeLanes, values: &[f64], out: &mut [u64]) -> Saturation {
+    portable::quantize(lanes, values, out)
 }
