@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::kernel::{Access, Kernel};
 use crate::pipeline::grid;
 use crate::profile::{ProfileRow, Profiler};
+use crate::size::{host_size, size_u32};
 
 /// The kernel that reads memory, or copies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +28,7 @@ impl Kernel for ProbeKernel {
         Cow::Borrowed(&[Access::Read, Access::ReadWrite])
     }
 
-    fn immediate_bytes(&self) -> u32 {
+    fn immediate_bytes(&self) -> usize {
         4
     }
 }
@@ -52,8 +53,9 @@ impl Bandwidth {
     pub fn measure(context: &Arc<GpuContext>, bytes: u64) -> Result<Self> {
         // Whole workgroups, and at least one; below 2^28, since bindings are below 4 GiB.
         let n = (bytes.min(context.max_binding_bytes()) / 16 / GROUP_VECTORS).max(1) * GROUP_VECTORS;
-        let source = context.buffer::<[u32; 4]>(n as usize)?;
-        let target = context.buffer::<[u32; 4]>(n as usize)?;
+        let (len, n_vectors) = (host_size(n), size_u32(n, "vectors of the memory to measure")?);
+        let source = context.buffer::<[u32; 4]>(len)?;
+        let target = context.buffer::<[u32; 4]>(len)?;
         let mut profiler = Profiler::new(context)?;
         let mut best = |write: bool, moved: u64| -> Result<f64> {
             let pipeline = context.pipeline(&ProbeKernel, &[("WRITE", write.into())])?;
@@ -63,7 +65,7 @@ impl Bandwidth {
             for _ in 0..6 {
                 profiler.reset();
                 let mut recorder = context.recorder(Some(&mut profiler))?;
-                recorder.dispatch(&bound, &(n as u32), groups, moved)?;
+                recorder.dispatch(&bound, &n_vectors, groups, moved)?;
                 recorder.submit()?;
                 profiler.collect()?;
                 rate = profiler.rows().iter().map(ProfileRow::bandwidth).fold(rate, f64::max);

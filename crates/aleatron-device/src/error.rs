@@ -21,6 +21,8 @@ pub enum Limit {
     Workgroups,
     /// The bytes of parameters a kernel takes.
     ImmediateBytes,
+    /// A number that a kernel takes in 32 bits, by its name.
+    Kernel(&'static str),
 }
 
 impl fmt::Display for Limit {
@@ -30,6 +32,7 @@ impl fmt::Display for Limit {
             Self::BindingBytes => "bytes of a storage binding",
             Self::Workgroups => "workgroups of a dispatch",
             Self::ImmediateBytes => "bytes of kernel parameters",
+            Self::Kernel(what) => what,
         })
     }
 }
@@ -233,6 +236,14 @@ pub enum Error {
         bytes: u64,
         /// The bytes of an element.
         element: usize,
+    },
+    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    #[error(
+        "internal error in aleatron-device, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
+    )]
+    Internal {
+        /// The place in the code.
+        place: &'static str,
     },
     /// A kernel got other buffers or parameters than it declares.
     #[error("kernel {kernel} takes {expected} {what}, got {actual}")]

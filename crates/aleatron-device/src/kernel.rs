@@ -24,10 +24,31 @@ pub enum BoundsChecks {
     /// Indices are clamped, loops counted and divisors tested at run time.
     #[default]
     Kept,
-    /// Nothing is checked at run time. Declaring this is a promise like an `unsafe` block: in every launch, every index is
-    /// inside its binding or array, every loop ends, and no divisor is zero. Anything else is undefined behaviour on the device.
-    /// Write the argument beside the kernel, and let the host check the sizes it rests on before each launch.
-    Removed,
+    /// Nothing is checked at run time, since the author of the kernel has promised that nothing needs to be.
+    Removed(BoundsProof),
+}
+
+/// The promise that a kernel needs no run-time checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BoundsProof(());
+
+impl BoundsProof {
+    /// Makes the promise for a kernel. Write the argument beside the kernel, and let the host check the sizes it rests on before each launch.
+    ///
+    /// # Safety
+    /// In every launch of the kernel that safe code can make, with any buffers and parameters it can pass:
+    ///
+    /// - every index is inside its binding, its workgroup array or its local array;
+    /// - every loop ends;
+    /// - no integer is divided by zero, and no smallest integer by -1.
+    ///
+    /// Anything else is undefined behaviour on the device. A kernel whose argument rests on checks of the host must therefore be a type that
+    /// only its own crate can name: code that can name it can launch it with other sizes.
+    #[allow(unsafe_code, reason = "the contract of kernels without checks")]
+    #[must_use]
+    pub const unsafe fn assume() -> Self {
+        Self(())
+    }
 }
 
 /// A compute shader with the entry point `main`, its buffers at `@group(0) @binding(0)`, `@binding(1)`, … and its
@@ -66,7 +87,7 @@ pub enum BoundsChecks {
 ///         Cow::Borrowed(&[Access::ReadWrite])
 ///     }
 ///
-///     fn immediate_bytes(&self) -> u32 {
+///     fn immediate_bytes(&self) -> usize {
 ///         0
 ///     }
 /// }
@@ -82,9 +103,10 @@ pub trait Kernel: Clone + Eq + Hash + Send + Sync + 'static {
     fn bindings(&self) -> Cow<'static, [Access]>;
 
     /// The bytes of its parameters, a multiple of 4.
-    fn immediate_bytes(&self) -> u32;
+    fn immediate_bytes(&self) -> usize;
 
-    /// Whether it is compiled with run-time checks.
+    /// Whether it is compiled with run-time checks. Kernels that enable `wgpu_cooperative_matrix`, which wgpu calls experimental, must have
+    /// [`BoundsChecks::Removed`], as their author answers for them.
     fn checks(&self) -> BoundsChecks {
         BoundsChecks::Kept
     }
@@ -118,7 +140,7 @@ impl ConstantValue {
     fn key(self) -> (u8, u32) {
         match self {
             Self::U32(value) => (0, value),
-            Self::I32(value) => (1, value as u32),
+            Self::I32(value) => (1, value.cast_unsigned()),
             Self::F32(value) => (2, value.to_bits()),
             Self::Bool(value) => (3, value.into()),
         }
@@ -187,7 +209,7 @@ mod tests {
         assert_eq!(bindings, kernel.bindings().len(), "{name}");
         let immediates = variables().filter(|v| v.space == naga::AddressSpace::Immediate);
         let bytes: u32 = immediates.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
-        assert_eq!(bytes, kernel.immediate_bytes(), "{name}");
+        assert_eq!(bytes as usize, kernel.immediate_bytes(), "{name}");
     }
 
     #[test]
@@ -212,7 +234,7 @@ mod tests {
         assert_eq!(ConstantValue::F32(f32::NAN), ConstantValue::F32(f32::NAN));
         assert_eq!(ConstantValue::U32(u32::MAX).as_f64(), 4_294_967_295.0);
         assert_eq!(ConstantValue::I32(i32::MIN).as_f64(), -2_147_483_648.0);
-        assert_eq!(ConstantValue::F32(0.1).as_f64() as f32, 0.1);
+        assert_eq!(ConstantValue::F32(0.1).as_f64(), f64::from(0.1f32));
         assert_eq!(ConstantValue::Bool(true).as_f64(), 1.0);
     }
 }

@@ -5,6 +5,7 @@
 //! - [`context`] opens a device once per adapter and turns its failures into [`Error`]s.
 //! - [`buffer`] holds typed memory: bytes, halves, floats, vectors, and views of parts of it.
 //! - [`kernel`] is what a crate implements for its own shaders, generated ones included; [`pipeline`] compiles each once.
+//! - [`size`] converts sizes for kernels, or refuses them.
 //! - [`record`] sends many commands at once, [`batch`] does so over typed handles, [`wait`] waits for them, or does not.
 //! - [`profile`] times kernels, [`bandwidth`] measures what memory could do at best.
 //! - `raw`, behind the cargo feature of this name, hands out wgpu's handles to applications that share a device.
@@ -33,7 +34,7 @@
 //!     fn bindings(&self) -> Cow<'static, [Access]> {
 //!         Cow::Borrowed(&[Access::ReadWrite])
 //!     }
-//!     fn immediate_bytes(&self) -> u32 {
+//!     fn immediate_bytes(&self) -> usize {
 //!         4
 //!     }
 //! }
@@ -52,8 +53,9 @@
 //! # Unsafe code
 //!
 //! All of it is in `trusted.rs`, with its argument: compiling modules of kernels that declare [`BoundsChecks::Removed`], and the
-//! token with which wgpu gives out cooperative matrices.
+//! token with which wgpu gives out cooperative matrices. The promise behind such kernels, [`BoundsProof::assume`], is the author's to make.
 #![deny(unsafe_code)]
+#![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 pub mod adapter;
 pub mod bandwidth;
@@ -70,6 +72,7 @@ pub mod profile;
 #[cfg(feature = "raw")]
 pub mod raw;
 pub mod record;
+pub mod size;
 mod trusted;
 pub mod wait;
 
@@ -83,8 +86,9 @@ pub use capability::{Capabilities, CooperativeMatrix, MatrixElement};
 pub use context::{Checks, ContextOptions, Created, GpuContext, is_gpu_available};
 pub use error::{DriverError, Error, Limit, Owner, Result};
 pub use fork::after_fork;
-pub use kernel::{Access, BoundsChecks, ConstantValue, Constants, Kernel};
+pub use kernel::{Access, BoundsChecks, BoundsProof, ConstantValue, Constants, Kernel};
 pub use pipeline::{Bound, Pipeline, grid, max_grid};
 pub use profile::{ProfileRow, Profiler};
 pub use record::Recorder;
+pub use size::size_u32;
 pub use wait::{Submission, SubmissionDone};

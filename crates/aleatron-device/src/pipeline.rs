@@ -16,7 +16,11 @@ use crate::context::{Checks, GpuContext, lock};
 use crate::error::{Error, Limit, Owner, Result};
 use crate::kernel::{Access, BoundsChecks, ConstantValue, Constants, Kernel};
 use crate::record::check_grid;
+use crate::size::size_u32;
 use crate::trusted;
+
+/// The extension of shaders that wgpu calls experimental and contexts enable.
+const EXPERIMENTAL: &str = "wgpu_cooperative_matrix";
 
 /// Constants as they are kept.
 type OwnedConstants = Vec<(String, ConstantValue)>;
@@ -114,6 +118,10 @@ impl GpuContext {
             },
             None => {
                 let (name, source) = (kernel.name(), kernel.source(self.capabilities()));
+                if kernel.checks() == BoundsChecks::Kept && source.contains(EXPERIMENTAL) {
+                    let feature = "experimental extensions in kernels with run-time checks";
+                    return Err(Error::Unsupported { adapter: self.name().to_owned(), feature });
+                }
                 let module = self.scoped(|device| trusted::shader_module(device, &name, source, checks))?;
                 let kernel = Box::new(kernel.clone());
                 let compiled = Compiled { kernel, module: module.clone(), pipelines: Vec::new() };
@@ -138,11 +146,14 @@ impl GpuContext {
         constants: Constants<'_>,
     ) -> Result<Pipeline> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let (immediate_size, limit) = (kernel.immediate_bytes(), self.info().max_immediate_bytes);
-        if immediate_size > limit {
-            let actual = immediate_size.into();
-            return Err(Error::TooLarge { what: Limit::ImmediateBytes, actual, limit: limit.into() });
-        }
+        let (immediate_bytes, limit) = (kernel.immediate_bytes(), self.info().max_immediate_bytes);
+        let immediate_size = match u32::try_from(immediate_bytes) {
+            Ok(size) if size <= limit => size,
+            _ => {
+                let actual = immediate_bytes as u128;
+                return Err(Error::TooLarge { what: Limit::ImmediateBytes, actual, limit: limit.into() });
+            }
+        };
         let (name, bindings) = (kernel.name(), kernel.bindings());
         let label = Some(&*name);
         let entries: Vec<_> =
@@ -178,7 +189,7 @@ impl GpuContext {
             raw,
             layout,
             bindings,
-            immediate_bytes: immediate_size as usize,
+            immediate_bytes,
             checks,
         })
     }
@@ -354,7 +365,8 @@ pub fn grid(total: u64, limit: u32) -> Result<[u32; 3]> {
     }
     let total = total.max(1);
     let y = total.div_ceil(u64::from(limit.max(1)));
-    Ok([total.div_ceil(y) as u32, y as u32, 1])
+    let [x, y] = [total.div_ceil(y), y].map(|side| size_u32(side, "workgroups of a side"));
+    Ok([x?, y?, 1])
 }
 
 /// The workgroups of the largest [`grid`]. Whoever has more launches several.

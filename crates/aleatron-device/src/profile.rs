@@ -100,10 +100,7 @@ impl Profiler {
         kernel: Cow<'static, str>,
         bytes: u64,
     ) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
-        let index = 2 * self.pending.len() as u32;
-        if index >= 2 * CAPACITY {
-            return None;
-        }
+        let index = 2 * u32::try_from(self.pending.len()).ok().filter(|&pending| pending < CAPACITY)?;
         self.pending.push((kernel, bytes));
         Some(wgpu::ComputePassTimestampWrites {
             query_set: &self.queries,
@@ -114,7 +111,8 @@ impl Profiler {
 
     pub(crate) fn resolve(&mut self, encoder: &mut wgpu::CommandEncoder) {
         self.submitted = self.pending.len();
-        let n = 2 * self.pending.len() as u32;
+        // `next` takes no more than the capacity.
+        let n = 2 * u32::try_from(self.submitted).map_or(CAPACITY, |submitted| submitted.min(CAPACITY));
         if n > 0 {
             let staging = self.staging.view();
             encoder.resolve_query_set(&self.queries, 0..n, &self.resolved, 0);

@@ -19,7 +19,8 @@
 //!     .await?;
 //! let context = raw::import(&adapter, device.clone(), queue, &ContextOptions::default())?;
 //! let computed = context.upload(&[1.0f32, 2.0, 3.0])?;
-//! let drawn: &wgpu::Buffer = raw::buffer(&computed);
+//! // SAFETY: `computed` lives as long as the handle is used.
+//! let drawn: &wgpu::Buffer = unsafe { raw::buffer(&computed) };
 //! # Ok(())
 //! # }
 //! ```
@@ -78,10 +79,14 @@ pub fn queue(context: &GpuContext) -> &wgpu::Queue {
     &context.queue
 }
 
-/// The buffer behind a [`GpuBuffer`]: at least as large, with the usages `STORAGE`, `COPY_SRC` and `COPY_DST`. Its memory is
-/// reused when the `GpuBuffer` is dropped, whoever else still holds the handle.
+/// The buffer behind a [`GpuBuffer`]: at least as large, with the usages `STORAGE`, `COPY_SRC` and `COPY_DST`.
+///
+/// # Safety
+/// Its memory is reused when the `GpuBuffer` is dropped, even if other code still holds the handle: neither the handle nor a clone of it may be
+/// written through after that. Kernels without run-time checks trust what they find in buffers of their own.
+#[allow(unsafe_code, reason = "the handle outlives what it stands for")]
 #[must_use]
-pub fn buffer<T: Pod>(buffer: &GpuBuffer<T>) -> &wgpu::Buffer {
+pub unsafe fn buffer<T: Pod>(buffer: &GpuBuffer<T>) -> &wgpu::Buffer {
     buffer.raw().buffer()
 }
 

@@ -3,19 +3,14 @@
 //! **Unchecked modules.** wgpu guards every index, every loop and every division of a shader unless the module is made with
 //! `create_shader_module_trusted`. With the guards, a local array that is indexed in a loop lives in memory instead of registers,
 //! and a matrix product can be slower by an order of magnitude. A kernel gets a module without them where it declares
-//! [`BoundsChecks::Removed`], which is a promise of its author, for every launch:
-//!
-//! - every index into a binding, into workgroup memory and into a local array is inside it;
-//! - every loop ends;
-//! - no integer is divided by zero, and no smallest integer by -1.
-//!
+//! [`BoundsChecks::Removed`], whose [`BoundsProof`](crate::BoundsProof) is an unsafe promise of its author, for every launch.
 //! The argument is written beside each kernel, from what its host code checks before each launch, and tests compare
 //! both kinds of module on the same inputs. [`Checks::Always`](crate::Checks::Always) keeps the guards for every kernel of a
 //! context.
 //!
 //! **Experimental features.** wgpu offers cooperative matrices to callers who accept that its support for them may still be
-//! unsound. Only a shader that begins with `enable wgpu_cooperative_matrix;` reaches that support, so enabling the feature on a
-//! device changes nothing for all other kernels.
+//! unsound. Only a shader with `enable wgpu_cooperative_matrix;` reaches that support, so enabling the feature on a device changes nothing for
+//! all other kernels, and [`shader_module`] takes such shaders from kernels with the promise alone.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -33,9 +28,8 @@ pub(crate) fn shader_module(
         wgpu::ShaderModuleDescriptor { label: Some(name), source: wgpu::ShaderSource::Wgsl(source) };
     match checks {
         BoundsChecks::Kept => device.create_shader_module(descriptor),
-        // SAFETY: the kernel has declared that it stays in bounds, ends its loops and divides by no zero; see the head of
-        // this file.
-        BoundsChecks::Removed => unsafe {
+        // SAFETY: the kernel has a `BoundsProof`, whose contract is that of this call.
+        BoundsChecks::Removed(_) => unsafe {
             device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
         },
     }
@@ -43,6 +37,6 @@ pub(crate) fn shader_module(
 
 /// The token with which experimental features can be asked for.
 pub(crate) fn experimental_features() -> wgpu::ExperimentalFeatures {
-    // SAFETY: only kernels that enable an experimental extension in their own source reach it; see the head of this file.
+    // SAFETY: only kernels whose authors have promised to be in bounds reach an experimental extension; see the head of this file.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }

@@ -53,7 +53,8 @@ fn an_application_shares_its_device() {
     });
     queue.write_buffer(&theirs, 0, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-    encoder.copy_buffer_to_buffer(&theirs, 0, raw::buffer(&ours), 4, 8);
+    // SAFETY: `ours` lives to the end of the test.
+    encoder.copy_buffer_to_buffer(&theirs, 0, unsafe { raw::buffer(&ours) }, 4, 8);
     queue.submit([encoder.finish()]);
     assert_eq!(ours.read().unwrap(), [7, 1, 2]);
 

@@ -13,25 +13,33 @@
     reason = "a benchmark stops at the first error"
 )]
 
+mod residual;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aleatron_core::backend::CountMethod;
-use aleatron_core::conformance::{Case, LayerCase, Reference};
+use aleatron_core::backend::{Batch, CountMethod, PrepareOptions};
+use aleatron_core::conformance::{Case, LayerCase, ProgramCase, Reference};
 use aleatron_core::philox::philox4x32;
+use aleatron_core::program::ProgramBatch;
 use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
-    ConvShape, Convolution, DenseShape, Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity,
-    SampleSeed, StreamAddress, Threshold, Weights, reference, weights,
+    Backend, Cancel, ConvShape, Convolution, DenseShape, Encoding, LayerIndex, LayerSpec, Length, Polarity,
+    Quantity, SampleSeed, StreamAddress, Threshold, Weights, reference, weights,
 };
-use aleatron_gpu::device::{ProfileRow, grid};
+use aleatron_gpu::device::ProfileRow;
+use aleatron_gpu::encode::encode_timed;
 use aleatron_gpu::{
-    AdapterChoice, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions, CountOptions, GpuContext,
-    GpuConv, GpuDense, Inputs, KernelChoice, Profiler, RowGroup, StreamKernel, ThresholdSource, TileShape,
+    AdapterChoice, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions, CountOptions, GpuBackend,
+    GpuContext, GpuConv, GpuDense, Inputs, KernelChoice, Profiler, RowGroup, ThresholdSource, TileShape,
 };
 
-const CASES: [&str; 7] = ["ceilings", "single", "large", "batch", "conv", "encode", "transfer"];
+const CASES: [&str; 9] =
+    ["ceilings", "single", "large", "batch", "signed", "conv", "program", "encode", "transfer"];
+
+/// Neurons that are compared with the reference.
+const CHECKED_NEURONS: usize = 8;
 
 struct Options {
     cases: Vec<String>,
@@ -122,7 +130,9 @@ fn main() -> ExitCode {
             "single" => bench.single(),
             "large" => bench.large(),
             "batch" => bench.batch(),
+            "signed" => bench.signed(),
             "conv" => bench.conv(),
+            "program" => bench.program(),
             "encode" => bench.encode(),
             _ => bench.transfer(),
         }
@@ -400,7 +410,7 @@ impl Bench {
                 let mut layer = layer;
                 for rows in RowGroup::ALL {
                     layer.layer = layer.layer.with_kernel(KernelChoice::Rows(rows));
-                    self.kernels("single", &format!("{name} rows {}", rows as u32), &layer, 1);
+                    self.kernels("single", &format!("{name} rows {}", rows.rows()), &layer, 1);
                 }
                 self.single_variants(n_inputs, n_neurons, &name);
             }
@@ -487,7 +497,7 @@ impl Bench {
             // Weights alone: what must be read.
             let rate = layer.layer.shape().weight_bytes() as f64 / time.as_secs_f64() / 1e9;
             let read = self.bandwidth.read / 1e9;
-            let what = format!("{n}x{n} accumulate, {} rows", rows as u32);
+            let what = format!("{n}x{n} accumulate, {} rows", rows.rows());
             self.push("large", what, rate, "GB/s", Some(("read", read)));
         }
         let micro = micros(self.end_to_end(&layer, 1, 30));
@@ -545,6 +555,86 @@ impl Bench {
         }
     }
 
+    /// A signed dense layer from values to counts, for one sample and for many.
+    fn signed(&mut self) {
+        let [n_inputs, n_neurons, n_samples] =
+            if self.options.quick { [100, 70, 40] } else { [1000, 500, 256] };
+        let encoding = Encoding::Bernoulli { seed: WEIGHT_SEED };
+        let spec =
+            LayerSpec::dense(n_inputs, n_neurons, Length::new(1024).unwrap(), Polarity::Signed, encoding)
+                .unwrap();
+        let weights = Weights::random(&spec, WEIGHT_SEED).unwrap();
+        let options = PrepareOptions { max_batch: n_samples, ..PrepareOptions::default() };
+        let layer = GpuBackend::on(Arc::clone(&self.context)).prepare(&spec, &weights, &options).unwrap();
+        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 2_147_483_648.0 - 1.0;
+        let values: Vec<f64> = (0..n_inputs * n_samples).map(draw).collect();
+        let seed = SampleSeed::new(0xace1);
+        let counts = layer.counts(&Batch::values(&values, seed), Cancel::NEVER).unwrap();
+        // The reference counts one bit at a time: some neurons must do.
+        let few = spec.neurons(0..CHECKED_NEURONS).unwrap();
+        let few_weights = weights.neurons(&spec, 0..CHECKED_NEURONS);
+        for sample in [0, n_samples - 1] {
+            let case = LayerCase {
+                weights: few.weight_thresholds(&few_weights).unwrap(),
+                inputs: few.input_thresholds(&values[sample * n_inputs..][..n_inputs]).unwrap(),
+                spec: few.clone(),
+                seed: seed.starting_at(sample as u32),
+                method: CountMethod::Bits,
+            };
+            let got = &counts[sample * n_neurons..][..CHECKED_NEURONS];
+            assert_eq!(got, Reference.answer(&Case::Layer(case)), "sample {sample}");
+        }
+        for (n, goal) in [(1, 250.0), (n_samples, 2500.0)] {
+            let batch = Batch::values(&values[..n * n_inputs], seed);
+            let whole = time(self.repeat(50), || drop(layer.counts(&batch, Cancel::NEVER).unwrap()));
+            let what = format!("{n_inputs}x{n_neurons} x {n}, values to counts");
+            self.push("signed", what, micros(whole), "us", Some(("goal", goal)));
+        }
+    }
+
+    /// Compares a small residual network with the reference, which counts one bit at a time.
+    fn check_program(&self) {
+        let (size, n_samples) = (8, 2);
+        let program = Arc::new(residual::network(size, 1, 128).unwrap());
+        let backend = GpuBackend::on(Arc::clone(&self.context));
+        let prepared = backend.prepare_program(&program, &PrepareOptions::default()).unwrap();
+        let values: Vec<f64> = (0..3 * size * size * n_samples).map(|i| (i % 97) as f64 / 96.0).collect();
+        let (seed, slots) = (SampleSeed::new(0xace1), program.outputs().to_vec());
+        let batch = ProgramBatch { inputs: &[&values], n_samples, seed, group: 1 };
+        let made = prepared.expect("a resident program").run(&batch, &slots, Cancel::NEVER).unwrap();
+        let got: Vec<u64> = made.slots.iter().flat_map(|slot| slot.to_words()).collect();
+        let case = ProgramCase { program, inputs: vec![values], seed, slots };
+        assert_eq!(got, Reference.answer(&Case::Program(case)), "scores");
+    }
+
+    /// A residual network in integer arithmetic, resident on the device: images per second.
+    fn program(&mut self) {
+        let (size, blocks, n_samples) = if self.options.quick { (8, 1, 6) } else { (32, 3, 1024) };
+        let program = Arc::new(residual::network(size, blocks, 128).unwrap());
+        let options = PrepareOptions { max_batch: n_samples, ..PrepareOptions::default() };
+        let backend = GpuBackend::on(Arc::clone(&self.context));
+        let prepared = backend.prepare_program(&program, &options).unwrap().expect("a resident program");
+        let n_features = 3 * size * size;
+        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let values: Vec<f64> = (0..n_features * n_samples).map(draw).collect();
+        let (seed, slots) = (SampleSeed::new(0xace1), program.outputs());
+        let run = |n: usize| {
+            let batch = ProgramBatch { inputs: &[&values[..n * n_features]], n_samples: n, seed, group: 1 };
+            prepared.run(&batch, slots, Cancel::NEVER).unwrap()
+        };
+        self.check_program();
+        for (n, goal) in [(1, None), (n_samples, Some(("goal", 6000.0)))] {
+            let whole = time(self.repeat(10), || drop(run(n)));
+            let what = format!("{} layers, {size}x{size}, 128 bits x {n}", program.layers().len());
+            self.push("program", what, n as f64 / whole.as_secs_f64(), "images/s", goal);
+        }
+        let batch = ProgramBatch { inputs: &[&values], n_samples, seed, group: 1 };
+        for row in prepared.profile(&batch, slots, Cancel::NEVER).unwrap() {
+            let what = format!("{} x {}, all of {n_samples} images", row.name, row.launches);
+            self.row("program", what, micros(row.time), "us");
+        }
+    }
+
     /// A convolution of as many channels as kernels over a batch of images: bit products per second in the kernel.
     fn conv(&mut self) {
         let [channels, size, n_samples] = if self.options.quick { [3, 7, 5] } else { [64, 32, 256] };
@@ -590,13 +680,17 @@ impl Bench {
             ..ContextOptions::default()
         };
         let other = GpuContext::open(&self.options.adapter, &int32).unwrap();
-        let words: &[u32] = if self.options.sweep { &[1, 2, 4, 8, 16] } else { &[1] };
+        let length = Length::new(1024).unwrap();
         for (name, context) in [("int64", Arc::clone(&self.context)), ("int32", other)] {
-            for &words in words {
-                let time = encode_time(&context, &thresholds, n_units, words, self.repeat(50));
-                let what = format!("{n_rows}x{n_units}x1024 bits, {name}, {words} words");
-                self.push("encode", what, micros(time), "us", Some(("goal", 250.0)));
+            let (made, time) =
+                encode_timed(&context, &thresholds, n_units, length, INPUTS, self.repeat(50)).unwrap();
+            for row in [0, n_rows / 3, n_rows - 1] {
+                let expected = encode_row(&thresholds[row * n_units..][..n_units], INPUTS.at_row(row as u32));
+                let words: &[u32] = bytemuck::cast_slice(&made.words()[row * n_units * 16..][..n_units * 16]);
+                assert_eq!(words, expected, "row {row}");
             }
+            let what = format!("{n_rows}x{n_units}x1024 bits, {name}");
+            self.push("encode", what, micros(time), "us", Some(("goal", 250.0)));
         }
     }
 
@@ -619,44 +713,6 @@ impl Bench {
         let read = self::time(self.repeat(50), || drop(std::hint::black_box(buffer.read().unwrap())));
         self.row("transfer", format!("read {} kB", 4 * n / 1000), micros(read), "us");
     }
-}
-
-/// The time of the encoding kernel with `words` per thread; compares some streams with the host first.
-fn encode_time(
-    context: &Arc<GpuContext>,
-    thresholds: &[Threshold],
-    n_units: usize,
-    words: u32,
-    repeat: usize,
-) -> Duration {
-    let n = thresholds.len();
-    let mut packed: Vec<u32> = thresholds.iter().map(|t| t.get() as u32).collect();
-    packed.resize(n + n.div_ceil(32), 0);
-    let uploaded = context.upload(&packed).unwrap();
-    let streams = context.buffer::<u32>(n * 32).unwrap();
-    let pipeline = context.pipeline(&StreamKernel::Encode, &[("WORDS", words.into())]).unwrap();
-    let bound = context.bind(&pipeline, &[uploaded.view(), streams.view()]).unwrap();
-    let [k0, k1] = INPUTS.key();
-    let (units, row, all) = (n_units as u32, n_units as u32 * 32, n as u32 * 32);
-    let params = [k0, k1, INPUTS.tag(), 0, 0, units, 32, 32, 0, 0, row, row, 0, all, n as u32, 0];
-    let groups =
-        grid(u64::from(all).div_ceil(u64::from(256 * words)), context.info().max_workgroups).unwrap();
-    let mut profiler = Profiler::new(context).unwrap();
-    let mut times = Vec::new();
-    for _ in 0..repeat + 2 {
-        profiler.reset();
-        let mut recorder = context.recorder(Some(&mut profiler)).unwrap();
-        recorder.dispatch(&bound, &params, groups, u64::from(all) * 4).unwrap();
-        recorder.submit().unwrap();
-        profiler.collect().unwrap();
-        times.push(profiler.time_of("encode"));
-    }
-    let made = streams.read().unwrap();
-    for at in [0, n / 3 / n_units * n_units, n - n_units] {
-        let expected = encode_row(&thresholds[at..at + n_units], INPUTS.at_row((at / n_units) as u32));
-        assert_eq!(made[at * 32..(at + n_units) * 32], expected, "row {}", at / n_units);
-    }
-    median(times.split_off(2))
 }
 
 fn print_row(row: &Row) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aleatron_core::backend::{Batch, CountMethod, Inputs as BatchInputs, PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::{Case, Subject, run_layers};
 use aleatron_core::generator::Sequence;
+use aleatron_core::program::{InputSign, PreparedProgram, Program};
 use aleatron_core::threshold::{extend_thresholds, is_negative, magnitude, thresholds};
 use aleatron_core::{
     Backend, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError,
@@ -22,6 +23,7 @@ use crate::encode::encode;
 use crate::error::{Error, Result};
 use crate::gates;
 use crate::inputs::{CountOptions, Inputs, ThresholdSource};
+use crate::program::GpuProgram;
 use crate::sequence::encode_sequences;
 use crate::sparse::GpuSparse;
 use crate::table::GpuTabled;
@@ -90,8 +92,31 @@ impl Backend for GpuBackend {
         weights: &Weights,
         options: &PrepareOptions<'_>,
     ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
+        let weights = self.prepare_weights(spec, weights, InputSign::Any, options)?;
+        Ok(Box::new(GpuLayer { backend: self.clone(), spec: spec.clone(), weights }))
+    }
+
+    fn prepare_program(
+        &self,
+        program: &Arc<Program>,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Option<Box<dyn PreparedProgram>>> {
+        let prepared = GpuProgram::new(self, &self.context()?, program, options)?;
+        Ok(prepared.map(|prepared| Box::new(prepared) as Box<dyn PreparedProgram>))
+    }
+}
+
+impl GpuBackend {
+    /// Encodes the weights of a layer of any kind and uploads them.
+    pub(crate) fn prepare_weights(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        input_sign: InputSign,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Prepared> {
         options.cancel.check()?;
-        let weights = match (spec.topology(), spec.polarity()) {
+        let prepared = match (spec.topology(), spec.polarity()) {
             (Topology::Dense { .. }, Polarity::Signed) => self.signed_dense(spec, weights, options)?,
             (Topology::Sparse(connections), Polarity::Signed) => {
                 self.signed_sparse(spec, connections, weights, options)?
@@ -101,7 +126,10 @@ impl Backend for GpuBackend {
             (Topology::Conv(shape), _) => self.convolution(spec, *shape, weights, options)?,
             _ => return Err(self.unsupported("layers of this kind")),
         };
-        Ok(Box::new(GpuLayer { backend: self.clone(), spec: spec.clone(), weights }))
+        Ok(match prepared {
+            Prepared::Conv(layer) => Prepared::Conv(layer.with_input_sign(input_sign)),
+            prepared => prepared,
+        })
     }
 }
 
@@ -285,7 +313,7 @@ fn magnitudes(mut thresholds: Vec<u64>) -> Vec<u64> {
 }
 
 /// The integers of sequences, one after the other.
-fn integers(
+pub(crate) fn integers(
     sequences: impl Iterator<Item = aleatron_core::Result<Sequence>>,
     length: Length,
 ) -> Result<Vec<u32>> {
@@ -335,7 +363,8 @@ fn sequence_weights(
 }
 
 /// The weights of a layer on a device.
-enum Prepared {
+#[derive(Debug)]
+pub(crate) enum Prepared {
     Dense(GpuDense),
     Sparse(GpuSparse),
     Tabled(GpuTabled),
@@ -559,7 +588,7 @@ impl GpuLayer {
 impl Subject for GpuBackend {
     fn run(&self, case: &Case) -> Option<aleatron_core::Result<Vec<u64>>> {
         match case {
-            Case::Layer(_) | Case::Network(_) => run_layers(self, case),
+            Case::Layer(_) | Case::Network(_) | Case::Program(_) => run_layers(self, case),
             _ => self.answer(case).transpose().map(|answer| Ok(answer?)),
         }
     }

@@ -11,7 +11,7 @@ use aleatron_device::{
     BufferView, Error as DeviceError, GpuBuffer, GpuContext, HostBuffer, Profiler, Recorder, Submission,
 };
 
-use crate::error::Result;
+use crate::error::{Result, host_size};
 use crate::inputs::CountOptions;
 
 /// Chunks a full batch is cut into, so that preparing them and counting them overlap.
@@ -48,6 +48,11 @@ pub(crate) struct BufferSets {
 impl BufferSets {
     pub(crate) fn keep(&self, buffers: BufferSet) {
         self.lock().push(buffers);
+    }
+
+    /// Returns the memory of all idle sets.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<BufferSet>> {
@@ -156,6 +161,16 @@ impl BufferSet {
         Ok(())
     }
 
+    /// Records a copy of the packed words from `start` on, which were sent, to memory of the device.
+    pub(crate) fn copy_sent(
+        &self,
+        recorder: &mut Recorder<'_>,
+        start: usize,
+        to: BufferView<'_>,
+    ) -> Result<()> {
+        Ok(recorder.copy(self.upload.view_of(start, self.packed.len() - start)?, to)?)
+    }
+
     /// Where a kernel reads the thresholds sent.
     pub(crate) fn thresholds(&self, recorder: &mut Recorder<'_>) -> Result<BufferView<'_>> {
         let n = self.packed.len();
@@ -218,7 +233,7 @@ impl BufferSet {
 pub(crate) fn check_words_of(view: &BufferView<'_>, words: u64) -> Result<()> {
     let len = view.bytes() / 4;
     if words > len {
-        let (end, len) = (words as usize, len as usize);
+        let (end, len) = (host_size(words), host_size(len));
         return Err(DeviceError::OutOfBounds { start: 0, end, len }.into());
     }
     Ok(())

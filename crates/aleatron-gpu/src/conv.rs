@@ -8,23 +8,111 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aleatron_core::program::InputSign;
 use aleatron_core::stream::check_words;
 use aleatron_core::{ConvShape, Error as CoreError, Length, Polarity, Quantity, Threshold, memory};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32};
 
 use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
 use crate::encode::{self, Part, threshold_words};
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, Inputs};
 use crate::kernels::{ConvParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, cuts, gather};
 
-/// Channels and columns of one workgroup of `conv.wgsl`.
-const TILE: usize = 64;
+/// Threads of a workgroup of `conv.wgsl`.
+const THREADS: u32 = 256;
 
-/// Words of a kernel that one dispatch counts, a multiple of two: all loops together take about one turn for each, and some software
-/// devices silently stop at 65,535.
-const DISPATCH_WORDS: usize = 1 << 15;
+/// Workgroups from which on a device is busy: kernels are split to have about as many.
+const WORKGROUPS: u64 = 1024;
+
+/// Turns of the loop of one workgroup at least: fewer are not worth their atomic additions.
+const LEAST_TURNS: usize = 16;
+
+/// Turns of the loop of one workgroup at most: each has a few of inner loops, and some software devices silently stop at 65,535 of all.
+const MOST_TURNS: usize = 1 << 12;
+
+/// The shape of a workgroup of `conv.wgsl`: threads along channels and columns, each for four of them, and the fours of words that are
+/// in shared memory at a time. Only shapes the kernel can have exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ConvTile {
+    side_y: u32,
+    side_x: u32,
+    depth: u32,
+}
+
+impl ConvTile {
+    /// 64 channels by 64 columns.
+    const SQUARE: Self = Self { side_y: 16, side_x: 16, depth: 4 };
+    /// 32 channels by 128 columns.
+    const WIDE: Self = Self { side_y: 8, side_x: 32, depth: 4 };
+    /// 16 channels by 256 columns.
+    const WIDEST: Self = Self { side_y: 4, side_x: 64, depth: 2 };
+    /// 128 channels by 32 columns.
+    const TALL: Self = Self { side_y: 32, side_x: 8, depth: 4 };
+    /// 256 channels by 16 columns.
+    const TALLEST: Self = Self { side_y: 64, side_x: 4, depth: 2 };
+
+    /// Returns the shape that wastes the fewest counts.
+    fn of(n_channels: usize, n_columns: usize) -> Self {
+        match (n_channels, n_columns) {
+            (..=16, 65..) => Self::WIDEST,
+            (17..=32, 65..) => Self::WIDE,
+            (65.., ..=16) => Self::TALLEST,
+            (65.., 17..=32) => Self::TALL,
+            _ => Self::SQUARE,
+        }
+    }
+
+    const fn rows(self) -> u32 {
+        4 * self.side_y
+    }
+
+    const fn columns(self) -> u32 {
+        4 * self.side_x
+    }
+
+    /// Returns the fours of words of one channel or column that a thread loads at a time, where `n` are in a tile.
+    fn loads(self, n: u32) -> u32 {
+        (n * self.depth / THREADS).max(1)
+    }
+
+    /// Returns the words of a kernel that one turn of the loop counts.
+    const fn turn_words(self) -> usize {
+        4 * self.depth as usize
+    }
+
+    /// Returns the bytes of memory its workgroup shares.
+    #[cfg(test)]
+    const fn workgroup_bytes(self) -> u32 {
+        24 * self.depth * (self.rows() + 1 + self.columns() + 1)
+    }
+}
+
+/// How a batch is cut into workgroups.
+#[derive(Debug, Clone, Copy)]
+struct ConvPlan {
+    tile: ConvTile,
+    row_tiles: usize,
+    column_tiles: usize,
+    /// Words of a kernel that one workgroup counts.
+    split_words: usize,
+    n_splits: usize,
+}
+
+impl ConvPlan {
+    /// Returns the plan for one group of channels and the columns of a batch.
+    fn new(n_channels: usize, n_columns: usize, row_words: usize) -> Self {
+        let tile = ConvTile::of(n_channels, n_columns);
+        let row_tiles = n_channels.div_ceil(tile.rows() as usize);
+        let column_tiles = n_columns.div_ceil(tile.columns() as usize);
+        let turns = row_words.div_ceil(tile.turn_words());
+        let wanted = host_size(WORKGROUPS / (row_tiles as u64 * column_tiles as u64).max(1));
+        let splits = wanted.min(turns / LEAST_TURNS).max(turns.div_ceil(MOST_TURNS)).max(1);
+        let split_words = turns.div_ceil(splits) * tile.turn_words();
+        Self { tile, row_tiles, column_tiles, split_words, n_splits: row_words.div_ceil(split_words) }
+    }
+}
 
 /// A convolution on a device.
 #[derive(Debug)]
@@ -37,6 +125,9 @@ pub struct GpuConv {
     weights: GpuBuffer<u32>,
     signs: GpuBuffer<u32>,
     taps: GpuBuffer<[i32; 4]>,
+    /// The negative weights of each output channel.
+    n_negative: Vec<u64>,
+    input_sign: InputSign,
     cut: Cut,
     /// Samples per submission.
     chunk: usize,
@@ -70,7 +161,7 @@ impl GpuConv {
         let stored = 2 * length.words();
         let sample_words = shape.n_inputs() as u128 * stored as u128;
         check_binding(Limit::StreamBytes, sample_words * 4, limit)?;
-        let cut = match cuts(sample_words as usize, limit)?.as_slice() {
+        let cut = match cuts(host_size(sample_words), limit)?.as_slice() {
             &[cut] => cut,
             _ => {
                 let actual = sample_words * 4;
@@ -79,28 +170,80 @@ impl GpuConv {
         };
         let weights = context.upload(bytemuck::cast_slice::<u64, u32>(words))?;
         let signs = context.upload(&packed_signs(negative))?;
-        let taps = context.upload(&tap_offsets(&shape))?;
+        let taps = context.upload(&tap_offsets(&shape)?)?;
         let (context, sets) = (Arc::clone(context), BufferSets::default());
-        let mut layer = Self { context, shape, length, polarity, weights, signs, taps, cut, chunk: 1, sets };
+        let per_channel = negative.chunks(shape.kernel_weights());
+        let n_negative = per_channel.map(|signs| signs.iter().filter(|sign| **sign).count() as u64).collect();
+        let mut layer = Self {
+            context,
+            shape,
+            length,
+            polarity,
+            weights,
+            signs,
+            taps,
+            n_negative,
+            input_sign: InputSign::Any,
+            cut,
+            chunk: 1,
+            sets,
+        };
         // What a sample takes of each binding, in words.
-        let widest =
-            [cut.stride as u128, threshold_words(shape.n_inputs()) as u128, layer.count_words(1) as u128];
-        let most = u128::from(limit) / 4 / widest.into_iter().max().unwrap_or(1);
+        let thresholds = threshold_words(shape.n_inputs()) as u128 + layer.sign_words(1) as u128;
+        let widest = [cut.stride as u128, thresholds, layer.count_words(1) as u128];
+        let [streams, thresholds, counts] = widest;
+        // Signs share a buffer with the streams, and begin at a multiple of what bindings are aligned to.
+        let room = u128::from(layer.context.info().max_buffer_bytes / 4).saturating_sub(128);
+        let most = (u128::from(limit) / 4 / streams.max(thresholds).max(counts))
+            .min(room / (streams + layer.sign_words(1) as u128));
         if most == 0 {
             let actual = 4 * layer.count_words(1) as u128;
             return Err(Error::TooLarge { what: Limit::CountBytes, actual, limit });
         }
-        layer.chunk = usize::try_from(most).unwrap_or(usize::MAX).min(chunk_of(max_batch));
+        layer.chunk = host_size(most).min(chunk_of(max_batch));
         layer.sets.keep(layer.new_set()?);
         Ok(layer)
+    }
+
+    /// Returns the same convolution for inputs of this sign. Signs of inputs that are not negative are not read.
+    pub(crate) fn with_input_sign(mut self, input_sign: InputSign) -> Self {
+        self.input_sign = input_sign;
+        self
+    }
+
+    /// Whether signs of inputs are read.
+    pub(crate) fn has_input_signs(&self) -> bool {
+        self.polarity == Polarity::Signed && self.input_sign == InputSign::Any
+    }
+
+    /// Returns the memory of idle calls to the pool of the device.
+    pub(crate) fn release(&self) {
+        self.sets.clear();
+    }
+
+    /// Returns the words of the streams of a sample.
+    pub(crate) fn stream_cut(&self) -> Cut {
+        self.cut
+    }
+
+    /// Returns the words of the signs of inputs.
+    fn sign_words(&self, n_samples: usize) -> usize {
+        if self.has_input_signs() { n_samples * self.shape.n_inputs() } else { 0 }
+    }
+
+    /// Returns the word behind the streams of a chunk where signs can begin.
+    fn first_sign(&self) -> usize {
+        let alignment = host_size(self.context.binding_alignment() / 4).max(1);
+        (self.chunk * self.cut.stride).next_multiple_of(alignment)
     }
 
     fn new_set(&self) -> Result<BufferSet> {
         BufferSet::new(
             &self.context,
             SetSizes {
-                thresholds: threshold_words(self.chunk * self.shape.n_inputs()),
-                work: self.chunk * self.cut.stride,
+                // Signs come with the thresholds and go behind the streams.
+                thresholds: threshold_words(self.chunk * self.shape.n_inputs()) + self.sign_words(self.chunk),
+                work: self.first_sign() + self.sign_words(self.chunk).max(4),
                 counts: self.count_words(self.chunk),
             },
         )
@@ -125,16 +268,16 @@ impl GpuConv {
     }
 
     /// The words of a kernel.
-    fn row_words(&self) -> usize {
+    pub(crate) fn row_words(&self) -> usize {
         self.shape.kernel_weights() * 2 * self.length.words()
     }
 
     /// Whether what the device counts passes 32 bits: twice the bits of a kernel, where products have signs.
-    fn is_wide(&self) -> bool {
+    pub(crate) fn is_wide(&self) -> bool {
         64 * self.row_words() as u128 > u128::from(u32::MAX)
     }
 
-    fn count_words(&self, n_samples: usize) -> usize {
+    pub(crate) fn count_words(&self, n_samples: usize) -> usize {
         n_samples * self.shape.n_outputs() * if self.is_wide() { 2 } else { 1 }
     }
 
@@ -152,7 +295,7 @@ impl GpuConv {
     ) -> Result<Vec<u64>> {
         let n_inputs = self.shape.n_inputs();
         let n_samples = inputs.n_samples(n_inputs, self.length)?;
-        check_signs(if self.polarity == Polarity::Signed { n_samples * n_inputs } else { 0 }, negative)?;
+        check_signs(if self.has_input_signs() { n_samples * n_inputs } else { 0 }, negative)?;
         let n_counts = n_samples as u128 * self.shape.n_outputs() as u128;
         let counts = memory::with_capacity(n_counts, Quantity::Counts)?;
         let mut run = ConvRun { layer: self, inputs, negative, filled: Vec::new(), counts };
@@ -168,20 +311,21 @@ impl GpuConv {
     /// [`Error::Device`] where the device cannot time kernels, or what it reports.
     pub fn time_kernel(&self, repeats: u32) -> Result<Duration> {
         let buffers = self.new_set()?;
-        let words: Vec<u32> =
-            (0..self.chunk * self.cut.stride).map(|k| (k as u32).wrapping_mul(0x9E37_79B9)).collect();
+        let mixed = (0..).map(|k: u32| k.wrapping_mul(0x9E37_79B9));
+        let words: Vec<u32> = mixed.take(self.chunk * self.cut.stride).collect();
         buffers.work.write(0, &words)?;
-        let n_signs = if self.polarity == Polarity::Signed { self.chunk * self.shape.n_inputs() } else { 0 };
+        let n_signs = if self.has_input_signs() { self.chunk * self.shape.n_inputs() } else { 0 };
         let signs: Vec<bool> = words.iter().take(n_signs).map(|word| word >> 31 == 1).collect();
         let signs = self.context.upload(&packed_signs(&signs))?;
-        let (n_words, mode) = (self.count_words(self.chunk), self.count_mode());
+        let (n_words, mode) = (self.count_words(self.chunk), self.count_mode(self.chunk));
         let mut profiler = Profiler::new(&self.context)?;
         for _ in 0..2 {
             profiler.reset();
             let mut recorder = self.context.recorder(Some(&mut profiler))?;
             let counts = buffers.counts(&mut recorder, n_words, mode)?;
+            let streams = buffers.work.view_of(0, self.chunk * self.cut.stride)?;
             for _ in 0..repeats {
-                self.record_counts(&mut recorder, buffers.work.view(), signs.view(), counts, self.chunk)?;
+                self.record_counts(&mut recorder, streams, signs.view(), counts, self.chunk)?;
             }
             recorder.submit()?;
             profiler.collect()?;
@@ -189,12 +333,17 @@ impl GpuConv {
         Ok(profiler.time_of("conv") / repeats.max(1))
     }
 
-    /// Whether several dispatches make one count.
-    fn count_mode(&self) -> CountMode {
-        if self.row_words() > DISPATCH_WORDS || self.is_wide() { CountMode::Add } else { CountMode::Write }
+    fn plan(&self, n_samples: usize) -> ConvPlan {
+        let n_channels = self.shape.groups().next().map_or(1, |(_, channels)| channels.len());
+        ConvPlan::new(n_channels, n_samples * self.shape.n_positions(), self.row_words())
     }
 
-    fn record_counts(
+    /// Whether several workgroups make one count of a batch.
+    pub(crate) fn count_mode(&self, n_samples: usize) -> CountMode {
+        if self.plan(n_samples).n_splits > 1 || self.is_wide() { CountMode::Add } else { CountMode::Write }
+    }
+
+    pub(crate) fn record_counts(
         &self,
         recorder: &mut Recorder<'_>,
         streams: BufferView<'_>,
@@ -203,21 +352,34 @@ impl GpuConv {
         n_samples: usize,
     ) -> Result<()> {
         let (shape, row_words, stored) = (&self.shape, self.row_words(), 2 * self.length.words());
-        let is_signed = self.polarity == Polarity::Signed;
+        if n_samples == 0 {
+            return Ok(());
+        }
         // What the kernel indexes; it does not check itself.
         check_words_of(&self.weights.view(), shape.n_channels() as u64 * row_words as u64)?;
         check_words_of(&self.taps.view(), 4 * shape.kernel_weights() as u64)?;
         check_words_of(&streams, n_samples as u64 * self.cut.stride as u64)?;
         check_words_of(&counts, self.count_words(n_samples) as u64)?;
+        let (is_signed, has_input_signs) = (self.polarity == Polarity::Signed, self.has_input_signs());
         if is_signed {
             check_words_of(&self.signs.view(), shape.n_weights() as u64)?;
+        }
+        if has_input_signs {
             check_words_of(&signs, n_samples as u64 * shape.n_inputs() as u64)?;
         }
+        let ConvPlan { tile, row_tiles, column_tiles, split_words, n_splits } = self.plan(n_samples);
         let constants = [
             ("XOR", (self.polarity == Polarity::Bipolar).into()),
             ("SIGNED", is_signed.into()),
-            ("ADD", (self.count_mode() == CountMode::Add).into()),
+            ("INPUT_SIGNS", has_input_signs.into()),
+            ("FOURS", stored.is_multiple_of(4).into()),
+            ("ADD", (self.count_mode(n_samples) == CountMode::Add).into()),
             ("WIDE", self.is_wide().into()),
+            ("SIDE_Y", tile.side_y.into()),
+            ("SIDE_X", tile.side_x.into()),
+            ("DEPTH", tile.depth.into()),
+            ("ROW_LOADS", tile.loads(tile.rows()).into()),
+            ("COLUMN_LOADS", tile.loads(tile.columns()).into()),
         ];
         let pipeline = self.context.pipeline(&StreamKernel::Conv, &constants)?;
         let views = [self.weights.view(), streams, self.taps.view(), self.signs.view(), signs, counts];
@@ -225,38 +387,50 @@ impl GpuConv {
         let n_columns = n_samples * shape.n_positions();
         let image = ImageParams::of(shape)?;
         for (first_channel, channels) in shape.groups() {
-            let row_tiles = channels.len().div_ceil(TILE);
-            let workgroups =
-                grid(row_tiles as u64 * n_columns.div_ceil(TILE) as u64, self.context.info().max_workgroups)?;
-            for begin in (0..row_words).step_by(DISPATCH_WORDS) {
-                let end = (begin + DISPATCH_WORDS).min(row_words);
-                let params = ConvParams {
-                    n_rows: number(channels.len())?,
-                    first_row: number(channels.start)?,
-                    row_tiles: number(row_tiles)?,
-                    n_columns: number(n_columns)?,
-                    row_words: number(row_words)?,
-                    stream_words: number(stored)?,
-                    sample_words: number(self.cut.stride)?,
-                    begin: number(begin)?,
-                    end: number(end)?,
-                    n_positions: image.n_positions,
-                    row_positions: image.row_positions,
-                    row_step: image.row_step,
-                    column_step: image.column_step,
-                    height: image.height,
-                    width: image.width,
-                    n_inputs: image.n_inputs,
-                    first_input: number(first_channel)? * image.height * image.width,
-                    stride: number(shape.n_outputs())?,
-                    high: number(n_samples * shape.n_outputs())?,
-                };
-                let tiles = (row_tiles * n_columns.div_ceil(TILE)) as u64;
-                let bytes = tiles * 8 * TILE as u64 * (end - begin) as u64;
-                recorder.dispatch(&bound, &params, workgroups, bytes)?;
-            }
+            let n_workgroups = row_tiles as u64 * column_tiles as u64 * n_splits as u64;
+            let params = ConvParams {
+                n_rows: size_u32(channels.len(), "number of rows")?,
+                first_row: size_u32(channels.start, "first row")?,
+                row_tiles: size_u32(row_tiles, "row tiles")?,
+                n_columns: size_u32(n_columns, "number of columns")?,
+                column_tiles: size_u32(column_tiles, "column tiles")?,
+                row_words: size_u32(row_words, "row words")?,
+                stream_words: size_u32(stored, "stream words")?,
+                sample_words: size_u32(self.cut.stride, "sample words")?,
+                split_words: size_u32(split_words, "words of a part of a kernel")?,
+                n_splits: size_u32(n_splits, "parts of a kernel")?,
+                n_positions: image.n_positions,
+                row_positions: image.row_positions,
+                row_step: image.row_step,
+                column_step: image.column_step,
+                height: image.height,
+                width: image.width,
+                n_inputs: image.n_inputs,
+                first_input: image.first_input(first_channel)?,
+                stride: size_u32(shape.n_outputs(), "stride")?,
+                high: size_u32(n_samples as u128 * shape.n_outputs() as u128, "number of counts")?,
+            };
+            let lines = u64::from(tile.rows() + tile.columns());
+            let bytes = row_tiles as u64 * column_tiles as u64 * 4 * lines * row_words as u64;
+            let workgroups = grid(n_workgroups, self.context.info().max_workgroups)?;
+            recorder.dispatch(&bound, &params, workgroups, bytes)?;
         }
         Ok(())
+    }
+
+    /// Returns what is added to what the device counts for a signed layer, modulo 2^64, by channel and position; see `conv.wgsl`.
+    pub(crate) fn bases(&self) -> Vec<u64> {
+        let bits = self.length.bits() as u64;
+        let fan_ins = self.shape.fan_ins();
+        let all = fan_ins.iter().map(|&n| n as u64 * bits);
+        if self.has_input_signs() {
+            let complements = 32 * self.row_words() as u64;
+            return all.map(|all| all.wrapping_sub(complements)).collect();
+        }
+        // A negative weight complements every bit that is stored of its stream.
+        let stream_bits = 64 * self.length.words() as u64;
+        let channels = self.n_negative.iter().flat_map(|n| std::iter::repeat_n(n, self.shape.n_positions()));
+        all.cycle().zip(channels).map(|(all, n)| all.wrapping_sub(n * stream_bits)).collect()
     }
 
     /// Adds what the device counted to the layer's counts; see `conv.wgsl`.
@@ -269,8 +443,8 @@ impl GpuConv {
             Polarity::Unipolar => counts.extend(whole),
             Polarity::Bipolar => counts.extend(whole.zip(all).map(|(differing, all)| all - differing)),
             Polarity::Signed => {
-                let complements = 32 * self.row_words() as u64;
-                counts.extend(whole.zip(all).map(|(count, all)| (all + count).wrapping_sub(complements)));
+                let bases = self.bases();
+                counts.extend(whole.zip(bases.iter().cycle()).map(|(count, base)| base.wrapping_add(count)));
             }
         }
     }
@@ -294,11 +468,11 @@ impl ChunkRun for ConvRun<'_, '_, '_> {
     ) -> Result<Submission> {
         let GpuConv { context, shape, cut, length, .. } = self.layer;
         let (n, n_inputs, stream) = (samples.len(), shape.n_inputs(), StreamWords::of(*length));
+        buffers.packed.clear();
         match &mut self.inputs {
             Inputs::Thresholds { source, .. } => {
                 let thresholds = source.of(samples.clone(), n_inputs, &mut self.filled)?;
                 encode::pack(thresholds, &mut buffers.packed);
-                buffers.send()?;
             }
             Inputs::Streams(words) => {
                 let block = Block { cut: *cut, first_row: samples.start, n_rows: n };
@@ -307,17 +481,28 @@ impl ChunkRun for ConvRun<'_, '_, '_> {
                 buffers.work.write(0, &packed)?;
             }
         }
-        let signs = self.negative.get(samples.start * n_inputs..samples.end * n_inputs).unwrap_or_default();
-        let signs = context.upload(&packed_signs(signs))?;
-        let (n_words, mode) = (self.layer.count_words(n), self.layer.count_mode());
+        let n_thresholds = buffers.packed.len();
+        if self.layer.has_input_signs() {
+            let signs = &self.negative[samples.start * n_inputs..samples.end * n_inputs];
+            buffers.packed.extend(signs.iter().map(|&is_negative| u32::from(is_negative)));
+        }
+        if !buffers.packed.is_empty() {
+            buffers.send()?;
+        }
+        let (n_words, mode) = (self.layer.count_words(n), self.layer.count_mode(n));
         let mut recorder = context.recorder(profiler)?;
         let counts = buffers.counts(&mut recorder, n_words, mode)?;
-        if let Some(first) = self.inputs.first(samples.start) {
+        let streams = buffers.work.view_of(0, self.layer.chunk * cut.stride)?;
+        let signs = buffers.work.view_of(self.layer.first_sign(), self.layer.sign_words(n).max(4))?;
+        if self.layer.has_input_signs() {
+            buffers.copy_sent(&mut recorder, n_thresholds, signs)?;
+        }
+        if let Some(first) = self.inputs.first(samples.start)? {
             let thresholds = buffers.thresholds(&mut recorder)?;
             let part = Part { first, n_rows: n, n_units: n_inputs, cut: *cut, stream, out_base: 0 };
-            encode::record(&mut recorder, &part, thresholds, buffers.work.view(), None)?;
+            encode::record(&mut recorder, &part, thresholds, streams, None)?;
         }
-        self.layer.record_counts(&mut recorder, buffers.work.view(), signs.view(), counts, n)?;
+        self.layer.record_counts(&mut recorder, streams, signs, counts, n)?;
         buffers.fetch(&mut recorder, n_words, mode)?;
         Ok(recorder.submit()?)
     }
@@ -340,33 +525,48 @@ pub(crate) struct ImageParams {
 }
 
 impl ImageParams {
+    /// The first input of the planes from a channel on.
+    pub(crate) fn first_input(&self, channel: usize) -> Result<u32> {
+        let first = channel as u128 * u128::from(self.height) * u128::from(self.width);
+        Ok(size_u32(first, "first input of a group")?)
+    }
+
     pub(crate) fn of(shape: &ConvShape) -> Result<Self> {
         let ([_, height, width], [_, _, row_positions]) = (shape.convolution().input, shape.output());
         let [row_step, column_step] = shape.windows().each_ref().map(|windows| windows.axis().stride);
         Ok(Self {
-            n_positions: number(shape.n_positions())?,
-            row_positions: number(row_positions)?,
-            row_step: number(row_step)?,
-            column_step: number(column_step)?,
-            height: number(height)?,
-            width: number(width)?,
-            n_inputs: number(shape.n_inputs())?,
+            n_positions: size_u32(shape.n_positions(), "number of positions")?,
+            row_positions: size_u32(row_positions, "row positions")?,
+            row_step: size_u32(row_step, "row step")?,
+            column_step: size_u32(column_step, "column step")?,
+            height: size_u32(height, "height")?,
+            width: size_u32(width, "width")?,
+            n_inputs: size_u32(shape.n_inputs(), "number of inputs")?,
         })
     }
 }
 
 /// Of each tap: where the plane of its channel begins in its group, and its row and column from that of the position. All are below
 /// 2^31: a padded axis is.
-pub(crate) fn tap_offsets(shape: &ConvShape) -> Vec<[i32; 4]> {
+///
+/// # Errors
+/// [`Error::TooLarge`] for planes of a group that begin past 2^31 inputs.
+pub(crate) fn tap_offsets(shape: &ConvShape) -> Result<Vec<[i32; 4]>> {
     let ([_, rows, columns], [height, width]) = (shape.convolution().input, shape.convolution().kernel);
     let [top, left] = shape.convolution().padding.map(|[before, _]| before);
     let dilation = shape.windows().each_ref().map(|windows| windows.axis().dilation);
-    let place = |at: usize, padding: usize| (at as i64 - padding as i64) as i32;
+    let offset = |at: usize, padding: usize| {
+        i32::try_from(at as i128 - padding as i128).map_err(|_| Error::TooLarge {
+            what: Limit::Number,
+            actual: at as u128,
+            limit: u64::from(i32::MAX.unsigned_abs()),
+        })
+    };
     (0..shape.kernel_weights())
         .map(|tap| {
             let (channel, row, column) = (tap / (height * width), tap / width % height, tap % width);
-            let plane = (channel * rows * columns) as i32;
-            [plane, place(row * dilation[0], top), place(column * dilation[1], left), 0]
+            let plane = offset(channel * rows * columns, 0)?;
+            Ok([plane, offset(row * dilation[0], top)?, offset(column * dilation[1], left)?, 0])
         })
         .collect()
 }
@@ -392,5 +592,43 @@ pub(crate) fn check_binding(what: Limit, actual: u128, limit: u64) -> Result<()>
     match actual > limit.into() {
         false => Ok(()),
         true => Err(Error::TooLarge { what, actual, limit }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TILES: [ConvTile; 5] =
+        [ConvTile::SQUARE, ConvTile::WIDE, ConvTile::WIDEST, ConvTile::TALL, ConvTile::TALLEST];
+
+    #[test]
+    fn tiles_fit_the_least_shared_memory_and_load_every_word() {
+        for tile in TILES {
+            assert!(tile.workgroup_bytes() <= 16_384, "{tile:?}: {}", tile.workgroup_bytes());
+            assert_eq!(tile.side_x * tile.side_y, THREADS, "{tile:?}");
+            for n in [tile.rows(), tile.columns()] {
+                let loads = tile.loads(n);
+                assert!(tile.depth.is_multiple_of(loads), "{tile:?}");
+                assert!(n * (tile.depth / loads) <= THREADS, "{tile:?}: more lines than threads load");
+            }
+        }
+    }
+
+    #[test]
+    fn splits_cover_a_kernel_within_the_bounds_of_loops() {
+        for (n_channels, n_columns) in [(500, 1), (500, 64), (16, 1 << 16), (1, 1), (64, 4096), (4096, 4096)]
+        {
+            for row_words in [2_usize, 108, 1152, 32_000, 1 << 25] {
+                let plan = ConvPlan::new(n_channels, n_columns, row_words);
+                let turns = plan.split_words / plan.tile.turn_words();
+                assert!(plan.split_words.is_multiple_of(plan.tile.turn_words()) && turns <= MOST_TURNS);
+                assert!(plan.n_splits * plan.split_words >= row_words);
+                assert!((plan.n_splits - 1) * plan.split_words < row_words, "{plan:?}");
+            }
+        }
+        // A few samples of a large layer still fill a device.
+        let plan = ConvPlan::new(500, 64, 32_000);
+        assert!(plan.row_tiles * plan.column_tiles * plan.n_splits >= 500, "{plan:?}");
     }
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use aleatron_core::generator::{CountTable, Pairing, Width};
 use aleatron_core::threshold::{is_negative, magnitude};
 use aleatron_core::{ConvShape, Error as CoreError, Length, Polarity, Quantity, memory};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32};
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
 use crate::conv::{ImageParams, check_binding, tap_offsets};
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, ThresholdSource};
 use crate::kernels::{ConvTableParams, StreamKernel};
 
@@ -36,11 +36,10 @@ impl SignedTable {
     ) -> Result<Self> {
         let [rows, columns] = widths.map(|width| width.one());
         let signs = if polarity == Polarity::Signed { 2 } else { 1 };
-        let row_len = signs * (columns as usize + 1);
+        let row_len = signs * (host_size(columns) + 1);
         let len = signs as u128 * (u128::from(rows) + 1) * row_len as u128;
         let mut entries: Vec<u32> = memory::with_capacity(len, Quantity::CountTable)?;
-        // Lengths of tables are far below 2^31.
-        let bits = length.bits() as u32;
+        let bits = size_u32(length.bits(), "bits of a stream of a table")?;
         for sign in 0..signs {
             for row in (0..=rows).map(|row| table.row(row)) {
                 match polarity {
@@ -60,9 +59,9 @@ impl SignedTable {
     }
 
     /// The row or column of a threshold with its sign.
-    pub(crate) fn place(threshold: u64, width: Width) -> u32 {
+    pub(crate) fn place(threshold: u64, width: Width) -> Result<u32> {
         let sign = if is_negative(threshold) { width.one() + 1 } else { 0 };
-        (magnitude(threshold) + sign) as u32
+        Ok(size_u32(magnitude(threshold) + sign, "row of a table")?)
     }
 }
 
@@ -122,11 +121,11 @@ impl GpuTabledConv {
         ] {
             check_binding(what, 4 * words as u128, limit)?;
         }
-        let weights: Vec<u32> =
-            thresholds.iter().map(|&threshold| SignedTable::place(threshold, widths[0])).collect();
+        let weights = thresholds.iter().map(|&threshold| SignedTable::place(threshold, widths[0]));
+        let weights = weights.collect::<Result<Vec<u32>>>()?;
         let n_rows = entries.len() / row_len;
         let per_sample = shape.n_inputs().max(shape.n_outputs()) as u64;
-        let chunk = ((limit / 4 / per_sample) as usize).min(chunk_of(max_batch));
+        let chunk = host_size(limit / 4 / per_sample).min(chunk_of(max_batch));
         let layer = Self {
             context: Arc::clone(context),
             shape,
@@ -136,12 +135,23 @@ impl GpuTabledConv {
             n_rows,
             entries: context.upload(&entries)?,
             weights: context.upload(&weights)?,
-            taps: context.upload(&tap_offsets(&shape))?,
+            taps: context.upload(&tap_offsets(&shape)?)?,
             chunk,
             sets: BufferSets::default(),
         };
         layer.sets.keep(layer.new_set()?);
         Ok(layer)
+    }
+
+    /// The samples of one submission.
+    #[must_use]
+    pub fn chunk(&self) -> usize {
+        self.chunk
+    }
+
+    /// Returns the memory of idle calls to the pool of the device.
+    pub(crate) fn release(&self) {
+        self.sets.clear();
     }
 
     fn new_set(&self) -> Result<BufferSet> {
@@ -170,7 +180,7 @@ impl GpuTabledConv {
         Ok(run.counts)
     }
 
-    fn record_counts(
+    pub(crate) fn record_counts(
         &self,
         recorder: &mut Recorder<'_>,
         inputs: BufferView<'_>,
@@ -190,10 +200,10 @@ impl GpuTabledConv {
         let (image, n_columns) = (ImageParams::of(shape)?, n_samples * shape.n_positions());
         for (first_channel, channels) in shape.groups() {
             let params = ConvTableParams {
-                n_rows: number(channels.len())?,
-                first_row: number(channels.start)?,
-                n_columns: number(n_columns)?,
-                n_taps: number(shape.kernel_weights())?,
+                n_rows: size_u32(channels.len(), "number of rows")?,
+                first_row: size_u32(channels.start, "first row")?,
+                n_columns: size_u32(n_columns, "number of columns")?,
+                n_taps: size_u32(shape.kernel_weights(), "number of taps")?,
                 n_positions: image.n_positions,
                 row_positions: image.row_positions,
                 row_step: image.row_step,
@@ -201,9 +211,9 @@ impl GpuTabledConv {
                 height: image.height,
                 width: image.width,
                 n_inputs: image.n_inputs,
-                first_input: number(first_channel)? * image.height * image.width,
-                row_len: number(self.row_len)?,
-                stride: number(shape.n_outputs())?,
+                first_input: image.first_input(first_channel)?,
+                row_len: size_u32(self.row_len, "row len")?,
+                stride: size_u32(shape.n_outputs(), "stride")?,
             };
             let n_outputs = channels.len() as u64 * n_columns as u64;
             let workgroups = grid(n_outputs.div_ceil(256), self.context.info().max_workgroups)?;
@@ -230,7 +240,9 @@ impl ChunkRun for TabledConvRun<'_, '_> {
         let (layer, n_inputs, n) = (self.layer, self.layer.shape.n_inputs(), samples.len());
         let thresholds = &self.inputs[samples.start * n_inputs..samples.end * n_inputs];
         buffers.packed.clear();
-        buffers.packed.extend(thresholds.iter().map(|&t| SignedTable::place(t, layer.input_width)));
+        for &threshold in thresholds {
+            buffers.packed.push(SignedTable::place(threshold, layer.input_width)?);
+        }
         buffers.send()?;
         let n_words = n * layer.shape.n_outputs();
         let mut recorder = layer.context.recorder(profiler)?;

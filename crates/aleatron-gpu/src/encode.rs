@@ -1,12 +1,13 @@
 //! Thresholds to Bernoulli streams on a device.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aleatron_core::{Cancel, Length, Quantity, StreamAddress, StreamMatrix, Threshold};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Recorder, grid};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, grid, size_u32};
 
 use crate::buffers::check_words_of;
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result, host_size};
 use crate::kernels::{EncodeParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, blocks, scatter};
 
@@ -37,10 +38,10 @@ pub(crate) fn pack(thresholds: &[Threshold], out: &mut Vec<u32>) {
 pub(crate) fn pack_by<T>(thresholds: &[T], get: impl Fn(&T) -> u64, out: &mut Vec<u32>) {
     out.clear();
     out.reserve(threshold_words(thresholds.len()));
-    // Modulo 2^32.
-    out.extend(thresholds.iter().map(|threshold| get(threshold) as u32));
+    // Modulo 2^32: what does not fit 32 bits is 2^32.
+    out.extend(thresholds.iter().map(|threshold| u32::try_from(get(threshold)).unwrap_or(0)));
     out.extend(thresholds.chunks(32).map(|chunk| {
-        let flag = |(bit, threshold): (usize, &T)| ((get(threshold) >> 32) as u32) << bit;
+        let flag = |(bit, threshold): (usize, &T)| u32::from(get(threshold) > u32::MAX.into()) << bit;
         chunk.iter().enumerate().map(flag).fold(0, |flags, flag| flags | flag)
     }));
 }
@@ -54,6 +55,13 @@ pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize)
         }
     }
     Ok(())
+}
+
+/// The address `row` rows on, which must be one that a counter can name.
+pub(crate) fn at_row(first: StreamAddress, row: usize) -> Result<StreamAddress> {
+    let row = first.row.checked_add(size_u32(row, "row of a counter")?);
+    let place = "encode::at_row, row past the counter";
+    Ok(first.at_row(row.ok_or(Error::Internal { place })?))
 }
 
 /// The part of a matrix of streams one dispatch makes.
@@ -77,9 +85,9 @@ pub(crate) fn record(
 ) -> Result<()> {
     let context = Arc::clone(recorder.context());
     let n_words = part.cut.stride as u64 * part.n_rows as u64;
-    let n_thresholds = part.n_rows * part.n_units;
+    let n_thresholds = host_size(part.n_rows as u128 * part.n_units as u128);
     // What the kernel indexes and divides by; it does not check itself.
-    check_words_of(&thresholds, threshold_words(n_thresholds) as u64)?;
+    check_words_of(&thresholds, n_thresholds as u64 + n_thresholds.div_ceil(32) as u64)?;
     check_words_of(&streams, part.out_base as u64 + n_words)?;
     if let Some(list) = &list {
         check_words_of(list, 2 * part.n_units as u64)?;
@@ -96,16 +104,16 @@ pub(crate) fn record(
         tag: part.first.tag(),
         first_row: part.first.row,
         first_unit: part.first.unit,
-        n_units: number(part.n_units)?,
+        n_units: size_u32(part.n_units, "number of units")?,
         stream_words: part.stream.stored,
         full_words: part.stream.full,
         tail_mask: part.stream.tail_mask,
-        row_begin: number(part.cut.begin)?,
-        row_words: number(part.cut.words)?,
-        row_stride: number(part.cut.stride)?,
-        out_base: number(part.out_base)?,
-        n_words: number(n_words as usize)?,
-        n_thresholds: number(n_thresholds)?,
+        row_begin: size_u32(part.cut.begin, "row begin")?,
+        row_words: size_u32(part.cut.words, "row words")?,
+        row_stride: size_u32(part.cut.stride, "row stride")?,
+        out_base: size_u32(part.out_base, "out base")?,
+        n_words: size_u32(n_words, "number of words")?,
+        n_thresholds: size_u32(n_thresholds, "number of thresholds")?,
         padding: 0,
     };
     let groups = grid(n_words.div_ceil(THREADS * u64::from(WORDS)), context.info().max_workgroups)?;
@@ -129,7 +137,7 @@ pub(crate) fn encode_block(
     if row_bytes > limit {
         return Err(Error::TooLarge { what: Limit::ThresholdBytes, actual: row_bytes.into(), limit });
     }
-    let mut rows_at_once = (UPLOAD_THRESHOLDS / n_units).min((limit / row_bytes) as usize).max(1);
+    let mut rows_at_once = (UPLOAD_THRESHOLDS / n_units).min(host_size(limit / row_bytes)).max(1);
     if !cancel.is_never() {
         rows_at_once = rows_at_once.min(CANCEL_WORDS / block.cut.stride).max(1);
     }
@@ -139,8 +147,7 @@ pub(crate) fn encode_block(
         pack(&thresholds[row * n_units..(row + n_rows) * n_units], &mut packed);
         let uploaded = context.upload(&packed)?;
         let part = Part {
-            // The address was checked to name every row.
-            first: first.at_row(first.row.wrapping_add(row as u32)),
+            first: at_row(first, row)?,
             n_rows,
             n_units,
             cut: block.cut,
@@ -202,6 +209,42 @@ pub fn encode(
         scatter(&streams.read()?, row_words, &block, packed);
     }
     Ok(StreamMatrix::from_words(words, thresholds.len(), length)?)
+}
+
+/// Encodes a matrix as [`encode`] does, `repeats` times, and returns the streams and the median time of the kernel, for benchmarks.
+///
+/// # Errors
+/// As [`encode`], [`Error::TooLarge`] where one dispatch does not make all streams, and [`Error::Device`] where the device cannot time kernels.
+pub fn encode_timed(
+    context: &Arc<GpuContext>,
+    thresholds: &[Threshold],
+    n_units: usize,
+    length: Length,
+    first: StreamAddress,
+    repeats: usize,
+) -> Result<(StreamMatrix, Duration)> {
+    let made = encode(context, thresholds, n_units, length, first)?;
+    let (n_rows, stream) = (thresholds.len() / n_units, StreamWords::of(length));
+    let [block] = blocks(n_rows, n_units * stream.stored as usize, context)?[..] else {
+        let (actual, limit) = (8 * made.words().len() as u128, context.max_binding_bytes());
+        return Err(Error::TooLarge { what: Limit::StreamBytes, actual, limit });
+    };
+    let mut packed = Vec::new();
+    pack(thresholds, &mut packed);
+    let (uploaded, streams) = (context.upload(&packed)?, context.buffer::<u32>(block.words())?);
+    let part = Part { first, n_rows, n_units, cut: block.cut, stream, out_base: 0 };
+    let mut profiler = Profiler::new(context)?;
+    let mut times = Vec::new();
+    for _ in 0..repeats.max(1) {
+        profiler.reset();
+        let mut recorder = context.recorder(Some(&mut profiler))?;
+        record(&mut recorder, &part, uploaded.view(), streams.view(), None)?;
+        recorder.submit()?;
+        profiler.collect()?;
+        times.push(profiler.time_of("encode"));
+    }
+    times.sort_unstable();
+    Ok((made, times[times.len() / 2]))
 }
 
 #[cfg(test)]

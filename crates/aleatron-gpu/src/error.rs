@@ -49,6 +49,14 @@ pub enum Error {
     /// The arguments are wrong before any GPU is involved.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
+    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    #[error(
+        "internal error in aleatron-gpu, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
+    )]
+    Internal {
+        /// The place in the code.
+        place: &'static str,
+    },
     /// Something is past what the device can hold at once and cannot be split.
     #[error("{what}: {actual}, the device's most is {limit}")]
     TooLarge {
@@ -68,6 +76,7 @@ impl From<Error> for aleatron_core::Error {
         let fault = match &error {
             Error::Core(error) => return error.clone(),
             Error::TooLarge { .. } => Unsupported,
+            Error::Internal { .. } => Failed,
             Error::Device(error) => match error {
                 DeviceError::NoAdapter { .. }
                 | DeviceError::Open { .. }
@@ -81,11 +90,7 @@ impl From<Error> for aleatron_core::Error {
     }
 }
 
-/// A number as kernels take it.
-pub(crate) fn number(n: usize) -> Result<u32> {
-    u32::try_from(n).map_err(|_| Error::TooLarge {
-        what: Limit::Number,
-        actual: n as u128,
-        limit: u32::MAX.into(),
-    })
+/// Converts a number of bytes or elements of a device that the host is to have room for. The host counts all memory that it can name.
+pub(crate) fn host_size(value: impl TryInto<usize>) -> usize {
+    value.try_into().unwrap_or(usize::MAX)
 }

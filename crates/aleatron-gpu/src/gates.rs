@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use aleatron_core::gates::Gate;
 use aleatron_core::{Error as CoreError, Length, Quantity, StreamMatrix, memory};
-use aleatron_device::{GpuContext, grid};
+use aleatron_device::{GpuContext, grid, size_u32};
 
-use crate::error::{Result, number};
+use crate::error::Result;
 use crate::kernels::{GateParams, OnesParams, StreamKernel};
 use crate::partition::{StreamWords, blocks, gather, scatter};
 
@@ -107,9 +107,9 @@ fn apply(
             made.view(),
         ];
         let params = GateParams {
-            n_words: number(block.words())?,
-            row_stride: number(block.cut.stride)?,
-            row_begin: number(block.cut.begin)?,
+            n_words: size_u32(block.words(), "number of words")?,
+            row_stride: size_u32(block.cut.stride, "row stride")?,
+            row_begin: size_u32(block.cut.begin, "row begin")?,
             full_words: stream.full,
             tail_mask: stream.tail_mask,
         };
@@ -127,9 +127,20 @@ fn apply(
 /// What `ones.wgsl` counts the ones of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pair {
-    Single = 0,
-    And = 1,
-    Xor = 2,
+    Single,
+    And,
+    Xor,
+}
+
+impl Pair {
+    /// As the shader names it.
+    fn constant(self) -> u32 {
+        match self {
+            Self::Single => 0,
+            Self::And => 1,
+            Self::Xor => 2,
+        }
+    }
 }
 
 /// The ones of each stream.
@@ -160,7 +171,7 @@ fn ones(context: &Arc<GpuContext>, pair: Pair, a: &StreamMatrix, b: &StreamMatri
     same_shape(a, b)?;
     let row_words = StreamWords::of(a.length()).stored as usize;
     let mut counts: Vec<u64> = memory::zeros(a.rows() as u128, Quantity::Counts)?;
-    let pipeline = context.pipeline(&StreamKernel::Ones, &[("PAIR", (pair as u32).into())])?;
+    let pipeline = context.pipeline(&StreamKernel::Ones, &[("PAIR", pair.constant().into())])?;
     let mut packed = Vec::new();
     for block in blocks(a.rows(), row_words, context)? {
         let mut upload = |matrix: &StreamMatrix| {
@@ -174,9 +185,9 @@ fn ones(context: &Arc<GpuContext>, pair: Pair, a: &StreamMatrix, b: &StreamMatri
         let views = [a_words.view(), b_words.as_ref().unwrap_or(&a_words).view(), found.view()];
         let n_segments = block.cut.stride.div_ceil(SEGMENT_WORDS);
         let params = OnesParams {
-            n_rows: number(block.n_rows)?,
-            row_words: number(block.cut.stride)?,
-            n_segments: number(n_segments)?,
+            n_rows: size_u32(block.n_rows, "number of rows")?,
+            row_words: size_u32(block.cut.stride, "row words")?,
+            n_segments: size_u32(n_segments, "number of segments")?,
         };
         let workgroups = grid(block.n_rows as u64 * n_segments as u64, context.info().max_workgroups)?;
         let mut recorder = context.recorder(None)?;

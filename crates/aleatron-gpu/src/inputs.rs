@@ -7,7 +7,7 @@ use aleatron_core::stream::check_words;
 use aleatron_core::{Cancel, Error as CoreError, Length, Quantity, StreamAddress, Threshold};
 use aleatron_device::Profiler;
 
-use crate::encode::check_address;
+use crate::encode::{at_row, check_address};
 use crate::error::Result;
 
 /// Appends the thresholds of a range of samples, sample by sample.
@@ -98,11 +98,11 @@ impl Inputs<'_> {
         }
     }
 
-    /// Where the stream of the first input of `sample` is drawn. Rows were checked to fit.
-    pub(crate) fn first(&self, sample: usize) -> Option<StreamAddress> {
+    /// Where the stream of the first input of `sample` is drawn; `None` for streams that are there. Rows were checked to fit.
+    pub(crate) fn first(&self, sample: usize) -> Result<Option<StreamAddress>> {
         match self {
-            Self::Thresholds { first, .. } => Some(first.at_row(first.row.wrapping_add(sample as u32))),
-            Self::Streams(_) => None,
+            Self::Thresholds { first, .. } => at_row(*first, sample).map(Some),
+            Self::Streams(_) => Ok(None),
         }
     }
 }

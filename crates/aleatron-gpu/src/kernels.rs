@@ -1,18 +1,21 @@
 //! The kernels of stream operations: which files make each, what parameters it takes, and why it stays in bounds.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
-use aleatron_device::{Access, BoundsChecks, Capabilities, Kernel};
+use aleatron_device::{Access, BoundsChecks, BoundsProof, Capabilities, Kernel};
 use bytemuck::{Pod, Zeroable};
 
 /// A kernel of this crate.
 ///
-/// Those that are hot are compiled without run-time checks: [`Self::checks`] has the argument for each. Whoever launches one by
-/// hand has to keep to it.
+/// Those that are hot are compiled without run-time checks: [`Self::checks`] has the argument for each, which rests on what their host code
+/// checks. The type is therefore private: no other crate can launch them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StreamKernel {
+pub(crate) enum StreamKernel {
     /// Philox words of given counters.
+    #[cfg(test)]
     PhiloxWords,
     /// Streams of a matrix of thresholds.
     Encode,
@@ -38,6 +41,20 @@ pub enum StreamKernel {
     Gate,
     /// Ones of streams, of their AND or of their XOR.
     Ones,
+    /// What kernels counted, as counts or as integers.
+    StageCounts,
+    /// Integers with a constant for each.
+    StageMap,
+    /// Sums of integers of two slots.
+    StageCombine,
+    /// Selected elements of a slot.
+    StageGather,
+    /// Windows of images of integers.
+    StagePool,
+    /// Integers to thresholds.
+    StageRequantize,
+    /// Thresholds in the form that other kernels take.
+    StagePack,
 }
 
 macro_rules! shader {
@@ -48,7 +65,8 @@ macro_rules! shader {
 
 impl StreamKernel {
     /// Every kernel.
-    pub const ALL: [Self; 13] = [
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 20] = [
         Self::PhiloxWords,
         Self::Encode,
         Self::EncodeList,
@@ -62,14 +80,22 @@ impl StreamKernel {
         Self::ConvTable,
         Self::Gate,
         Self::Ones,
+        Self::StageCounts,
+        Self::StageMap,
+        Self::StageCombine,
+        Self::StageGather,
+        Self::StagePool,
+        Self::StageRequantize,
+        Self::StagePack,
     ];
 
     fn files(self, capabilities: Capabilities) -> Vec<&'static str> {
         let mulhilo = if capabilities.int64 { shader!("mulhilo_int64") } else { shader!("mulhilo_int32") };
         let reduce =
             if capabilities.subgroups { shader!("reduce_subgroup") } else { shader!("reduce_shared") };
-        let philox = shader!("philox");
+        let (philox, int64) = (shader!("philox"), shader!("int64"));
         match self {
+            #[cfg(test)]
             Self::PhiloxWords => vec![mulhilo, philox, shader!("philox_words")],
             Self::Encode => vec![mulhilo, philox, shader!("address_grid"), shader!("encode")],
             Self::EncodeList => vec![mulhilo, philox, shader!("address_list"), shader!("encode")],
@@ -83,6 +109,13 @@ impl StreamKernel {
             Self::ConvTable => vec![shader!("conv_table")],
             Self::Gate => vec![shader!("gates")],
             Self::Ones => vec![shader!("ones")],
+            Self::StageCounts => vec![mulhilo, int64, shader!("stage_counts")],
+            Self::StageMap => vec![mulhilo, int64, shader!("stage_map")],
+            Self::StageCombine => vec![mulhilo, int64, shader!("stage_combine")],
+            Self::StageGather => vec![shader!("stage_gather")],
+            Self::StagePool => vec![mulhilo, int64, shader!("stage_pool")],
+            Self::StageRequantize => vec![mulhilo, int64, shader!("stage_requantize")],
+            Self::StagePack => vec![shader!("stage_pack")],
         }
     }
 }
@@ -90,6 +123,7 @@ impl StreamKernel {
 impl Kernel for StreamKernel {
     fn name(&self) -> Cow<'static, str> {
         match self {
+            #[cfg(test)]
             Self::PhiloxWords => "philox words",
             Self::Encode => "encode",
             Self::EncodeList => "encode list",
@@ -103,6 +137,13 @@ impl Kernel for StreamKernel {
             Self::ConvTable => "conv table",
             Self::Gate => "gate",
             Self::Ones => "ones",
+            Self::StageCounts => "stage counts",
+            Self::StageMap => "stage map",
+            Self::StageCombine => "stage combine",
+            Self::StageGather => "stage gather",
+            Self::StagePool => "stage pool",
+            Self::StageRequantize => "stage requantize",
+            Self::StagePack => "stage pack",
         }
         .into()
     }
@@ -114,18 +155,27 @@ impl Kernel for StreamKernel {
     fn bindings(&self) -> Cow<'static, [Access]> {
         use Access::{Read, ReadWrite};
         let bindings: &[Access] = match self {
-            Self::PhiloxWords | Self::Encode => &[Read, ReadWrite],
+            #[cfg(test)]
+            Self::PhiloxWords => &[Read, ReadWrite],
+            Self::Encode => &[Read, ReadWrite],
             Self::EncodeList => &[Read, ReadWrite, Read],
             Self::EncodeSequence | Self::Accumulate | Self::Tile | Self::Ones => &[Read, Read, ReadWrite],
             Self::TableCount | Self::Gate => &[Read, Read, Read, ReadWrite],
             Self::Sparse | Self::TableRows | Self::ConvTable => &[Read, Read, Read, Read, ReadWrite],
             Self::Conv => &[Read, Read, Read, Read, Read, ReadWrite],
+            Self::StageCounts | Self::StageMap => &[Read, Read, Read, ReadWrite],
+            Self::StageCombine => &[Read, Read, Read, Read, ReadWrite],
+            Self::StageGather => &[Read, Read, ReadWrite],
+            Self::StagePool => &[Read, ReadWrite],
+            Self::StageRequantize => &[Read, Read, Read, ReadWrite, ReadWrite],
+            Self::StagePack => &[Read, ReadWrite, ReadWrite],
         };
         Cow::Borrowed(bindings)
     }
 
-    fn immediate_bytes(&self) -> u32 {
-        let bytes = match self {
+    fn immediate_bytes(&self) -> usize {
+        match self {
+            #[cfg(test)]
             Self::PhiloxWords => size_of::<u32>(),
             Self::Encode | Self::EncodeList => size_of::<EncodeParams>(),
             Self::EncodeSequence => size_of::<SequenceParams>(),
@@ -138,49 +188,69 @@ impl Kernel for StreamKernel {
             Self::ConvTable => size_of::<ConvTableParams>(),
             Self::Gate => size_of::<GateParams>(),
             Self::Ones => size_of::<OnesParams>(),
-        };
-        bytes as u32
+            Self::StageCounts => size_of::<StageCountsParams>(),
+            Self::StageMap | Self::StageCombine => size_of::<StageMapParams>(),
+            Self::StageGather => size_of::<StageGatherParams>(),
+            Self::StagePool => size_of::<StagePoolParams>(),
+            Self::StageRequantize => size_of::<StageRequantizeParams>(),
+            Self::StagePack => size_of::<StagePackParams>(),
+        }
     }
 
     fn checks(&self) -> BoundsChecks {
         // For all kernels without checks: divisors are sizes of at least 1, since nothing is launched for no rows, samples, segments or
         // inputs. Loops count up in steps of at least 1 to a size that is at most 2^30, so they end and do not wrap. Products of sizes
         // are elements of a binding, of which there are fewer than 2^30 words.
+        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
+        // SAFETY: no other crate can name a kernel, and each is launched by the function that its argument below names.
+        let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
         match self {
             // Threads go on with an index below `n_words` only, which is `row_stride` times the rows, so their row is one of the rows
             // and `at`, whose unit is clamped, below `n_thresholds`. `encode::record` checks that the thresholds with
             // their flags, the words from `out_base` on and the addresses are in the buffers, and that no divisor is 0. Each
             // turn of the loop ends a word or takes four bits of a threshold of 32.
-            Self::Encode | Self::EncodeList => BoundsChecks::Removed,
+            Self::Encode | Self::EncodeList => removed,
             // A workgroup goes on with a sample below `n_samples` only, and has a group below `n_groups`, so its first row is one of
             // the `n_rows`; the others are clamped to the last. k stays below `row_vectors`. Counts go to neurons `first`
             // to `first + n_rows`, at most `stride`, of the sample; high words as far behind. `launch::record` checks the three
             // buffers for these products. Sums over a workgroup have a place for each of its 256 threads.
-            Self::Accumulate => BoundsChecks::Removed,
+            Self::Accumulate => removed,
             // As for the one before: rows and samples are clamped where they are loaded and compared where counts are stored,
             // k + d is compared with the end of the part. In shared memory, d is below DEPTH and rows and columns below
             // ROWS and COLUMNS, since a tile has four or eight rows for each of its threads; `TileShape` has no others.
-            Self::Tile => BoundsChecks::Removed,
+            Self::Tile => removed,
             // A workgroup goes on with a sample below `n_samples` only, and has a segment of those there are. Segments are made from
             // the connections of the block, so their elements are inside the weights and their neurons below `stride`;
             // `Connections` has units below the number of inputs alone. `GpuSparse` keeps these buffers to itself.
-            Self::Sparse => BoundsChecks::Removed,
+            Self::Sparse => removed,
             // A workgroup goes on with a row below `n_rows` only. The integers of a sequence of width W are below 2^W, and a row
             // has 2^W + 1 entries; thresholds t run below that. `PrefixCounts` has checked the integers, and `GpuTabled` keeps them to itself.
-            Self::TableRows => BoundsChecks::Removed,
+            Self::TableRows => removed,
             // Samples, neurons and inputs are compared with their numbers. Thresholds of inputs and weights, which index rows and
-            // entries, are checked to be at most 2^W when they come in.
-            Self::TableCount => BoundsChecks::Removed,
+            // entries, are checked to be at most 2^W when they come in; those that a step of a program makes saturate there, and have signs
+            // in signed layers alone.
+            Self::TableCount => removed,
             // Channels and columns are clamped to the last where they are loaded and compared where counts are stored; words are compared
             // with the end of the kernel, so taps are below their number, and rows and columns of an image with its size. A group sees
-            // `first_input` and as many planes after it as its taps have, all of them in a sample. In shared memory, fours of words are below DEPTH and
-            // rows and columns below TILE. Signs are read where there are any; `GpuConv` checks all six buffers for these products.
-            Self::Conv => BoundsChecks::Removed,
+            // `first_input` and as many planes after it as its taps have, all of them in a sample. In shared memory, fours of words are below DEPTH
+            // and rows and columns below ROWS and COLUMNS, with which they are compared where they are loaded; `ConvTile` has the shapes, whose loads
+            // divide DEPTH. Signs are read where there are any; `GpuConv` checks all six buffers for these products.
+            Self::Conv => removed,
             // Channels are compared with their number, and columns below theirs then; taps, images and counts are those of the one before.
-            // Places in the table are made of thresholds that were checked to be at most 2^W.
-            Self::ConvTable => BoundsChecks::Removed,
+            // Places in the table are made of thresholds that are at most 2^W, as for table counts.
+            Self::ConvTable => removed,
             // No layer spends its time in these.
-            Self::PhiloxWords | Self::EncodeSequence | Self::Gate | Self::Ones => BoundsChecks::Kept,
+            #[cfg(test)]
+            Self::PhiloxWords => BoundsChecks::Kept,
+            Self::EncodeSequence | Self::Gate | Self::Ones => BoundsChecks::Kept,
+            // These wait for memory, not for their own instructions.
+            Self::StageCounts
+            | Self::StageMap
+            | Self::StageCombine
+            | Self::StageGather
+            | Self::StagePool
+            | Self::StageRequantize
+            | Self::StagePack => BoundsChecks::Kept,
         }
     }
 }
@@ -217,6 +287,8 @@ pub(crate) struct SequenceParams {
     pub(crate) tail_mask: u32,
     pub(crate) n_sequences: u32,
     pub(crate) n_thresholds: u32,
+    pub(crate) n_units: u32,
+    pub(crate) sample_stride: u32,
 }
 
 /// Parameters of `accumulate.wgsl`, where each is explained.
@@ -297,11 +369,12 @@ pub(crate) struct ConvParams {
     pub(crate) first_row: u32,
     pub(crate) row_tiles: u32,
     pub(crate) n_columns: u32,
+    pub(crate) column_tiles: u32,
     pub(crate) row_words: u32,
     pub(crate) stream_words: u32,
     pub(crate) sample_words: u32,
-    pub(crate) begin: u32,
-    pub(crate) end: u32,
+    pub(crate) split_words: u32,
+    pub(crate) n_splits: u32,
     pub(crate) n_positions: u32,
     pub(crate) row_positions: u32,
     pub(crate) row_step: u32,
@@ -352,4 +425,66 @@ pub(crate) struct OnesParams {
     pub(crate) n_rows: u32,
     pub(crate) row_words: u32,
     pub(crate) n_segments: u32,
+}
+
+/// Parameters of `stage_counts.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct StageCountsParams {
+    pub(crate) least: [u32; 2],
+    pub(crate) most: [u32; 2],
+    pub(crate) n: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) shift: u32,
+    pub(crate) high: u32,
+}
+
+/// Parameters of `stage_map.wgsl` and `stage_combine.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct StageMapParams {
+    pub(crate) n: u32,
+    pub(crate) len: u32,
+    pub(crate) period: u32,
+}
+
+/// Parameters of `stage_gather.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct StageGatherParams {
+    pub(crate) n: u32,
+    pub(crate) n_pairs: u32,
+    pub(crate) source_len: u32,
+    pub(crate) made_len: u32,
+}
+
+/// Parameters of `stage_pool.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct StagePoolParams {
+    pub(crate) image: [u32; 2],
+    pub(crate) windows: [u32; 2],
+    pub(crate) window: [u32; 2],
+    pub(crate) stride: [u32; 2],
+    pub(crate) padding: [u32; 2],
+    pub(crate) n: u32,
+    pub(crate) rest: u32,
+}
+
+/// Parameters of `stage_requantize.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct StageRequantizeParams {
+    pub(crate) n: u32,
+    pub(crate) len: u32,
+    pub(crate) period: u32,
+    pub(crate) counter: u32,
+}
+
+/// Parameters of `stage_pack.wgsl`, where each is explained.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct StagePackParams {
+    pub(crate) n: u32,
+    pub(crate) first_negative: u32,
 }

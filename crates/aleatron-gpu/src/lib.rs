@@ -2,11 +2,13 @@
 //!
 //! Devices, buffers, pipelines and profiling are those of [`device`], the crate `aleatron-device`. On it stand the stream
 //! operations: [`encode`] and [`sequence`] make streams, [`gates`] combines them, [`dense`], [`sparse`], [`conv`], and [`table`] and [`conv_table`] (for
-//! shared sequences) are layers, and [`backend`] is all of it behind the one trait of backends. [`inputs`] is what layers count over,
-//! [`kernels`] says which shaders there are and why those without run-time checks need none.
+//! shared sequences) are layers, and [`backend`] is all of it behind the one trait of backends. Compiled networks in integer arithmetic run
+//! without leaving the device (`program/`). [`inputs`] is what layers count over,
+//! `kernels.rs` says which shaders there are and why those without run-time checks need none. That promise is the crate's unsafe code.
 //!
 //! Start with [`GpuContext`], then [`GpuDense`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+#![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 pub mod backend;
 mod buffers;
@@ -17,8 +19,9 @@ pub mod encode;
 pub mod error;
 pub mod gates;
 pub mod inputs;
-pub mod kernels;
+mod kernels;
 mod partition;
+mod program;
 pub mod sequence;
 pub mod sparse;
 pub mod table;
@@ -34,6 +37,5 @@ pub use conv_table::GpuTabledConv;
 pub use dense::{GpuDense, KernelChoice, RowGroup, TileShape};
 pub use error::{Error, Limit, Result};
 pub use inputs::{CountOptions, Inputs, ThresholdSource};
-pub use kernels::StreamKernel;
 pub use sparse::GpuSparse;
 pub use table::GpuTabled;

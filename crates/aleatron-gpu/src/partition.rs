@@ -5,9 +5,9 @@
 //! so that kernels read whole ones, and a row's last vector is padded with zeros, which count nothing.
 
 pub(crate) use aleatron_core::stream::StreamWords;
-use aleatron_device::GpuContext;
+use aleatron_device::{GpuContext, size_u32};
 
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result, host_size};
 
 /// 32-bit words per vector.
 pub(crate) const VECTOR: usize = 4;
@@ -32,7 +32,7 @@ pub(crate) struct Cut {
 
 impl Cut {
     pub(crate) fn vectors(&self) -> Result<u32> {
-        number(self.stride / VECTOR)
+        Ok(size_u32(self.stride / VECTOR, "vectors of a row")?)
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn blocks(n_rows: usize, row_words: usize, context: &GpuContext) -> R
     let limit = context.max_binding_bytes();
     let mut blocks = Vec::new();
     for cut in cuts(row_words, limit)? {
-        let rows = even_rows(n_rows, ((limit / 4) as usize / cut.stride).max(1));
+        let rows = even_rows(n_rows, (host_size(limit / 4) / cut.stride).max(1));
         blocks.extend((0..n_rows).step_by(rows).map(|first_row| Block {
             cut,
             first_row,
@@ -158,8 +158,8 @@ mod tests {
         for row_words in [2usize, 1 << 20, 1 << 25, 1 << 31, u32::MAX as usize] {
             for cut in cuts(row_words, limit).unwrap() {
                 assert!(cut.stride <= CUT_WORDS + VECTOR, "{cut:?}");
-                let rows = (limit / 4) as usize / cut.stride;
-                assert!(number(rows * cut.stride).is_ok() && cut.vectors().is_ok());
+                let rows = host_size(limit / 4) / cut.stride;
+                assert!(size_u32(rows * cut.stride, "words").is_ok() && cut.vectors().is_ok());
             }
         }
     }

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aleatron_core::{Error as CoreError, Length, Quantity, StreamMatrix};
-use aleatron_device::{GpuContext, grid};
+use aleatron_core::{Error as CoreError, Length, Quantity, StreamMatrix, memory};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Recorder, grid, size_u32};
 
+use crate::buffers::check_words_of;
 use crate::encode::pack_by;
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result, host_size};
 use crate::kernels::{SequenceParams, StreamKernel};
 use crate::partition::{Cut, StreamWords, cuts};
 
@@ -66,9 +67,9 @@ pub fn encode_sequences(
     for cut in cuts {
         // As many sequences as a binding holds, and as many rounds of them as make rows that fit as well.
         let sequence_bytes = 128 * cut.stride as u64;
-        let n_sequences = ((limit / sequence_bytes) as usize).clamp(1, period);
+        let n_sequences = host_size(limit / sequence_bytes).clamp(1, period);
         let round_bytes = (4 * cut.stride as u64).max(8) * n_sequences as u64;
-        let rounds_at_once = ((limit / round_bytes) as usize).max(1);
+        let rounds_at_once = host_size(limit / round_bytes).max(1);
         for first in (0..period).step_by(n_sequences) {
             let sequences = first..(first + n_sequences).min(period);
             for round in (0..n_rounds).step_by(rounds_at_once) {
@@ -124,13 +125,15 @@ impl Part<'_> {
         let pipeline = context.pipeline(&StreamKernel::EncodeSequence, &[])?;
         let bound = context.bind(&pipeline, &[values.view(), packed.view(), made.view()])?;
         let params = SequenceParams {
-            n_words: number(n_made)?,
-            row_stride: number(stride)?,
-            row_begin: number(begin)?,
+            n_words: size_u32(n_made, "number of words")?,
+            row_stride: size_u32(stride, "row stride")?,
+            row_begin: size_u32(begin, "row begin")?,
             full_words: stream.full,
             tail_mask: stream.tail_mask,
-            n_sequences: number(self.sequences.len())?,
-            n_thresholds: number(thresholds.len())?,
+            n_sequences: size_u32(self.sequences.len(), "number of sequences")?,
+            n_thresholds: size_u32(thresholds.len(), "number of thresholds")?,
+            n_units: 1,
+            sample_stride: size_u32(stride, "row stride")?,
         };
         let workgroups = grid((n_made as u64).div_ceil(THREADS), context.info().max_workgroups)?;
         let mut recorder = context.recorder(None)?;
@@ -144,5 +147,69 @@ impl Part<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The integers of the sequences that the inputs of a layer share, on a device.
+#[derive(Debug)]
+pub(crate) struct InputSequences {
+    values: GpuBuffer<u32>,
+    period: usize,
+    length: Length,
+}
+
+impl InputSequences {
+    /// Uploads the first `length` integers of each of `period` sequences, which lie one after the other; `None` if no binding can hold them.
+    pub(crate) fn new(
+        context: &Arc<GpuContext>,
+        values: &[u32],
+        period: usize,
+        length: Length,
+    ) -> Result<Option<Self>> {
+        let row = 64 * length.words();
+        let n = period as u128 * row as u128;
+        if 4 * n > context.max_binding_bytes().into() {
+            return Ok(None);
+        }
+        // Every stream begins with a word of its own.
+        let mut padded: Vec<u32> = memory::zeros(n, Quantity::Sequence)?;
+        for (padded, values) in padded.chunks_exact_mut(row).zip(values.chunks_exact(length.bits())) {
+            padded[..values.len()].copy_from_slice(values);
+        }
+        Ok(Some(Self { values: context.upload(&padded)?, period, length }))
+    }
+
+    /// Records the encoding of `n_samples` samples of `n_units` streams each, which begin `stride` words apart.
+    pub(crate) fn record(
+        &self,
+        recorder: &mut Recorder<'_>,
+        thresholds: BufferView<'_>,
+        streams: BufferView<'_>,
+        [n_samples, n_units, stride]: [usize; 3],
+    ) -> Result<()> {
+        let context = Arc::clone(recorder.context());
+        let (stream, n_streams) = (StreamWords::of(self.length), n_samples as u64 * n_units as u64);
+        let n_words = n_streams * u64::from(stream.stored);
+        check_words_of(&thresholds, n_streams + n_streams.div_ceil(32))?;
+        check_words_of(&streams, n_samples as u64 * stride as u64)?;
+        if n_units as u64 * u64::from(stream.stored) < stride as u64 {
+            // What pads a sample counts nothing.
+            recorder.clear(streams)?;
+        }
+        let pipeline = context.pipeline(&StreamKernel::EncodeSequence, &[])?;
+        let bound = context.bind(&pipeline, &[self.values.view(), thresholds, streams])?;
+        let params = SequenceParams {
+            n_words: size_u32(n_words, "number of words")?,
+            row_stride: stream.stored,
+            row_begin: 0,
+            full_words: stream.full,
+            tail_mask: stream.tail_mask,
+            n_sequences: size_u32(self.period, "number of sequences")?,
+            n_thresholds: size_u32(n_streams, "number of thresholds")?,
+            n_units: size_u32(n_units, "number of units")?,
+            sample_stride: size_u32(stride, "words of a sample")?,
+        };
+        let workgroups = grid(n_words.div_ceil(THREADS), context.info().max_workgroups)?;
+        Ok(recorder.dispatch(&bound, &params, workgroups, 132 * n_words)?)
     }
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use aleatron_core::stream::check_words;
 use aleatron_core::{Connections, Length, Polarity, Quantity, StreamAddress, Threshold, memory};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, max_grid};
+use aleatron_device::{
+    BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, max_grid, size_u32,
+};
 
 use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
-use crate::encode::{self, Part, check_address, threshold_words};
-use crate::error::{Error, Limit, Result, number};
+use crate::encode::{self, Part, at_row, check_address, threshold_words};
+use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, Inputs, ThresholdSource};
 use crate::kernels::{SparseParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, VECTOR, gather};
@@ -111,9 +113,9 @@ impl GpuSparse {
             }
         }
         let largest = stream_bytes.max(threshold_bytes).max(count_bytes);
-        let words = row_words as usize;
+        let words = host_size(row_words);
         let cut = Cut { begin: 0, words, stride: words.next_multiple_of(VECTOR) };
-        let chunk = ((u128::from(limit) / largest) as usize).min(chunk_of(max_batch));
+        let chunk = host_size(u128::from(limit) / largest).min(chunk_of(max_batch));
         let blocks = weight_blocks(context, &connections, length)?;
         let degrees = connections.offsets().windows(2).map(|pair| pair[1] - pair[0]);
         let (most, sets) = (degrees.max().unwrap_or(0), BufferSets::default());
@@ -194,13 +196,13 @@ impl GpuSparse {
             return Err(aleatron_core::Error::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
         check_address(first, self.connections.n_neurons(), self.connections.n_inputs())?;
-        // Units and rows were checked to be such as a counter can name.
-        let address =
-            |unit: u32, neuron: usize| [first.unit.wrapping_add(unit), first.row.wrapping_add(neuron as u32)];
         let n_addresses = self.connections.len() as u128;
         let mut addresses = memory::with_capacity(n_addresses, Quantity::Connections)?;
         for neuron in 0..self.connections.n_neurons() {
-            addresses.extend(self.connections.inputs_of(neuron).iter().map(|&unit| address(unit, neuron)));
+            let row = at_row(first, neuron)?.row;
+            // Units were checked to be such as a counter can name.
+            let units = self.connections.inputs_of(neuron).iter().map(|&unit| first.unit.wrapping_add(unit));
+            addresses.extend(units.map(|unit| [unit, row]));
         }
         let stream = StreamWords::of(self.length);
         let mut packed = Vec::new();
@@ -282,16 +284,26 @@ impl GpuSparse {
         Ok(run.counts)
     }
 
+    /// Returns the memory of idle calls to the pool of the device.
+    pub(crate) fn release(&self) {
+        self.sets.clear();
+    }
+
+    /// Returns the words of the streams of a sample.
+    pub(crate) fn stream_cut(&self) -> Cut {
+        self.cut
+    }
+
     /// Whether counts pass 32 bits.
-    fn is_wide(&self) -> bool {
+    pub(crate) fn is_wide(&self) -> bool {
         buffers::is_wide(self.most, self.length)
     }
 
-    fn count_words(&self, n_samples: usize) -> usize {
+    pub(crate) fn count_words(&self, n_samples: usize) -> usize {
         n_samples * self.connections.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
-    fn record_counts(
+    pub(crate) fn record_counts(
         &self,
         recorder: &mut Recorder<'_>,
         streams: BufferView<'_>,
@@ -313,17 +325,20 @@ impl GpuSparse {
             let bound = self.context.bind(&pipeline, &views)?;
             let n_segments = block.segments.len();
             // A workgroup for each segment and sample may be more than a grid has.
-            let at_once = (max_grid(limit) / n_segments as u64).max(1);
-            for first_sample in (0..n_samples).step_by(usize::try_from(at_once).unwrap_or(n_samples)) {
-                let n = (n_samples - first_sample).min(at_once as usize);
+            let at_once = host_size((max_grid(limit) / n_segments as u64).max(1));
+            for first_sample in (0..n_samples).step_by(at_once) {
+                let n = (n_samples - first_sample).min(at_once);
                 let params = SparseParams {
-                    n_segments: number(n_segments)?,
-                    first_sample: number(first_sample)?,
-                    n_samples: number(n)?,
-                    stream_words: number(self.length.words())?,
-                    sample_words: number(self.cut.stride / 2)?,
-                    stride: number(self.connections.n_neurons())?,
-                    high: number(self.connections.n_neurons() * n_samples)?,
+                    n_segments: size_u32(n_segments, "number of segments")?,
+                    first_sample: size_u32(first_sample, "first sample")?,
+                    n_samples: size_u32(n, "number of samples")?,
+                    stream_words: size_u32(self.length.words(), "stream words")?,
+                    sample_words: size_u32(self.cut.stride / 2, "sample words")?,
+                    stride: size_u32(self.connections.n_neurons(), "stride")?,
+                    high: size_u32(
+                        self.connections.n_neurons() as u128 * n_samples as u128,
+                        "number of counts",
+                    )?,
                 };
                 let workgroups = grid(n_segments as u64 * n as u64, limit)?;
                 let bytes = 2 * 4 * block.weights.len() as u64 * n as u64;
@@ -379,7 +394,7 @@ impl ChunkRun for SparseRun<'_, '_> {
         let n_words = self.layer.count_words(n_rows);
         let mut recorder = context.recorder(profiler)?;
         let counts = buffers.counts(&mut recorder, n_words, CountMode::Add)?;
-        if let Some(first) = self.inputs.first(samples.start) {
+        if let Some(first) = self.inputs.first(samples.start)? {
             let part =
                 Part { first, n_rows, n_units, cut: *cut, stream: StreamWords::of(*length), out_base: 0 };
             let thresholds = buffers.thresholds(&mut recorder)?;
@@ -405,7 +420,7 @@ fn weight_blocks(
     let limit = context.max_binding_bytes();
     let stream_bytes = 8 * length.words() as u64;
     // Segments and addresses take at most 12 bytes per stream, and a stream at least 8.
-    let per_block = (limit / stream_bytes.max(12)) as usize;
+    let per_block = host_size(limit / stream_bytes.max(12));
     if per_block == 0 {
         return Err(Error::TooLarge { what: Limit::StreamBytes, actual: stream_bytes.into(), limit });
     }
@@ -431,7 +446,11 @@ fn segments(offsets: &[usize], first: usize, n: usize, stream_words: usize) -> R
         let end = range[1].clamp(first, first + n) - first;
         let (begin, end) = (begin * stream_words, end * stream_words);
         for element in (begin..end).step_by(SEGMENT_WORDS) {
-            segments.push([number(neuron)?, number(element)?, number((element + SEGMENT_WORDS).min(end))?]);
+            segments.push([
+                size_u32(neuron, "number of neurons")?,
+                size_u32(element, "words of a block")?,
+                size_u32((element + SEGMENT_WORDS).min(end), "words of a block")?,
+            ]);
         }
     }
     Ok(segments)

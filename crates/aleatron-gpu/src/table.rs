@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sequence, Sharing, Width};
 use aleatron_core::{DenseShape, Error as CoreError, Polarity, Quantity, memory};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32};
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
 use crate::conv_table::SignedTable;
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, ThresholdSource};
 use crate::kernels::{StreamKernel, TableCountParams, TableRowsParams};
 
@@ -75,14 +75,14 @@ impl GpuTabled {
         }
         let is_signed = shape.polarity() == Polarity::Signed;
         pairing.weights.width().check_thresholds(thresholds, shape.polarity(), Quantity::Weight)?;
-        let weight_len = pairing.weights.width().one() as usize + 1;
+        let weight_len = host_size(pairing.weights.width().one()) + 1;
         let row_len = if is_signed { 2 * weight_len } else { weight_len };
         let rows = match pairing.sharing {
             Sharing::OneForAll => {
                 let (x, w) = (&pairing.inputs, &pairing.weights);
                 let table = CountTable::new(x, w, shape.length(), shape.polarity())?;
                 let signs = if is_signed { 2 } else { 1 };
-                let entries = signs * (x.width().one() as u128 + 1) * row_len as u128;
+                let entries = signs * (u128::from(x.width().one()) + 1) * row_len as u128;
                 check_binding(context, Limit::TableBytes, entries)?;
                 let widths = [x.width(), w.width()];
                 let table = SignedTable::new(&table, widths, shape.length(), shape.polarity())?;
@@ -101,14 +101,15 @@ impl GpuTabled {
         };
         check_binding(context, Limit::ThresholdBytes, n as u128)?;
         check_binding(context, Limit::CountBytes, 2 * m as u128)?;
-        let per_block = (context.max_binding_bytes() as usize / (4 * n)).clamp(1, m);
+        let per_block = (host_size(context.max_binding_bytes()) / (4 * n)).clamp(1, m);
         let mut blocks = Vec::new();
         for start in (0..m).step_by(per_block) {
             let neurons = start..(start + per_block).min(m);
             let place = |threshold: u64| SignedTable::place(threshold, pairing.weights.width());
-            let by_input = (0..n).flat_map(|i| neurons.clone().map(move |j| place(thresholds[j * n + i])));
             let mut block = memory::with_capacity(n as u128 * neurons.len() as u128, Quantity::Weights)?;
-            block.extend(by_input);
+            for (i, j) in (0..n).flat_map(|i| neurons.clone().map(move |j| (i, j))) {
+                block.push(place(thresholds[j * n + i])?);
+            }
             blocks.push((neurons, context.upload(&block)?));
         }
         let (context, input_width) = (Arc::clone(context), pairing.inputs.width());
@@ -162,7 +163,7 @@ impl GpuTabled {
         let (n, m) = (self.shape.n_inputs() as u128, self.shape.n_neurons() as u128);
         check_binding(&self.context, Limit::TableBytes, self.own_row_words())?;
         let words = n.max(self.own_row_words()).max(2 * m);
-        Ok((u128::from(self.context.max_binding_bytes()) / (4 * words)) as usize)
+        Ok(host_size(u128::from(self.context.max_binding_bytes()) / (4 * words)))
     }
 
     fn new_set(&self) -> Result<BufferSet> {
@@ -170,14 +171,25 @@ impl GpuTabled {
             &self.context,
             SetSizes {
                 thresholds: self.chunk * self.shape.n_inputs(),
-                // Fits a binding for a chunk; a few words where rows are by threshold, and nothing is between.
-                work: (self.chunk * self.own_row_words() as usize).max(4),
+                // A few words where rows are by threshold, and nothing is between.
+                work: self.row_words(self.chunk),
                 counts: self.count_words(self.chunk),
             },
         )
     }
 
-    fn count_words(&self, n_samples: usize) -> usize {
+    /// Returns the memory of idle calls to the pool of the device.
+    pub(crate) fn release(&self) {
+        self.sets.clear();
+    }
+
+    /// Returns the words of the rows that `n_samples` samples have for themselves, at least a few.
+    pub(crate) fn row_words(&self, n_samples: usize) -> usize {
+        // Fits a binding for a chunk.
+        n_samples.saturating_mul(host_size(self.own_row_words())).max(4)
+    }
+
+    pub(crate) fn count_words(&self, n_samples: usize) -> usize {
         2 * n_samples * self.shape.n_neurons()
     }
 
@@ -256,7 +268,7 @@ impl GpuTabled {
     }
 
     /// Makes the rows of a chunk where samples have their own.
-    fn record_rows(
+    pub(crate) fn record_rows(
         &self,
         recorder: &mut Recorder<'_>,
         inputs: BufferView<'_>,
@@ -281,12 +293,12 @@ impl GpuTabled {
             let pipeline = self.context.pipeline(&StreamKernel::TableRows, &constants)?;
             let views = [x.view(), w.view(), weight_ones.view(), inputs, made];
             let params = TableRowsParams {
-                n_inputs: number(n)?,
-                n_rows: number(n_rows)?,
-                length: number(length)?,
-                row_len: number(row_len)?,
-                begin: number(begin)?,
-                end: number(end)?,
+                n_inputs: size_u32(n, "number of inputs")?,
+                n_rows: size_u32(n_rows, "number of rows")?,
+                length: size_u32(length, "length")?,
+                row_len: size_u32(row_len, "row len")?,
+                begin: size_u32(begin, "begin")?,
+                end: size_u32(end, "end")?,
             };
             let bytes = 8 * n_rows as u64 * (end - begin + row_len) as u64;
             recorder.dispatch(&self.context.bind(&pipeline, &views)?, &params, workgroups, bytes)?;
@@ -295,7 +307,7 @@ impl GpuTabled {
     }
 
     /// Adds up the entries of a chunk.
-    fn record_counts(
+    pub(crate) fn record_counts(
         &self,
         recorder: &mut Recorder<'_>,
         inputs: BufferView<'_>,
@@ -306,7 +318,7 @@ impl GpuTabled {
         let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
         let (rows, own_rows, n_rows) = match &self.rows {
             Rows::OneForAll(table) => {
-                let n_rows = self.input_width.one() as usize + 1;
+                let n_rows = host_size(self.input_width.one()) + 1;
                 let is_signed = self.shape.polarity() == Polarity::Signed;
                 (table.view(), false, if is_signed { 2 * n_rows } else { n_rows })
             }
@@ -322,21 +334,21 @@ impl GpuTabled {
         for (neurons, weights) in &self.blocks {
             check_words_of(&weights.view(), n as u64 * neurons.len() as u64)?;
             let bound = self.context.bind(&pipeline, &[rows, inputs, weights.view(), counts])?;
-            let n_groups = number(neurons.len())?.div_ceil(NEURONS);
+            let n_groups = size_u32(neurons.len(), "number of neurons")?.div_ceil(NEURONS);
             let workgroups =
                 grid(u64::from(n_groups) * n_samples as u64, self.context.info().max_workgroups)?;
             for begin in (0..n).step_by(DISPATCH_INPUTS) {
                 let end = (begin + DISPATCH_INPUTS).min(n);
                 let params = TableCountParams {
-                    n_inputs: number(n)?,
-                    begin: number(begin)?,
-                    end: number(end)?,
-                    n_neurons: number(neurons.len())?,
+                    n_inputs: size_u32(n, "number of inputs")?,
+                    begin: size_u32(begin, "begin")?,
+                    end: size_u32(end, "end")?,
+                    n_neurons: size_u32(neurons.len(), "number of neurons")?,
                     n_groups,
-                    n_samples: number(n_samples)?,
-                    row_len: number(self.row_len)?,
-                    first: number(neurons.start)?,
-                    stride: number(m)?,
+                    n_samples: size_u32(n_samples, "number of samples")?,
+                    row_len: size_u32(self.row_len, "row len")?,
+                    first: size_u32(neurons.start, "first")?,
+                    stride: size_u32(m, "stride")?,
                 };
                 let bytes = 8 * n_samples as u64 * (end - begin) as u64 * neurons.len() as u64;
                 recorder.dispatch(&bound, &params, workgroups, bytes)?;
@@ -346,7 +358,7 @@ impl GpuTabled {
     }
 
     /// Whether several dispatches make one count.
-    fn count_mode(&self) -> CountMode {
+    pub(crate) fn count_mode(&self) -> CountMode {
         if self.shape.n_inputs() > DISPATCH_INPUTS { CountMode::Add } else { CountMode::Write }
     }
 }
@@ -373,7 +385,9 @@ impl ChunkRun for TabledRun<'_, '_> {
         let checked = width.check_thresholds(thresholds, polarity, Quantity::Value);
         checked.map_err(|error| error.shifted(first))?;
         buffers.packed.clear();
-        buffers.packed.extend(thresholds.iter().map(|&threshold| SignedTable::place(threshold, width)));
+        for &threshold in thresholds {
+            buffers.packed.push(SignedTable::place(threshold, width)?);
+        }
         buffers.send()?;
         let (n_words, mode) = (layer.count_words(n_samples), layer.count_mode());
         let mut recorder = layer.context.recorder(profiler)?;

@@ -3,14 +3,9 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use aleatron_core::{Connections, DenseShape, Polarity, StreamAddress, StreamMatrix, Threshold};
-use aleatron_gpu::device::ConstantValue;
-use aleatron_gpu::{
-    ContextOptions, GpuContext, GpuDense, GpuSparse, KernelChoice, RowGroup, StreamKernel, TileShape,
-};
-use common::{Draw, both_contexts, context, length, own_context};
+use aleatron_gpu::{ContextOptions, GpuDense, GpuSparse, KernelChoice, RowGroup, TileShape};
+use common::{Draw, context, length, own_context};
 
 fn ones(w: &[u64], x: &[u64]) -> u64 {
     w.iter().zip(x).map(|(w, x)| u64::from((w & x).count_ones())).sum()
@@ -74,47 +69,6 @@ fn counts_past_32_bits() {
     let mut some = ones.clone();
     some[77] = Threshold::ZERO;
     assert_eq!(layer.counts(&some, first).unwrap(), [(1 << 32) - 65_536]);
-}
-
-/// Adds what a kernel counts over streams of ones to counts that are about to pass 32 bits.
-fn carry<const N: usize>(
-    context: &Arc<GpuContext>,
-    kernel: StreamKernel,
-    constants: &[(&str, ConstantValue)],
-    params: [u32; N],
-    added: u32,
-) where
-    [u32; N]: bytemuck::Pod,
-{
-    let ones = context.upload(&[u32::MAX; 4]).unwrap();
-    let units = context.upload(&[0u32]).unwrap();
-    let segments = context.upload(&[[0u32, 0, 1]]).unwrap();
-    let pipeline = context.pipeline(&kernel, constants).unwrap();
-    for before in [0, u32::MAX - added, u32::MAX - added + 1, u32::MAX] {
-        let counts = context.upload(&[before, 0]).unwrap();
-        let mut views = vec![ones.view(), ones.view()];
-        if kernel == StreamKernel::Sparse {
-            views.extend([units.view(), segments.view()]);
-        }
-        views.push(counts.view());
-        let bound = context.bind(&pipeline, &views).unwrap();
-        let mut recorder = context.recorder(None).unwrap();
-        recorder.dispatch(&bound, &params, [1, 1, 1], 0).unwrap();
-        recorder.submit().unwrap();
-        let sum = u64::from(before) + u64::from(added);
-        assert_eq!(counts.read().unwrap(), [sum as u32, (sum >> 32) as u32], "{kernel:?} from {before}");
-    }
-}
-
-#[test]
-fn sums_carry_into_the_high_word() {
-    for context in both_contexts() {
-        let flags = [("XOR", false.into()), ("ADD", true.into()), ("WIDE", true.into())];
-        let rows: Vec<_> = flags.into_iter().chain([("ROWS", 1u32.into())]).collect();
-        carry(&context, StreamKernel::Accumulate, &rows, [1, 1, 1, 1, 0, 1, 1, 0], 128);
-        carry(&context, StreamKernel::Tile, &flags, [1, 1, 1, 4, 1, 1, 1, 0, 1, 1], 128);
-        carry(&context, StreamKernel::Sparse, &flags, [1, 0, 1, 1, 1, 1, 1], 64);
-    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::pool::{Memory, RawBuffer};
 use super::view::BufferView;
 use crate::context::GpuContext;
 use crate::error::{Error, Result};
+use crate::size::host_size;
 use crate::wait::{Signal, Submission};
 
 /// The mapping was requested. The initial status is 0.
@@ -67,10 +68,10 @@ pub(super) fn with_mapped<R>(
     bytes: u64,
     see: impl FnOnce(&[u8]) -> R,
 ) -> Result<R> {
-    let (first, skip) = (start / 8 * 8, (start % 8) as usize);
+    let (first, skip) = (start / 8 * 8, host_size(start % 8));
     let end = (start + bytes).next_multiple_of(4);
     let mapped = raw.buffer().get_mapped_range(first..end).map_err(map_error)?;
-    Ok(see(&mapped[skip..skip + bytes as usize]))
+    Ok(see(&mapped[skip..skip + host_size(bytes)]))
 }
 
 fn map_error(error: wgpu::MapRangeError) -> Error {
@@ -175,7 +176,8 @@ impl<T: Pod> HostBuffer<T> {
     /// [`Error::Map`] where the device refuses, or what it has reported.
     pub fn map(&mut self) -> Result<()> {
         self.begin_map();
-        let Some(signal) = &self.mapping else { return Ok(()) };
+        let place = "buffer::HostBuffer::map, mapping that was just begun";
+        let signal = self.mapping.as_ref().ok_or(Error::Internal { place })?;
         let mapped = wait_mapped(&self.raw.context, self.submission.as_ref(), signal);
         if mapped.is_err() {
             self.unmap();
@@ -199,10 +201,10 @@ impl<T: Pod> HostBuffer<T> {
         if data.is_empty() {
             return Ok(());
         }
-        let (first, skip) = (view.offset / 8 * 8, (view.offset % 8) as usize);
+        let (first, skip) = (view.offset / 8 * 8, host_size(view.offset % 8));
         let end = (view.offset + view.bytes).next_multiple_of(4);
         let mut mapped = self.raw.buffer().get_mapped_range_mut(first..end).map_err(map_error)?;
-        mapped.slice(skip..skip + view.bytes as usize).copy_from_slice(bytemuck::cast_slice(data));
+        mapped.slice(skip..skip + host_size(view.bytes)).copy_from_slice(bytemuck::cast_slice(data));
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Access, Kernel};
 use crate::pipeline::grid;
 use crate::record::Recorder;
+use crate::size::{host_size, size_u32};
 
 /// The kernel of this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,8 +35,8 @@ impl Kernel for TransferKernel {
         Cow::Borrowed(&[Access::Read, Access::ReadWrite])
     }
 
-    fn immediate_bytes(&self) -> u32 {
-        size_of::<Params>() as u32
+    fn immediate_bytes(&self) -> usize {
+        size_of::<Params>()
     }
 }
 
@@ -64,7 +65,11 @@ impl Recorder<'_> {
         from.check_owner(self.context().id())?;
         to.check_owner(self.context().id())?;
         if from.bytes > to.bytes {
-            return Err(Error::OutOfBounds { start: 0, end: from.bytes as usize, len: to.bytes as usize });
+            return Err(Error::OutOfBounds {
+                start: 0,
+                end: host_size(from.bytes),
+                len: host_size(to.bytes),
+            });
         }
         let to = BufferView { bytes: from.bytes, ..to };
         if from.bytes == 0 {
@@ -134,22 +139,22 @@ impl Recorder<'_> {
         let mut done = 0;
         while done < to.bytes {
             let bytes = largest.min(to.bytes - done);
-            let part = |view: BufferView<'_>| -> (u64, u64, u32) {
+            let part = |view: BufferView<'_>| -> Result<(u64, u64, u32)> {
                 let offset = view.offset + done;
                 let begin = offset % alignment;
-                (offset - begin, begin + bytes, begin as u32)
+                Ok((offset - begin, begin + bytes, size_u32(begin, "first byte of a copy")?))
             };
-            let (target_at, target_bytes, target_begin) = part(to);
+            let (target_at, target_bytes, target_begin) = part(to)?;
             let target = BufferView { offset: target_at, bytes: target_bytes, ..to };
             let (source, source_begin) = match from {
                 Some(from) => {
-                    let (at, bytes, begin) = part(from);
+                    let (at, bytes, begin) = part(from)?;
                     (BufferView { offset: at, bytes, ..from }, begin)
                 }
                 None => (unread.view(), 0),
             };
             let bound = context.bind(&pipeline, &[source, target])?;
-            let params = Params { source_begin, target_begin, n_bytes: bytes as u32 };
+            let params = Params { source_begin, target_begin, n_bytes: size_u32(bytes, "bytes of a copy")? };
             let words = (u64::from(target_begin % 4) + bytes).div_ceil(4);
             self.dispatch(&bound, &params, grid(words.div_ceil(THREADS), limit)?, 2 * bytes)?;
             done += bytes;
@@ -169,7 +174,7 @@ impl Recorder<'_> {
         if !view.bytes.is_multiple_of(element as u64) {
             return Err(Error::ElementSize { bytes: view.bytes, element });
         }
-        let len = (view.bytes / element as u64) as usize;
+        let len = host_size(view.bytes / element as u64);
         if len == 0 {
             return Ok(PendingRead::new(None, 0, 0));
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::pool::RawBuffer;
 use crate::error::{Error, Owner, Result};
+use crate::size::host_size;
 
 /// A range of the elements of a buffer, for kernels and copies.
 ///
@@ -29,7 +30,7 @@ impl<'a> BufferView<'a> {
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        (self.bytes / self.element) as usize
+        host_size(self.bytes / self.element)
     }
 
     /// Whether there are none.
@@ -89,7 +90,7 @@ impl<'a> BufferView<'a> {
         let step = self.element / gcd(self.element, alignment.max(1)) * alignment.max(1);
         let before = self.offset % step;
         let view = Self { offset: self.offset - before, bytes: self.bytes + before, ..*self };
-        (view, (before / self.element) as usize)
+        (view, host_size(before / self.element))
     }
 
     /// Checks that it is of the context `user`.

@@ -62,7 +62,7 @@ impl Kernel for Float {
         Cow::Borrowed(&[Access::Read, Access::ReadWrite])
     }
 
-    fn immediate_bytes(&self) -> u32 {
+    fn immediate_bytes(&self) -> usize {
         4
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::common::{context, own_context};
 use aleatron_device::{
-    Access, Capabilities, ContextOptions, CooperativeMatrix, Error, GpuContext, Kernel, MatrixElement,
+    Access, BoundsChecks, BoundsProof, Capabilities, ContextOptions, CooperativeMatrix, Error, GpuContext,
+    Kernel, MatrixElement,
 };
 use half::f16;
 
@@ -82,9 +83,45 @@ impl Kernel for Needs {
         }
     }
 
-    fn immediate_bytes(&self) -> u32 {
+    fn immediate_bytes(&self) -> usize {
         0
     }
+
+    fn checks(&self) -> BoundsChecks {
+        match self {
+            // SAFETY: it is launched with the 512 and 256 elements whose squares it loads and stores.
+            Self::CooperativeMatrices => BoundsChecks::Removed(unsafe { BoundsProof::assume() }),
+            _ => BoundsChecks::Kept,
+        }
+    }
+}
+
+/// A kernel of an author who promises nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Unpromised;
+
+impl Kernel for Unpromised {
+    fn name(&self) -> Cow<'static, str> {
+        "unpromised".into()
+    }
+
+    fn source(&self, capabilities: Capabilities) -> Cow<'static, str> {
+        Needs::CooperativeMatrices.source(capabilities)
+    }
+
+    fn bindings(&self) -> Cow<'static, [Access]> {
+        Needs::CooperativeMatrices.bindings()
+    }
+
+    fn immediate_bytes(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn experimental_extension_without_a_promise_is_refused() {
+    let refused = context().pipeline(&Unpromised, &[]);
+    assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
 }
 
 fn run<T: bytemuck::Pod, U: bytemuck::Pod>(

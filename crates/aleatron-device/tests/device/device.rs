@@ -53,7 +53,7 @@ impl Kernel for Odd {
         Cow::Borrowed(&[Access::Read])
     }
 
-    fn immediate_bytes(&self) -> u32 {
+    fn immediate_bytes(&self) -> usize {
         if matches!(self, Self::TooManyParameters) { 1 << 20 } else { 0 }
     }
 }

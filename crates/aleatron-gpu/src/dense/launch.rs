@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use aleatron_core::Polarity;
-use aleatron_device::{BufferView, Recorder, grid};
+use aleatron_device::{BufferView, Recorder, grid, size_u32};
 
 use crate::buffers::{CountMode, check_words_of};
-use crate::error::{Result, number};
+use crate::error::Result;
 use crate::kernels::{AccumulateParams, StreamKernel, TileParams};
 use crate::partition::{Block, VECTOR};
 
@@ -75,16 +75,26 @@ impl TileShape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowGroup {
     /// One: a small layer needs all its neurons to fill a device.
-    One = 1,
+    One,
     /// Two.
-    Two = 2,
+    Two,
     /// Four.
-    Four = 4,
+    Four,
 }
 
 impl RowGroup {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::One, Self::Two, Self::Four];
+
+    /// The number of neurons.
+    #[must_use]
+    pub const fn rows(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+        }
+    }
 }
 
 /// Which kernel counts.
@@ -175,9 +185,11 @@ pub(crate) fn record(
         ("ADD", (mode == CountMode::Add).into()),
         ("WIDE", wide.into()),
     ];
-    let (first, stride) = (number(block.first_row)?, number(n_neurons)?);
-    let high = number(n_neurons * n_samples)?;
-    let (n_rows, n_samples) = (number(block.n_rows)?, number(n_samples)?);
+    let (first, stride) =
+        (size_u32(block.first_row, "first row")?, size_u32(n_neurons, "number of neurons")?);
+    let high = size_u32(n_neurons as u128 * n_samples as u128, "number of counts")?;
+    let n_rows = size_u32(block.n_rows, "number of rows")?;
+    let n_samples = size_u32(n_samples, "number of samples")?;
     let row_vectors = block.cut.vectors()?;
     let views = [weights, inputs, counts];
     let limit = context.info().max_workgroups;
@@ -185,7 +197,7 @@ pub(crate) fn record(
     let count_bytes = 4 * u64::from(n_rows) * u64::from(n_samples);
     match choice {
         KernelChoice::Auto | KernelChoice::Rows(_) => {
-            let rows = if let KernelChoice::Rows(group) = choice { group as u32 } else { 1 };
+            let rows = if let KernelChoice::Rows(group) = choice { group.rows() } else { 1 };
             let constants: Vec<_> = flags.into_iter().chain([("ROWS", rows.into())]).collect();
             let bound = context.bind(&context.pipeline(&StreamKernel::Accumulate, &constants)?, &views)?;
             let n_groups = n_rows.div_ceil(rows);
@@ -219,7 +231,7 @@ pub(crate) fn record(
             let (row_tiles, sample_tiles) =
                 (n_rows.div_ceil(shape.rows()), n_samples.div_ceil(shape.columns()));
             let tiles = u64::from(row_tiles) * u64::from(sample_tiles);
-            let split_vectors = split(row_vectors, shape.depth, tiles, workgroups);
+            let split_vectors = split(row_vectors, shape.depth, tiles, workgroups)?;
             let n_splits = row_vectors.div_ceil(split_vectors);
             let params = TileParams {
                 n_rows,
@@ -241,14 +253,14 @@ pub(crate) fn record(
 }
 
 /// The vectors of a row one workgroup sums over.
-fn split(row_vectors: u32, depth: u32, tiles: u64, workgroups: u32) -> u32 {
+fn split(row_vectors: u32, depth: u32, tiles: u64, workgroups: u32) -> Result<u32> {
     let steps = u64::from(row_vectors.div_ceil(depth));
     let wanted = u64::from(workgroups).div_ceil(tiles.max(1));
     let most = steps.div_ceil(LEAST_STEPS);
     let least = steps.div_ceil(STEPS);
     let splits = wanted.min(most).max(least).max(1);
     // At most `row_vectors` and a depth more.
-    (steps.div_ceil(splits) * u64::from(depth)) as u32
+    Ok(size_u32(steps.div_ceil(splits) * u64::from(depth), "vectors of a part of a row")?)
 }
 
 const _: () = assert!(VECTOR == 4, "kernels read vectors of four words");
@@ -262,15 +274,15 @@ mod tests {
         for row_vectors in [1u32, 3, 4, 100, 8000, 1 << 23] {
             for tiles in [1u64, 32, 512, 100_000] {
                 let depth = 4;
-                let vectors = split(row_vectors, depth, tiles, WORKGROUPS);
+                let vectors = split(row_vectors, depth, tiles, WORKGROUPS).unwrap();
                 assert!(vectors.is_multiple_of(depth) && vectors > 0);
                 assert!(u64::from(vectors / depth) <= STEPS, "{row_vectors} {tiles}: {vectors}");
             }
         }
         // 1000 inputs of 1024 bits in 32 tiles: 32 parts of 8000 vectors.
-        assert_eq!(8000u32.div_ceil(split(8000, 4, 32, 1024)), 32);
+        assert_eq!(8000u32.div_ceil(split(8000, 4, 32, 1024).unwrap()), 32);
         // However many workgroups are wanted, each has steps enough to be worth its additions.
-        assert_eq!(split(8000, 4, 1, 1 << 20), 4 * LEAST_STEPS as u32);
+        assert_eq!(u64::from(split(8000, 4, 1, 1 << 20).unwrap()), 4 * LEAST_STEPS);
     }
 
     #[test]

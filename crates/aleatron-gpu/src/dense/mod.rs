@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use aleatron_core::stream::check_words;
 use aleatron_core::{Cancel, DenseShape, Polarity, Quantity, StreamAddress, Threshold, memory};
-use aleatron_device::{GpuBuffer, GpuContext, Profiler, Recorder, Submission};
+use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission};
 
 pub use launch::{KernelChoice, RowGroup, TileShape};
 
-use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, SetSizes, chunk_of};
+use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, chunk_of};
 use crate::encode::{self, Part, check_address, encode_block, threshold_words};
-use crate::error::{Error, Limit, Result};
+use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, Inputs, ThresholdSource};
 use crate::partition::{Block, Cut, StreamWords, blocks, cuts, gather, scatter};
 use launch::Target;
@@ -115,7 +115,8 @@ impl GpuDense {
     }
 
     fn new_set(&self) -> Result<BufferSet> {
-        let stride = self.cuts.iter().map(|cut| cut.stride).max().unwrap_or(0);
+        let place = "dense::GpuDense::new_set, rows without words";
+        let stride = self.cuts.iter().map(|cut| cut.stride).max().ok_or(Error::Internal { place })?;
         BufferSet::new(
             &self.context,
             SetSizes {
@@ -161,6 +162,11 @@ impl GpuDense {
     #[must_use]
     pub fn chunk(&self) -> usize {
         self.chunk
+    }
+
+    /// Whether one cut holds the streams of a sample.
+    pub(crate) fn has_one_cut(&self) -> bool {
+        self.cuts.len() == 1
     }
 
     /// The buffers the weights lie in.
@@ -275,11 +281,11 @@ impl GpuDense {
     }
 
     /// Whether counts pass 32 bits.
-    fn is_wide(&self) -> bool {
+    pub(crate) fn is_wide(&self) -> bool {
         buffers::is_wide(self.shape.n_inputs(), self.shape.length())
     }
 
-    fn count_words(&self, n_samples: usize) -> usize {
+    pub(crate) fn count_words(&self, n_samples: usize) -> usize {
         n_samples * self.shape.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
@@ -300,11 +306,45 @@ impl GpuDense {
         recorder: &mut Recorder<'_>,
         choice: KernelChoice,
         cut: Cut,
-        buffers: &BufferSet,
+        streams: BufferView<'_>,
         target: &Target<'_>,
     ) -> Result<()> {
         for (block, weights) in self.weights.iter().filter(|(block, _)| block.cut == cut) {
-            launch::record(recorder, choice, block, weights.view(), buffers.work.view(), target)?;
+            launch::record(recorder, choice, block, weights.view(), streams, target)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the memory of idle calls to the pool of the device.
+    pub(crate) fn release(&self) {
+        self.sets.clear();
+    }
+
+    /// Returns the words that the streams of `n_samples` samples take, a cut at a time.
+    pub(crate) fn stream_words(&self, n_samples: usize) -> usize {
+        n_samples * self.cuts.iter().map(|cut| cut.stride).max().unwrap_or(0)
+    }
+
+    /// Records the counts of `n_samples` samples. `encode` records the streams of a cut of all samples.
+    pub(crate) fn record_resident(
+        &self,
+        recorder: &mut Recorder<'_>,
+        streams: BufferView<'_>,
+        counts: BufferView<'_>,
+        n_samples: usize,
+        encode: &dyn Fn(&mut Recorder<'_>, Cut) -> Result<()>,
+    ) -> Result<()> {
+        let choice = self.choice.resolve(self.shape.n_neurons(), n_samples);
+        let mode = choice.count_mode(self.cuts.len());
+        let counts = counts.part(0, self.count_words(n_samples))?;
+        if mode == CountMode::Add {
+            recorder.clear(counts)?;
+        }
+        let (n_neurons, polarity) = (self.shape.n_neurons(), self.shape.polarity());
+        let target = Target { counts, n_neurons, n_samples, polarity, wide: self.is_wide(), mode };
+        for &cut in &self.cuts {
+            encode(recorder, cut)?;
+            self.record_counts(recorder, choice, cut, streams, &target)?;
         }
         Ok(())
     }
@@ -345,7 +385,7 @@ impl ChunkRun for DenseRun<'_, '_> {
             mode,
         };
         let (n_rows, n_units, stream) = (n, shape.n_inputs(), StreamWords::of(shape.length()));
-        let first = self.inputs.first(samples.start);
+        let first = self.inputs.first(samples.start)?;
         let thresholds = first.map(|_| buffers.thresholds(&mut recorder)).transpose()?;
         for &cut in cuts {
             if let (Some(first), Some(thresholds)) = (first, thresholds) {
@@ -361,7 +401,7 @@ impl ChunkRun for DenseRun<'_, '_> {
                 buffers.work.write(0, &packed)?;
                 recorder = context.recorder(profiler.as_deref_mut())?;
             }
-            self.layer.record_counts(&mut recorder, choice, cut, buffers, &target)?;
+            self.layer.record_counts(&mut recorder, choice, cut, buffers.work.view(), &target)?;
         }
         buffers.fetch(&mut recorder, n_words, mode)?;
         Ok(recorder.submit()?)
@@ -383,6 +423,7 @@ fn largest_chunk(shape: &DenseShape, cuts: &[Cut], limit: u64) -> Result<usize> 
     if count_bytes > limit {
         return Err(Error::TooLarge { what: Limit::CountBytes, actual: count_bytes.into(), limit });
     }
-    let stream_bytes = cuts.iter().map(|cut| 4 * cut.stride as u64).max().unwrap_or(1);
-    Ok((limit / stream_bytes.max(threshold_bytes).max(count_bytes)) as usize)
+    let place = "dense::largest_chunk, rows without words";
+    let stream_bytes = cuts.iter().map(|cut| 4 * cut.stride as u64).max().ok_or(Error::Internal { place })?;
+    Ok(host_size(limit / stream_bytes.max(threshold_bytes).max(count_bytes)))
 }

@@ -5,31 +5,49 @@
 // by four counts a thread are three to four times slower on a current card.
 //
 // Signed products are complemented where they are negative: ones of p ^ m are 64 of a pair less the ones of p. The host takes
-// these 64 away again; here, pairs that are not negative get them as well, so that no count is below 0.
+// these 64 away again. Without signs of inputs their number is that of the negative weights; with them, pairs that are not negative
+// get 64 here as well, so that no count is below 0.
 
+// Whether weights have signs, and whether inputs do.
 override SIGNED: bool = false;
+override INPUT_SIGNS: bool = false;
+// Whether four words always have one tap.
+override FOURS: bool = false;
+// Threads along channels and columns, 256 in all; each counts for four by four of them.
+override SIDE_Y: u32 = 16u;
+override SIDE_X: u32 = 16u;
+// Fours of words that are in shared memory at a time: two pairs each.
+override DEPTH: u32 = 4u;
+// Fours of a channel and of a column that a thread loads at a time.
+override ROW_LOADS: u32 = 1u;
+override COLUMN_LOADS: u32 = 1u;
 
 const THREADS = 256u;
-// Threads along channels and columns; each counts for four by four of them.
-const SIDE = 16u;
 // Channels and columns of a tile; one more in memory, so that threads which store neighbours along k hit different banks.
-const TILE = 64u;
-const PITCH = 65u;
-// Fours of words that are in shared memory at a time: two pairs each.
-const DEPTH = 4u;
+override ROWS = 4u * SIDE_Y;
+override COLUMNS = 4u * SIDE_X;
+override ROW_PITCH = ROWS + 1u;
+override COLUMN_PITCH = COLUMNS + 1u;
+override ROW_SPACE = DEPTH * ROW_PITCH;
+override COLUMN_SPACE = DEPTH * COLUMN_PITCH;
+// Threads that load for a channel and for a column.
+override ROW_THREADS = DEPTH / ROW_LOADS;
+override COLUMN_THREADS = DEPTH / COLUMN_LOADS;
 
 struct Params {
-    // Channels of this group, the first of them among all, tiles of them, and columns: the positions of all samples.
+    // Channels of this group, the first of them among all, tiles of them, columns, which are the positions of all samples, and tiles of these.
     n_rows: u32,
     first_row: u32,
     row_tiles: u32,
     n_columns: u32,
-    // Words of a kernel, of a stream and of a sample, and those of a kernel that this dispatch counts.
+    column_tiles: u32,
+    // Words of a kernel, of a stream and of a sample.
     row_words: u32,
     stream_words: u32,
     sample_words: u32,
-    begin: u32,
-    end: u32,
+    // Words of a kernel that one workgroup counts, whole turns of the loop, and how often they fit a kernel.
+    split_words: u32,
+    n_splits: u32,
     // Positions of a channel, those of a row, and the rows and columns from one to the next.
     n_positions: u32,
     row_positions: u32,
@@ -55,13 +73,14 @@ var<immediate> params: Params;
 @group(0) @binding(4) var<storage, read> input_signs: array<u32>;
 @group(0) @binding(5) var<storage, read_write> counts: array<atomic<u32>>;
 
-var<workgroup> row_tile: array<vec4<u32>, 260>;
-var<workgroup> column_tile: array<vec4<u32>, 260>;
+var<workgroup> row_tile: array<vec4<u32>, ROW_SPACE>;
+var<workgroup> column_tile: array<vec4<u32>, COLUMN_SPACE>;
 // For each pair: of rows, all ones where the weight is negative; of columns, all ones where the input is negative, or inside the image.
-var<workgroup> row_mask: array<vec2<u32>, 260>;
-var<workgroup> column_mask: array<vec2<u32>, 260>;
+var<workgroup> row_mask: array<vec2<u32>, ROW_SPACE>;
+var<workgroup> column_mask: array<vec2<u32>, COLUMN_SPACE>;
 
-// The sums of one channel and four columns: bits worth one, the count of those worth two, and of pairs that are negative.
+// The sums of one channel and four columns: bits worth one, the count of those worth two, and of pairs that are negative, or of fours
+// where these have one tap.
 struct Sum {
     ones: vec4<u32>,
     twos: vec4<u32>,
@@ -78,16 +97,13 @@ struct Columns {
     second: vec4<u32>,
 }
 
-// Adds a pair of words of a weight, whose own mask is `sign`, to those of four columns.
-fn add_pair(sum: Sum, w: vec2<u32>, x: vec4<u32>, y: vec4<u32>, sign: u32, mask: vec4<u32>) -> Sum {
+// Adds a pair of words of a weight to those of four columns. `mask` is all ones where the product is negative, or inside the image.
+fn add_pair(sum: Sum, w: vec2<u32>, x: vec4<u32>, y: vec4<u32>, mask: vec4<u32>) -> Sum {
     var p = vec4<u32>(w.x);
     var q = vec4<u32>(w.y);
-    var negative = sum.negative;
     if (SIGNED) {
-        let m = vec4<u32>(sign) ^ mask;
-        p = (p & x) ^ m;
-        q = (q & y) ^ m;
-        negative -= m;
+        p = (p & x) ^ mask;
+        q = (q & y) ^ mask;
     } else if (XOR) {
         p = (p ^ x) & mask;
         q = (q ^ y) & mask;
@@ -96,31 +112,46 @@ fn add_pair(sum: Sum, w: vec2<u32>, x: vec4<u32>, y: vec4<u32>, sign: u32, mask:
         q = q & y;
     }
     let half = sum.ones ^ p;
-    return Sum(half ^ q, sum.twos + countOneBits((sum.ones & p) | (half & q)), negative);
+    return Sum(half ^ q, sum.twos + countOneBits((sum.ones & p) | (half & q)), sum.negative);
 }
 
 fn add(sum: Sum, at: u32, columns: Columns) -> Sum {
     let w = row_tile[at];
-    var signs = vec2<u32>();
+    var made = sum;
+    var first = columns.first;
+    var second = columns.second;
     if (SIGNED) {
-        signs = row_mask[at];
+        let signs = row_mask[at];
+        first = vec4<u32>(signs.x);
+        second = vec4<u32>(signs.y);
+        if (INPUT_SIGNS) {
+            first ^= columns.first;
+            second ^= columns.second;
+            made.negative -= first;
+            if (!FOURS) {
+                made.negative -= second;
+            }
+        }
     }
-    let half = add_pair(sum, w.xy, columns.x, columns.y, signs.x, columns.first);
-    return add_pair(half, w.zw, columns.z, columns.w, signs.y, columns.second);
+    if (FOURS) {
+        second = first;
+    }
+    made = add_pair(made, w.xy, columns.x, columns.y, first);
+    return add_pair(made, w.zw, columns.z, columns.w, second);
 }
 
 fn columns_at(at: u32) -> Columns {
     let a = column_tile[at];
-    let b = column_tile[at + SIDE];
-    let c = column_tile[at + 2u * SIDE];
-    let d = column_tile[at + 3u * SIDE];
+    let b = column_tile[at + SIDE_X];
+    let c = column_tile[at + 2u * SIDE_X];
+    let d = column_tile[at + 3u * SIDE_X];
     var first = vec4<u32>();
     var second = vec4<u32>();
-    if (SIGNED || XOR) {
+    if (INPUT_SIGNS || XOR) {
         let e = column_mask[at];
-        let f = column_mask[at + SIDE];
-        let g = column_mask[at + 2u * SIDE];
-        let h = column_mask[at + 3u * SIDE];
+        let f = column_mask[at + SIDE_X];
+        let g = column_mask[at + 2u * SIDE_X];
+        let h = column_mask[at + 3u * SIDE_X];
         first = vec4<u32>(e.x, f.x, g.x, h.x);
         second = vec4<u32>(e.y, f.y, g.y, h.y);
     }
@@ -143,60 +174,121 @@ fn store_count(row: u32, column: u32, total: u32) {
     store(sample * params.stride + (params.first_row + row) * params.n_positions + position, total);
 }
 
-fn store_row(row: u32, column: u32, sum: Sum) {
+// `n_pairs` are those that this workgroup counted.
+fn store_row(row: u32, column: u32, sum: Sum, n_pairs: u32) {
     if (row >= params.n_rows) {
         return;
     }
     var total = 2u * sum.twos + countOneBits(sum.ones);
-    if (SIGNED) {
-        total += 64u * (vec4<u32>((params.end - params.begin) / 2u) - sum.negative);
+    if (SIGNED && INPUT_SIGNS) {
+        var negative = sum.negative;
+        if (FOURS) {
+            negative *= 2u;
+        }
+        total += 64u * (vec4<u32>(n_pairs) - negative);
     }
     store_count(row, column, total.x);
-    store_count(row, column + SIDE, total.y);
-    store_count(row, column + 2u * SIDE, total.z);
-    store_count(row, column + 3u * SIDE, total.w);
+    store_count(row, column + SIDE_X, total.y);
+    store_count(row, column + 2u * SIDE_X, total.z);
+    store_count(row, column + 3u * SIDE_X, total.w);
 }
 
-// What a thread loads for: a channel, and a column, which is a place of a sample's image.
+// A column: a position of a sample's image.
 struct Line {
-    channel: u32,
     sample: u32,
     place: vec2<i32>,
 }
 
-// A pair of words of a weight and of the input under it, and their masks.
-struct Pair {
-    weight: vec2<u32>,
-    input: vec2<u32>,
-    sign: u32,
-    mask: u32,
+// Two pairs of words, and a mask for each.
+struct Four {
+    words: vec4<u32>,
+    masks: vec2<u32>,
 }
 
-// Pair `at` of a kernel; nothing past the end, and no input where the kernel reaches over the image.
-fn load_pair(line: Line, at: u32) -> Pair {
-    var pair = Pair();
-    if (at >= params.end / 2u) {
-        return pair;
-    }
-    let stream_pairs = params.stream_words / 2u;
-    let tap = at / stream_pairs;
-    pair.weight = weights[line.channel * (params.row_words / 2u) + at];
-    if (SIGNED) {
-        pair.sign = 0u - weight_signs[line.channel * (params.row_words / params.stream_words) + tap];
-    }
+// Where the stream of an input begins, in pairs, and its mask; no stream where the kernel reaches over the image.
+struct Source {
+    first: u32,
+    mask: u32,
+    is_inside: bool,
+}
+
+fn source_of(line: Line, tap: u32, stream_pairs: u32) -> Source {
     let offset = taps[tap];
     let y = line.place.x + offset.y;
     let x = line.place.y + offset.z;
-    if (y >= 0 && x >= 0 && y < i32(params.height) && x < i32(params.width)) {
+    var source = Source(0u, 0u, y >= 0 && x >= 0 && y < i32(params.height) && x < i32(params.width));
+    if (source.is_inside) {
         let input = params.first_input + u32(offset.x) + u32(y) * params.width + u32(x);
-        let stream = line.sample * (params.sample_words / 2u) + input * stream_pairs;
-        pair.input = inputs[stream + at - tap * stream_pairs];
-        pair.mask = 0xffffffffu;
-        if (SIGNED) {
-            pair.mask = 0u - input_signs[line.sample * params.n_inputs + input];
+        source.first = line.sample * (params.sample_words / 2u) + input * stream_pairs;
+        source.mask = 0xffffffffu;
+        if (INPUT_SIGNS) {
+            source.mask = 0u - input_signs[line.sample * params.n_inputs + input];
         }
     }
-    return pair;
+    return source;
+}
+
+// Pairs `at` and `at + 1` of what lies under the kernel, as far as they are before pair `end`.
+fn load_inputs(line: Line, at: u32, end: u32) -> Four {
+    var four = Four();
+    if (at >= end) {
+        return four;
+    }
+    let stream_pairs = params.stream_words / 2u;
+    let tap = at / stream_pairs;
+    let source = source_of(line, tap, stream_pairs);
+    if (source.is_inside) {
+        let pair = source.first + at - tap * stream_pairs;
+        let words = inputs[pair];
+        four.words.x = words.x;
+        four.words.y = words.y;
+        four.masks.x = source.mask;
+        if (FOURS) {
+            let others = inputs[pair + 1u];
+            four.words.z = others.x;
+            four.words.w = others.y;
+            four.masks.y = source.mask;
+        }
+    }
+    if (!FOURS && at + 1u < end) {
+        let next_tap = (at + 1u) / stream_pairs;
+        let next = source_of(line, next_tap, stream_pairs);
+        if (next.is_inside) {
+            let words = inputs[next.first + at + 1u - next_tap * stream_pairs];
+            four.words.z = words.x;
+            four.words.w = words.y;
+            four.masks.y = next.mask;
+        }
+    }
+    return four;
+}
+
+// Pairs `at` and `at + 1` of the kernel of a channel, as far as they are before pair `end`.
+fn load_weights(channel: u32, at: u32, end: u32) -> Four {
+    var four = Four();
+    if (at >= end) {
+        return four;
+    }
+    let row = channel * (params.row_words / 2u);
+    let words = weights[row + at];
+    four.words.x = words.x;
+    four.words.y = words.y;
+    if (at + 1u < end) {
+        let others = weights[row + at + 1u];
+        four.words.z = others.x;
+        four.words.w = others.y;
+    }
+    if (SIGNED) {
+        let stream_pairs = params.stream_words / 2u;
+        let signs = channel * (params.row_words / params.stream_words);
+        four.masks.x = 0u - weight_signs[signs + at / stream_pairs];
+        if (FOURS) {
+            four.masks.y = four.masks.x;
+        } else if (at + 1u < end) {
+            four.masks.y = 0u - weight_signs[signs + (at + 1u) / stream_pairs];
+        }
+    }
+    return four;
 }
 
 @compute @workgroup_size(THREADS)
@@ -207,55 +299,70 @@ fn main(
 ) {
     let workgroup = id.x + id.y * size.x;
     let tile = workgroup / params.row_tiles;
-    let first_row = (workgroup - tile * params.row_tiles) * TILE;
-    if (tile >= (params.n_columns + TILE - 1u) / TILE) {
+    let first_row = (workgroup - tile * params.row_tiles) * ROWS;
+    let split = tile / params.column_tiles;
+    if (split >= params.n_splits) {
         return;
     }
-    let first_column = tile * TILE;
+    let first_column = (tile - split * params.column_tiles) * COLUMNS;
+    let begin = split * params.split_words / 2u;
+    let end = min(begin + params.split_words / 2u, params.row_words / 2u);
 
-    // Thread t loads four words t % DEPTH of channel and of column t / DEPTH. Past the end, the last one is repeated and nothing is stored.
-    let d = local % DEPTH;
-    let slot = d * PITCH + local / DEPTH;
-    let channel = params.first_row + min(first_row + local / DEPTH, params.n_rows - 1u);
-    let loaded = min(first_column + local / DEPTH, params.n_columns - 1u);
-    let sample = loaded / params.n_positions;
-    let position = loaded - sample * params.n_positions;
+    // Threads load fours of one channel and of one column. Past the end, the last one is repeated and nothing is stored.
+    let loaded_row = local / ROW_THREADS;
+    let row_d = (local - loaded_row * ROW_THREADS) * ROW_LOADS;
+    let channel = params.first_row + min(first_row + loaded_row, params.n_rows - 1u);
+    let loaded_column = local / COLUMN_THREADS;
+    let column_d = (local - loaded_column * COLUMN_THREADS) * COLUMN_LOADS;
+    let column_of_all = min(first_column + loaded_column, params.n_columns - 1u);
+    let sample = column_of_all / params.n_positions;
+    let position = column_of_all - sample * params.n_positions;
     let y = position / params.row_positions;
     let x = position - y * params.row_positions;
-    let line = Line(channel, sample, vec2<i32>(i32(y * params.row_step), i32(x * params.column_step)));
+    let line = Line(sample, vec2<i32>(i32(y * params.row_step), i32(x * params.column_step)));
 
-    let ty = local / SIDE;
-    let tx = local - ty * SIDE;
+    let ty = local / SIDE_X;
+    let tx = local - ty * SIDE_X;
     var s0 = Sum();
     var s1 = Sum();
     var s2 = Sum();
     var s3 = Sum();
-    for (var k = params.begin / 2u; k < params.end / 2u; k += 2u * DEPTH) {
-        let a = load_pair(line, k + 2u * d);
-        let b = load_pair(line, k + 2u * d + 1u);
-        row_tile[slot] = vec4<u32>(a.weight, b.weight);
-        column_tile[slot] = vec4<u32>(a.input, b.input);
-        if (SIGNED) {
-            row_mask[slot] = vec2<u32>(a.sign, b.sign);
+    for (var k = begin; k < end; k += 2u * DEPTH) {
+        if (loaded_row < ROWS) {
+            for (var j = 0u; j < ROW_LOADS; j++) {
+                let d = row_d + j;
+                let four = load_weights(channel, k + 2u * d, end);
+                row_tile[d * ROW_PITCH + loaded_row] = four.words;
+                if (SIGNED) {
+                    row_mask[d * ROW_PITCH + loaded_row] = four.masks;
+                }
+            }
         }
-        if (SIGNED || XOR) {
-            column_mask[slot] = vec2<u32>(a.mask, b.mask);
+        if (loaded_column < COLUMNS) {
+            for (var j = 0u; j < COLUMN_LOADS; j++) {
+                let d = column_d + j;
+                let four = load_inputs(line, k + 2u * d, end);
+                column_tile[d * COLUMN_PITCH + loaded_column] = four.words;
+                if (INPUT_SIGNS || XOR) {
+                    column_mask[d * COLUMN_PITCH + loaded_column] = four.masks;
+                }
+            }
         }
         workgroupBarrier();
         for (var i = 0u; i < DEPTH; i++) {
-            let columns = columns_at(i * PITCH + tx);
-            let at = i * PITCH + ty;
+            let columns = columns_at(i * COLUMN_PITCH + tx);
+            let at = i * ROW_PITCH + ty;
             s0 = add(s0, at, columns);
-            s1 = add(s1, at + SIDE, columns);
-            s2 = add(s2, at + 2u * SIDE, columns);
-            s3 = add(s3, at + 3u * SIDE, columns);
+            s1 = add(s1, at + SIDE_Y, columns);
+            s2 = add(s2, at + 2u * SIDE_Y, columns);
+            s3 = add(s3, at + 3u * SIDE_Y, columns);
         }
         workgroupBarrier();
     }
     let row = first_row + ty;
     let column = first_column + tx;
-    store_row(row, column, s0);
-    store_row(row + SIDE, column, s1);
-    store_row(row + 2u * SIDE, column, s2);
-    store_row(row + 3u * SIDE, column, s3);
+    store_row(row, column, s0, end - begin);
+    store_row(row + SIDE_Y, column, s1, end - begin);
+    store_row(row + 2u * SIDE_Y, column, s2, end - begin);
+    store_row(row + 3u * SIDE_Y, column, s3, end - begin);
 }

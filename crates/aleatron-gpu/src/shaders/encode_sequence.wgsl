@@ -13,6 +13,9 @@ struct Params {
     n_sequences: u32,
     // Where the flags of the thresholds begin.
     n_thresholds: u32,
+    // Rows of a sample, and words from one sample to the next.
+    n_units: u32,
+    sample_stride: u32,
 }
 var<immediate> params: Params;
 
@@ -45,5 +48,7 @@ fn main(
     for (var k = 0u; k < 32u; k++) {
         bits |= select(0u, 1u, always == 1u || values[first + k] < threshold) << k;
     }
-    streams[index] = bits & inside;
+    let sample = row / params.n_units;
+    let unit = row - sample * params.n_units;
+    streams[sample * params.sample_stride + unit * params.row_stride + place] = bits & inside;
 }

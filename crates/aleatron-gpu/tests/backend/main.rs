@@ -5,11 +5,12 @@
 mod common;
 
 mod conformance;
+mod conv;
 mod dense;
 mod encode;
 mod gates;
 mod profile;
+mod program;
 mod sequence;
-mod shaders;
 mod sparse;
 mod table;

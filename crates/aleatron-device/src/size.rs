@@ -1,0 +1,30 @@
+//! Sizes as kernels and hosts take them, by checked conversions.
+//!
+//! Kernels count with 32 bits. Every size, count, offset and divisor that reaches one passes [`size_u32`]; one that does not fit is an error
+//! with its name.
+
+use crate::error::{Error, Limit, Result};
+
+/// Converts a size, a count or an offset to the 32 bits that kernels count with.
+///
+/// ```
+/// use aleatron_device::size_u32;
+/// assert_eq!(size_u32(7usize, "rows")?, 7);
+/// let error = size_u32(1u64 << 32, "rows").unwrap_err();
+/// assert_eq!(error.to_string(), "rows: 4294967296, the device's most is 4294967295");
+/// # Ok::<(), aleatron_device::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::TooLarge`] with the name past 2^32 - 1.
+pub fn size_u32<T: Copy + TryInto<u32> + TryInto<u128>>(value: T, what: &'static str) -> Result<u32> {
+    value.try_into().map_err(|_| {
+        let actual = TryInto::<u128>::try_into(value).unwrap_or(u128::MAX);
+        Error::TooLarge { what: Limit::Kernel(what), actual, limit: u32::MAX.into() }
+    })
+}
+
+/// Converts bytes or elements of a device to a size of the host, which counts all memory that it can name.
+pub(crate) fn host_size(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
