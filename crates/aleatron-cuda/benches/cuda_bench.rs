@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aleatron_core::backend::{Batch, DeviceBatch, DeviceElement, PrepareOptions, PreparedLayer};
+use aleatron_core::backend::{Batch, DeviceBatch, DeviceElement, InputOrder, PrepareOptions, PreparedLayer};
 use aleatron_core::{
     Backend, Cancel, Convolution, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights,
 };
@@ -257,6 +257,13 @@ impl Bench {
         }
     }
 
+    /// The card with the kernels of `--variants`.
+    #[allow(unsafe_code, reason = "kernels are taken from files")]
+    fn with_kernels(&self, kernels: [String; 2]) -> aleatron_cuda::Result<Arc<CudaContext>> {
+        // SAFETY: `cargo xtask ptx --variants` has compiled them from the sources of this crate.
+        unsafe { CudaContext::open_with_kernels(self.options.device, &ContextOptions::default(), kernels) }
+    }
+
     fn tiles(&mut self) {
         // Inputs, neurons, samples, and the least rate.
         let cases = if self.options.quick {
@@ -264,10 +271,7 @@ impl Bench {
         } else {
             vec![(1024, 4096, 4096, 4500.0), (2048, 2048, 1024, 4300.0), (1000, 500, 256, 2400.0)]
         };
-        let with_variants = self.options.variants.clone().map(|kernels| {
-            let options = ContextOptions { kernels: Some(kernels), ..ContextOptions::default() };
-            CudaContext::open(self.options.device, &options)
-        });
+        let with_variants = self.options.variants.clone().map(|kernels| self.with_kernels(kernels));
         let variants = match with_variants {
             Some(Ok(context)) => Some(context),
             Some(Err(error)) => {
@@ -416,16 +420,15 @@ impl Bench {
                     vulkan,
                 );
                 let inputs = CudaArray::with(&bench.context, &known.values)?;
-                let outputs = CudaArray::zeros(&bench.context, m, DeviceElement::U64)?;
-                let on_card = DeviceBatch {
-                    inputs: inputs.array(),
-                    outputs: outputs.array(),
-                    seed: SEED,
-                    stream: None,
+                let mut outputs = CudaArray::zeros(&bench.context, m, DeviceElement::U64)?;
+                let run = |outputs: &mut CudaArray| -> Result<(), Failure> {
+                    let (inputs, outputs, order) = (inputs.array(), outputs.array_mut(), InputOrder::Ready);
+                    let mut on_card = DeviceBatch { inputs, outputs, seed: SEED, order };
+                    Ok(layer.counts_on_device(&mut on_card, Cancel::NEVER)?)
                 };
-                layer.counts_on_device(&on_card, Cancel::NEVER)?;
+                run(&mut outputs)?;
                 known.check(&outputs.read()?)?;
-                let [best, median] = times(|| Ok(layer.counts_on_device(&on_card, Cancel::NEVER)?))?;
+                let [best, median] = times(|| run(&mut outputs))?;
                 bench.show(
                     &format!("{n}x{m} from the card (median {median:.1})"),
                     best,
@@ -455,8 +458,7 @@ impl Bench {
         };
         self.row("encode", |bench| run(bench, &bench.context, 8, Bar::AtMost(80.0)));
         let Some(kernels) = self.options.variants.clone() else { return };
-        let options = ContextOptions { kernels: Some(kernels), ..ContextOptions::default() };
-        match CudaContext::open(self.options.device, &options) {
+        match self.with_kernels(kernels) {
             Ok(context) => {
                 for words in [4, 8, 16] {
                     self.row("encode", |bench| run(bench, &context, words, Bar::None));
@@ -470,10 +472,7 @@ impl Bench {
     fn large(&mut self) {
         let (n, m, bits) = if self.options.quick { (20, 40, 100) } else { (4096, 4096, 1024) };
         let context = match self.options.variants.clone() {
-            Some(kernels) => {
-                let options = ContextOptions { kernels: Some(kernels), ..ContextOptions::default() };
-                CudaContext::open(self.options.device, &options).unwrap_or_else(|_| Arc::clone(&self.context))
-            }
+            Some(kernels) => self.with_kernels(kernels).unwrap_or_else(|_| Arc::clone(&self.context)),
             None => Arc::clone(&self.context),
         };
         let all = self.options.variants.is_some();

@@ -83,42 +83,91 @@ struct FinishPatchesParams {
     u32 first_channel;
     // Whether counts begin with the bits of all products.
     u32 adds_totals;
+    // 1 where the weights of every channel are two rows, the positive ones and the negative ones: those of all channels, one after the other.
+    u32 split_weights;
+    u32 padding;
 };
 
-// Takes what was counted, a thread each, and leaves zeros for the next launch. With both signs, what the rows of swapped signs count is
-// taken off.
+// Patches and channels of a block of the kernel that finishes.
+const u32 FINISH_PATCHES = 32, FINISH_CHANNELS = 32;
+
+// Takes what was counted and leaves zeros for the next launch. What is counted lies by patch and then by channel, results by channel and then by
+// position, so a block takes a square of both: it reads along the channels and writes along the patches. With both signs, what the rows of swapped
+// signs count is subtracted, and so is what negative weights count where they are split.
 KERNEL(finish_patches, FinishPatchesParams, 256) {
     const Finish& f = p.finish;
-    const u32 index = blockIdx.x * 256 + threadIdx.x;
-    if (index == 0) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
         finish_state(f);
     }
-    // Neighbours have neighbouring results.
-    const u32 channel = index / p.n_patches, row = index - channel * p.n_patches;
-    if (channel >= p.n_channels) {
-        return;
+    u32* square = (u32*)shared_memory();
+    const u32 channel_blocks = (p.n_channels + FINISH_CHANNELS - 1) / FINISH_CHANNELS;
+    const u32 first_row = blockIdx.x / channel_blocks * FINISH_PATCHES;
+    const u32 first_channel = blockIdx.x % channel_blocks * FINISH_CHANNELS;
+    const u32 row_counts = p.n_channels << p.split_weights;
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const u32 own_channel = first_channel + lane;
+    // All loads come before the first store, which the compiler could not move them across: four times as fast.
+    const u32 ROWS = FINISH_PATCHES / 8;
+    u32 counts[ROWS];
+#pragma unroll
+    for (u32 k = 0; k < ROWS; ++k) {
+        const u32 row = first_row + warp + 8 * k;
+        counts[k] = 0;
+        if (row < p.n_patches && own_channel < p.n_channels) {
+            const u32* counted = (const u32*)p.counted + (u64)row * row_counts + own_channel;
+            // Differences are below 2^31 in magnitude, as what is counted is.
+            counts[k] = *counted;
+            if (p.split_weights) {
+                counts[k] -= counted[p.n_channels];
+            }
+            if (p.both_signs) {
+                counts[k] -= counted[(u64)p.n_patches * row_counts];
+            }
+        }
     }
-    const u32 patch = p.first_position + row, samples = patch / p.n_positions;
-    const u32 position = patch - samples * p.n_positions;
-    const u64 neuron = (u64)(p.first_channel + channel) * p.n_positions + position;
-    u32* counted = (u32*)p.counted + (u64)row * p.n_channels + channel;
-    u64 count = *counted;
-    *counted = 0;
-    if (p.both_signs) {
-        u32* swapped = counted + (u64)p.n_patches * p.n_channels;
-        count -= *swapped;
-        *swapped = 0;
+#pragma unroll
+    for (u32 k = 0; k < ROWS; ++k) {
+        const u32 r = warp + 8 * k, row = first_row + r;
+        if (row < p.n_patches && own_channel < p.n_channels) {
+            u32* counted = (u32*)p.counted + (u64)row * row_counts + own_channel;
+            *counted = 0;
+            if (p.split_weights) {
+                counted[p.n_channels] = 0;
+            }
+            if (p.both_signs) {
+                counted[(u64)p.n_patches * row_counts] = 0;
+            }
+            square[r * (FINISH_CHANNELS + 1) + lane] = counts[k];
+        }
     }
-    count *= f.factor;
-    if (f.base != 0) {
-        count += ((const u64*)f.base)[neuron];
+    __syncthreads();
+    const bool has_signs = p.both_signs || p.split_weights;
+    u32 outside = 0;
+    for (u32 c = warp; c < FINISH_CHANNELS; c += 8) {
+        const u32 row = first_row + lane, channel = first_channel + c;
+        if (row >= p.n_patches || channel >= p.n_channels) {
+            continue;
+        }
+        const u32 patch = p.first_position + row, samples = patch / p.n_positions;
+        const u32 position = patch - samples * p.n_positions;
+        const u64 neuron = (u64)(p.first_channel + channel) * p.n_positions + position;
+        const u32 counted = square[lane * (FINISH_CHANNELS + 1) + c];
+        u64 count = has_signs ? (u64)(long long)(int)counted : (u64)counted;
+        count *= f.factor;
+        if (f.base != 0) {
+            count += ((const u64*)f.base)[neuron];
+        }
+        if (f.row_ones != 0) {
+            count -= ((const u32*)f.row_ones)[row];
+        }
+        const u64 total = ((const u64*)f.totals)[position];
+        if (p.adds_totals) {
+            count += total;
+        }
+        const u64 index = (u64)(p.first_sample + samples) * f.n_neurons + neuron;
+        outside += put_result(f, index, (u32)neuron, count, total);
     }
-    if (f.row_ones != 0) {
-        count -= ((const u32*)f.row_ones)[row];
+    if (f.kind == STAGED) {
+        count_in_block((u64*)((const FinishStage*)f.stage)->saturated, outside);
     }
-    const u64 total = ((const u64*)f.totals)[position];
-    if (p.adds_totals) {
-        count += total;
-    }
-    put_result(f, (u64)(p.first_sample + samples) * f.n_neurons + neuron, count, total);
 }

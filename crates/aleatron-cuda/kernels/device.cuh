@@ -78,6 +78,19 @@ DEVICE u32 warp_sum(u32 value) {
     return __reduce_add_sync(0xFFFFFFFFu, value);
 }
 
+// Adds one for every thread of those here that says so.
+DEVICE void count_active(u64* to, bool counts) {
+    const u32 here = __activemask(), votes = __ballot_sync(here, counts);
+    if (votes != 0 && threadIdx.x % 32 == __ffs(here) - 1) {
+        atomicAdd(to, (u64)__popc(votes));
+    }
+}
+
+// A float as it lies in memory.
+DEVICE u64 float_bits(double value) {
+    return (u64)__double_as_longlong(value);
+}
+
 // Copies that run on while the thread goes on: sixteen bytes each, or zeros where there is no source.
 DEVICE void copy_async(u32 to, const void* from, bool exists) {
     const u32 bytes = exists ? 16 : 0;

@@ -252,7 +252,7 @@ DEVICE void add_slice(const FewParams& p, u32 neuron, u32 sum, bool valid) {
     if (p.finish.out == p.finish.report) {
         store_alone_for_host(report, count);
     } else {
-        put_result(p.finish, neuron, count, p.finish.total);
+        count_outside(p.finish, put_result(p.finish, neuron, neuron, count, p.finish.total));
         store_for_host(report, 0);
     }
 }

@@ -1,5 +1,6 @@
 // From what kernels count to the counts of a layer.
 #pragma once
+#include "stage.cuh"
 #include "stream.cuh"
 
 // What the results are given as.
@@ -8,6 +9,8 @@ enum ResultKind : u32 {
     UNIPOLAR_VALUES = 1,
     BIPOLAR_VALUES = 2,
     SIGNED_VALUES = 3,
+    // What the stage behind the layer makes of counts.
+    STAGED = 4,
 };
 
 // The count of neuron j and sample s is base[j] - row_ones[s] + factor * counted, modulo 2^64.
@@ -27,6 +30,8 @@ struct Finish {
     // Where the index of the first bad value goes; 0 where a later launch hands it on.
     u64 report;
     u64 state;
+    // A `FinishStage`, for results of the kind `STAGED`.
+    u64 stage;
     u32 n_neurons;
     u32 n_samples;
     // Whether the count is added to the result that is there.
@@ -35,15 +40,21 @@ struct Finish {
     u32 kind;
 };
 
-// Adds a count to the result at `index`, where that is wanted, and makes it what it is to be; its products have `total` bits.
-DEVICE void put_result(const Finish& f, u64 index, u64 count, u64 total) {
+// Adds a count of a neuron to the result at `index`, where that is wanted, and writes what it becomes; its products have `total` bits. Returns
+// whether it lies outside the interval of the streams of the next layer.
+DEVICE bool put_result(const Finish& f, u64 index, u32 neuron, u64 count, u64 total) {
     u64* out = (u64*)f.out + index;
     if (f.accumulate) {
         count += *out;
     }
     if (f.kind == COUNTS) {
         *out = count;
-        return;
+        return false;
+    }
+    if (f.kind == STAGED) {
+        bool is_outside = false;
+        *out = staged(*(const FinishStage*)f.stage, neuron, count, total, &is_outside);
+        return is_outside;
     }
     // The integer numerator is rounded once, and so is the quotient.
     double sum = (double)count;
@@ -53,6 +64,14 @@ DEVICE void put_result(const Finish& f, u64 index, u64 count, u64 total) {
         sum = (double)(long long)(count - total);
     }
     *(double*)out = sum / (double)f.length;
+    return false;
+}
+
+// Counts a result outside the interval of the streams of the next layer.
+DEVICE void count_outside(const Finish& f, bool is_outside) {
+    if (f.kind == STAGED) {
+        count_active((u64*)((const FinishStage*)f.stage)->saturated, is_outside);
+    }
 }
 
 // Makes the result at `index` of what was counted there.
@@ -70,7 +89,7 @@ DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
     if (f.kind != COUNTS && f.totals != 0) {
         total = ((const u64*)f.totals)[neuron];
     }
-    put_result(f, index, count, total);
+    count_outside(f, put_result(f, index, neuron, count, total));
 }
 
 // Hands on what was found about the values of the call, and forgets it.

@@ -5,5 +5,6 @@
 #include "few.cu"
 #include "finish.cu"
 #include "sparse.cu"
+#include "stage.cu"
 #include "table.cu"
 #include "tile_mma.cu"

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aleatron_core::backend::{DeviceArray, DeviceElement};
+use aleatron_core::backend::{DeviceArray, DeviceArrayMut, DeviceElement};
 
 use crate::driver::{CudaContext, DeviceBuffer, Stream};
 use crate::error::{Error, Result};
@@ -26,6 +26,7 @@ impl CudaArray {
         let (stream, buffer) = (Stream::new(context)?, DeviceBuffer::new(context, len)?);
         buffer.fill(0, &stream)?;
         stream.synchronize()?;
+        buffer.publish();
         Ok(Self { buffer, element })
     }
 
@@ -36,13 +37,20 @@ impl CudaArray {
     pub fn with(context: &Arc<CudaContext>, values: &[f64]) -> Result<Self> {
         let stream = Stream::new(context)?;
         let buffer = DeviceBuffer::with(context, bytemuck::cast_slice(values), &stream)?;
+        buffer.publish();
         Ok(Self { buffer, element: DeviceElement::F64 })
     }
 
-    /// Where it is.
+    /// Returns the array as inputs of a layer.
     #[must_use]
-    pub fn array(&self) -> DeviceArray {
-        DeviceArray { address: self.buffer.address(), len: self.buffer.len(), element: self.element }
+    pub fn array(&self) -> DeviceArray<'_> {
+        self.buffer.array(self.element)
+    }
+
+    /// Returns the array as results of a layer.
+    #[must_use]
+    pub fn array_mut(&mut self) -> DeviceArrayMut<'_> {
+        self.buffer.array_mut(self.element)
     }
 
     /// The card it is on.

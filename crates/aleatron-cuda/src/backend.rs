@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use aleatron_core::backend::{PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::{Case, Subject, run_layers};
+use aleatron_core::program::{InputSign, PreparedProgram, Program};
 use aleatron_core::{Backend, Cancel, LayerSpec, Weights};
 
 use crate::driver::{self, CudaContext};
 use crate::error::{Error, Result};
 use crate::gates::{self, GateKind, PairKind};
 use crate::layer::CudaLayer;
+use crate::program::CudaProgram;
 
 /// A card as a backend: encoding, gates, counts, and layers.
 ///
@@ -77,7 +79,9 @@ impl CudaBackend {
         options: &PrepareOptions<'_>,
     ) -> Result<CudaLayer> {
         options.cancel.check()?;
-        CudaLayer::new(&self.context()?, spec, weights, options)
+        let layer = CudaLayer::new(&self.context()?, spec, weights, InputSign::Any, options)?;
+        layer.reserve()?;
+        Ok(layer)
     }
 
     /// The answer to a case of anything but layers; `None` without code for it.
@@ -120,6 +124,15 @@ impl Backend for CudaBackend {
     ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
         Ok(Box::new(self.layer(spec, weights, options)?))
     }
+
+    fn prepare_program(
+        &self,
+        program: &Arc<Program>,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Option<Box<dyn PreparedProgram>>> {
+        let prepared = CudaProgram::new(&self.context()?, program, options)?;
+        Ok(prepared.map(|program| Box::new(program) as Box<dyn PreparedProgram>))
+    }
 }
 
 impl PreparedLayer for CudaLayer {
@@ -133,7 +146,7 @@ impl PreparedLayer for CudaLayer {
 
     fn counts_on_device(
         &self,
-        batch: &aleatron_core::backend::DeviceBatch,
+        batch: &mut aleatron_core::backend::DeviceBatch<'_>,
         cancel: Cancel<'_>,
     ) -> aleatron_core::Result<()> {
         Ok(self.count_arrays(batch, cancel)?)
@@ -151,7 +164,7 @@ impl PreparedLayer for CudaLayer {
 impl Subject for CudaBackend {
     fn run(&self, case: &Case) -> Option<aleatron_core::Result<Vec<u64>>> {
         match case {
-            Case::Layer(_) | Case::Network(_) => run_layers(self, case),
+            Case::Layer(_) | Case::Network(_) | Case::Program(_) => run_layers(self, case),
             _ => self.answer(case).transpose().map(|answer| Ok(answer?)),
         }
     }

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::kernels::{CallSeed, FewParams, ValueKind};
 use crate::launch::FewLaunch;
 use crate::queue::{Profiler, Queue};
+use crate::size::host_size;
 
 /// Words at the head of what goes up and what comes down: the seed, and what was found about the values.
 pub(crate) const HEAD: usize = 8;
@@ -51,6 +52,15 @@ pub(crate) struct CountOptions<'a> {
     pub(crate) profiler: Option<&'a Profiler>,
     /// What every chunk waits for on the card.
     pub(crate) after: Option<&'a Event>,
+    /// The program that the call is a step of, if it is one: nothing comes from the host or goes there.
+    pub(crate) program: Option<ProgramCall<'a>>,
+}
+
+/// A program that runs on the stream of a set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProgramCall<'a> {
+    /// Where the [`CallSeed`] of the layer lies on the card.
+    pub(crate) seed: View<'a>,
 }
 
 /// A layer's part in a call that runs in chunks.
@@ -77,6 +87,19 @@ pub(crate) struct SetSizes {
     pub(crate) samples: usize,
 }
 
+impl SetSizes {
+    /// Returns sizes that are enough for either.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            values: self.values.max(other.values),
+            work: self.work.max(other.work),
+            counts: self.counts.max(other.counts),
+            results: self.results.max(other.results),
+            samples: self.samples.max(other.samples),
+        }
+    }
+}
+
 /// What decides a recorded call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct GraphKey {
@@ -97,7 +120,7 @@ pub(crate) struct BufferSet {
     // Dropped in this order: graphs and the stream use everything that follows.
     graphs: HashMap<GraphKey, Recorded>,
     few: Option<RepeatedLaunch<FewParams>>,
-    pub(crate) stream: Stream,
+    pub(crate) stream: Arc<Stream>,
     /// The seed and the values of the chunk, on the host and on the card.
     pub(crate) upload: PinnedBuffer<u64>,
     pub(crate) inputs: DeviceBuffer<u64>,
@@ -127,7 +150,15 @@ enum Expected {
 
 impl BufferSet {
     pub(crate) fn new(context: &Arc<CudaContext>, sizes: SetSizes) -> Result<Self> {
-        let stream = Stream::new(context)?;
+        Self::on_stream(context, Arc::new(Stream::new(context)?), sizes)
+    }
+
+    /// A set whose work goes to a given stream.
+    pub(crate) fn on_stream(
+        context: &Arc<CudaContext>,
+        stream: Arc<Stream>,
+        sizes: SetSizes,
+    ) -> Result<Self> {
         let set = Self {
             upload: PinnedBuffer::new(context, HEAD + sizes.values)?,
             inputs: DeviceBuffer::new(context, HEAD + sizes.values)?,
@@ -145,6 +176,8 @@ impl BufferSet {
         };
         set.counts.fill(0, &set.stream)?;
         set.row_ones.fill(0, &set.stream)?;
+        // Kernels write one word of the head, and all of it comes down with the results.
+        set.results.fill(0, &set.stream)?;
         set.stream.synchronize()?;
         Ok(set)
     }
@@ -239,7 +272,7 @@ impl BufferSet {
 
     /// What was found about the values of the chunk: the index of the first one outside its interval.
     pub(crate) fn bad_value(&self) -> Option<usize> {
-        Some(self.download.as_slice()[0]).filter(|&index| index != u64::MAX).map(|index| index as usize)
+        Some(self.download.as_slice()[0]).filter(|&index| index != u64::MAX).map(host_size)
     }
 
     /// Appends the results of the chunk.
@@ -260,6 +293,11 @@ impl BufferSets {
         if idle.len() < MAX_IDLE {
             idle.push(set);
         }
+    }
+
+    /// Frees the idle sets.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<BufferSet>> {

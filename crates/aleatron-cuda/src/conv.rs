@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aleatron_core::program::InputSign;
 use aleatron_core::{
     Cancel, ConvShape, Convolution, Error as CoreError, LayerSpec, Length, Polarity, Quantity, StreamAddress,
     Topology, Weights, memory,
@@ -16,8 +17,8 @@ use aleatron_core::{
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, GraphKey, HEAD, SetSizes};
 use crate::dense::{KernelChoice, RECORDED_VALUE_BYTES, unsupported};
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
-use crate::encode::{Encoder, OnesWidth, RowStreams, call_seed, count_row_ones};
-use crate::error::{Result, number};
+use crate::encode::{Encoder, OnesWidth, RowStreams, call_seed, count_row_ones, row_of};
+use crate::error::{Error, Result};
 use crate::inputs::{InputStage, Source};
 use crate::kernels::{
     CallSeed, ConvGeometry, Finish, FinishPatchesParams, GatherParams, ResultKind, ValueKind,
@@ -28,11 +29,15 @@ use crate::plan::memory::Residency;
 use crate::plan::patches::{PatchPlan, PatchShape};
 use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
-use crate::results::{Output, check_values};
-use crate::weights::WeightMaker;
+use crate::results::{CardResults, Output, check_values};
+use crate::size::{host_size, size_u32};
+use crate::weights::{SignFilter, WeightMaker};
 
 /// Threads of a block of all kernels here.
 const THREADS: u64 = 256;
+
+/// Patches and channels of a block of the kernel that finishes.
+const FINISH_TILE: u32 = 32;
 
 /// The convolution that a layer is: a dense one sees an image of as many channels as it has inputs, at one position.
 fn shape_of(spec: &LayerSpec) -> Result<ConvShape> {
@@ -48,21 +53,29 @@ fn shape_of(spec: &LayerSpec) -> Result<ConvShape> {
 /// A convolution as kernels take it.
 pub(crate) fn geometry(shape: &ConvShape) -> Result<ConvGeometry> {
     let axes = shape.windows().each_ref().map(|windows| *windows.axis());
-    let pair = |of: &dyn Fn(usize) -> usize| -> Result<[u32; 2]> { Ok([number(of(0))?, number(of(1))?]) };
+    let pair = |what, of: &dyn Fn(usize) -> usize| -> Result<[u32; 2]> {
+        Ok([size_u32(of(0), what)?, size_u32(of(1), what)?])
+    };
     Ok(ConvGeometry {
-        size: pair(&|k| axes[k].size)?,
-        kernel: pair(&|k| axes[k].kernel)?,
-        stride: pair(&|k| axes[k].stride)?,
-        padding: pair(&|k| axes[k].padding[0])?,
-        dilation: pair(&|k| axes[k].dilation)?,
-        columns: number(shape.windows()[1].len())?,
-        n_positions: number(shape.n_positions())?,
+        size: pair("size of an image", &|k| axes[k].size)?,
+        kernel: pair("size of a kernel", &|k| axes[k].kernel)?,
+        stride: pair("stride", &|k| axes[k].stride)?,
+        padding: pair("padding", &|k| axes[k].padding[0])?,
+        dilation: pair("dilation", &|k| axes[k].dilation)?,
+        columns: size_u32(shape.windows()[1].len(), "columns")?,
+        n_positions: size_u32(shape.n_positions(), "number of positions")?,
     })
+}
+
+/// The most output channels that see one group of inputs.
+fn group_channels(shape: &ConvShape) -> Result<usize> {
+    let place = "conv::group_channels, convolution without groups";
+    shape.groups().map(|(_, channels)| channels.len()).max().ok_or(Error::Internal { place })
 }
 
 /// Blocks with a thread for each of `n` things, which kernels here count with 32 bits.
 fn grid_of(n: u64) -> Result<Grid> {
-    number(n.next_multiple_of(THREADS) as usize)?;
+    size_u32(n.next_multiple_of(THREADS), "threads")?;
     Grid::row(n.div_ceil(THREADS))
 }
 
@@ -100,6 +113,7 @@ impl CudaConv {
         spec: &LayerSpec,
         weights: &Weights,
         encoder: Encoder,
+        inputs: InputSign,
         max_batch: usize,
         cancel: Cancel<'_>,
     ) -> Result<Self> {
@@ -107,19 +121,21 @@ impl CudaConv {
             return Err(CoreError::Zero(Quantity::Samples).into());
         }
         let (shape, length, polarity) = (shape_of(spec)?, spec.length(), spec.polarity());
-        let product = Product::of(polarity);
+        let product = Product::of(polarity, inputs);
+        let rows_per_channel = rows_per_channel(product);
         let sizes = PatchShape {
             n_inputs: shape.n_inputs(),
             n_taps: shape.kernel_weights(),
             n_positions: shape.n_positions(),
+            n_rows: rows_per_channel * shape.n_channels(),
             n_channels: shape.n_channels(),
-            group_channels: shape.groups().map(|(_, channels)| channels.len()).max().unwrap_or(1),
+            group_rows: rows_per_channel * group_channels(&shape)?,
             row_streams: product.row_streams(),
             stream: StreamWords::of(length),
         };
         let base_len = if product == Product::Xnor { shape.n_outputs() } else { 0 };
         let fixed = 8 * (shape.n_positions() as u128 + base_len as u128);
-        let mut maker = WeightMaker::new(context, spec, weights)?;
+        let mut maker = WeightMaker::new(context, spec, weights, product)?;
         let plan = PatchPlan::new(&sizes, max_batch, fixed, context.free_bytes()?)?;
         let stream = Stream::new(context)?;
         let totals: Vec<u64> =
@@ -129,15 +145,20 @@ impl CudaConv {
             Residency::Kept => {
                 let mut all = Vec::new();
                 for part in &plan.parts {
-                    let rows = DeviceBuffer::new(context, shape.n_channels() * part.stride as usize)?;
-                    maker.make_rows(0..shape.n_channels(), part, rows.view(), cancel)?;
+                    let n_rows = rows_per_channel * shape.n_channels();
+                    let rows = DeviceBuffer::new(context, n_rows * part.stride as usize)?;
+                    for (_, channels) in shape.groups() {
+                        let first = (rows_per_channel * channels.start) as u64 * part.bytes();
+                        make_channels(&mut maker, product, channels, part, rows.view().from(first)?, cancel)?;
+                    }
                     all.push(rows);
                 }
                 Store::Kept(all)
             }
             Residency::Made { rows } => {
-                let buffer = DeviceBuffer::new(context, plan.widest() as usize / 4 * rows)?;
-                Store::Made(Box::new(Mutex::new((maker, buffer))), rows)
+                let rows = rows.next_multiple_of(rows_per_channel);
+                let buffer = DeviceBuffer::new(context, host_size(plan.widest()) / 4 * rows)?;
+                Store::Made(Box::new(Mutex::new((maker, buffer))), rows / rows_per_channel)
             }
         };
         let mut layer = Self {
@@ -160,7 +181,6 @@ impl CudaConv {
             },
             sets: BufferSets::default(),
         };
-        layer.sets.keep(layer.new_set()?);
         if product == Product::Xnor {
             layer.base = Some(layer.negated_ones(&stream, cancel)?);
         }
@@ -172,7 +192,7 @@ impl CudaConv {
         let n = self.shape.n_inputs();
         let mut all = memory::with_capacity(n as u128, Quantity::Inputs)?;
         all.resize(n, self.stage.encoder.one());
-        let options = CountOptions { cancel, profiler: None, after: None };
+        let options = CountOptions { cancel, profiler: None, after: None, program: None };
         let output = Output::counts(1, self.shape.n_outputs())?;
         self.product = Product::And;
         let ones = self.counts(Source::Thresholds(&all), 1, StreamAddress::input(0, 0, 0), output, &options);
@@ -198,21 +218,38 @@ impl CudaConv {
         self.product.row_streams()
     }
 
-    fn new_set(&self) -> Result<BufferSet> {
+    pub(crate) fn sizes(&self) -> Result<SetSizes> {
         let (plan, shape) = (&self.plan, &self.shape);
         let rows = self.row_streams().of(plan.patches);
-        let group = shape.groups().map(|(_, channels)| channels.len()).max().unwrap_or(1);
-        BufferSet::new(
-            &self.context,
-            SetSizes {
-                values: plan.chunk * shape.n_inputs(),
-                // Streams of the inputs, then patches.
-                work: plan.chunk * plan.inputs.stride as usize + rows * plan.widest() as usize / 4,
-                counts: rows * group,
-                results: plan.chunk * shape.n_outputs(),
-                samples: rows,
-            },
-        )
+        Ok(SetSizes {
+            values: plan.chunk * shape.n_inputs(),
+            // Streams of the inputs, then patches.
+            work: plan.chunk * plan.inputs.stride as usize + rows * host_size(plan.widest()) / 4,
+            counts: rows * rows_per_channel(self.product) * group_channels(shape)?,
+            results: plan.chunk * shape.n_outputs(),
+            samples: rows,
+        })
+    }
+
+    pub(crate) fn sets(&self) -> &BufferSets {
+        &self.sets
+    }
+
+    fn new_set(&self) -> Result<BufferSet> {
+        BufferSet::new(&self.context, self.sizes()?)
+    }
+
+    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    pub(crate) fn enqueue(
+        &self,
+        set: &mut BufferSet,
+        source: Source<'_>,
+        n_samples: usize,
+        first: StreamAddress,
+        output: Output<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<()> {
+        ConvRun { layer: self, source, seed: call_seed(first), output, options }.submit(set, 0..n_samples)
     }
 
     /// The counts of a batch whose first stream is drawn at `first`.
@@ -224,8 +261,8 @@ impl CudaConv {
         output: Output<'_>,
         options: &CountOptions<'_>,
     ) -> Result<Vec<u64>> {
-        if let Output::Card { kind, .. } = &output
-            && *kind != ResultKind::Counts
+        if let Output::Card(results) = &output
+            && results.kind != ResultKind::Counts
         {
             check_values(self.shape.max_fan_in(), self.length)?;
         }
@@ -233,6 +270,28 @@ impl CudaConv {
         self.sets.run(n_samples, self.plan.chunk, options, || self.new_set(), &mut run)?;
         Ok(run.output.into_counts())
     }
+}
+
+/// The rows of weights of an output channel.
+const fn rows_per_channel(product: Product) -> usize {
+    if matches!(product, Product::SplitAnd) { 2 } else { 1 }
+}
+
+/// Makes the rows of some output channels of one group: with split weights, those of the positive weights of all, then of the negative ones.
+fn make_channels(
+    maker: &mut WeightMaker,
+    product: Product,
+    channels: Range<usize>,
+    part: &Part,
+    to: View<'_>,
+    cancel: Cancel<'_>,
+) -> Result<()> {
+    if product != Product::SplitAnd {
+        return maker.make_rows(channels, SignFilter::All, part, to, cancel);
+    }
+    let bytes = channels.len() as u64 * part.bytes();
+    maker.make_rows(channels.clone(), SignFilter::Positive, part, to, cancel)?;
+    maker.make_rows(channels, SignFilter::Negative, part, to.from(bytes)?, cancel)
 }
 
 /// Some positions of the samples of a chunk, and where their rows begin.
@@ -287,13 +346,13 @@ impl ConvRun<'_, '_> {
             row_words: plan.inputs.stride.into(),
             first_sample: at.first_sample,
             first_position: at.first_position,
-            n_patches: number(at.n)?,
-            n_inputs: number(shape.n_inputs())?,
-            first_channel: number(first_channel)?,
+            n_patches: size_u32(at.n, "number of patches")?,
+            n_inputs: size_u32(shape.n_inputs(), "number of inputs")?,
+            first_channel: size_u32(first_channel, "first channel")?,
             both_signs: streams as u32,
         };
         // The kernel counts positions from that of the first sample on with 32 bits.
-        number(last as usize)?;
+        size_u32(last, "last position of a chunk")?;
         let grid = grid_of(row_bytes / vector)?;
         set.queue(options).launch(kernel, grid, 0, &params, 2 * row_bytes)
     }
@@ -312,11 +371,9 @@ impl ConvRun<'_, '_> {
         let (shape, rows) = (&layer.shape, layer.row_streams().of(at.n));
         let neurons = shape.n_outputs() as u128;
         let host = set.results.view();
-        let (out, kind) = match &self.output {
-            Output::Counts(_) => (host.from(8 * HEAD as u64)?, ResultKind::Counts),
-            Output::Card { view, kind } => {
-                (view.from(8 * (samples.start * shape.n_outputs()) as u64)?, *kind)
-            }
+        let out = match &self.output {
+            Output::Counts(_) => CardResults::counts(host.from(8 * HEAD as u64)?),
+            Output::Card(results) => results.from(8 * (samples.start * shape.n_outputs()) as u64)?,
         };
         let takes_ones = layer.product == Product::Xnor;
         let finish = Finish {
@@ -329,29 +386,38 @@ impl ConvRun<'_, '_> {
             total: 0,
             factor: if takes_ones { 2 } else { 1 },
             length: layer.length.bits() as u64,
-            out: out.check(8 * neurons * samples.len() as u128)?,
+            out: out.view.check(8 * neurons * samples.len() as u128)?,
             report: if steps.last { host.check(8)? } else { 0 },
             state: set.state.view().check(16)?,
-            n_neurons: number(shape.n_outputs())?,
-            n_samples: number(samples.len())?,
+            stage: out.stage()?,
+            n_neurons: size_u32(shape.n_outputs(), "number of neurons")?,
+            n_samples: size_u32(samples.len(), "number of samples")?,
             accumulate: (!steps.first_part).into(),
-            kind: if steps.last_part { kind } else { ResultKind::Counts } as u32,
+            kind: if steps.last_part { out.kind } else { ResultKind::Counts } as u32,
         };
         let n = at.n as u64 * channels.len() as u64;
         let params = FinishPatchesParams {
             finish,
-            counted: set.counts.view().check(4 * rows as u128 * channels.len() as u128)?,
+            counted: set
+                .counts
+                .view()
+                .check(4 * (rows * rows_per_channel(layer.product) * channels.len()) as u128)?,
             first_sample: at.first_sample,
             first_position: at.first_position,
-            n_patches: number(at.n)?,
+            n_patches: size_u32(at.n, "number of patches")?,
             n_positions: layer.geometry.n_positions,
             both_signs: layer.row_streams() as u32,
-            n_channels: number(channels.len())?,
-            first_channel: number(channels.start)?,
+            n_channels: size_u32(channels.len(), "number of channels")?,
+            first_channel: size_u32(channels.start, "first channel")?,
             adds_totals: (layer.product != Product::And && steps.first_part).into(),
+            split_weights: (layer.product == Product::SplitAnd).into(),
+            padding: 0,
         };
-        let grid = grid_of(n)?;
-        set.queue(options).launch(&kernels::FINISH_PATCHES, grid, 0, &params, 16 * n)?;
+        let blocks = |n: usize| (n as u64).div_ceil(FINISH_TILE.into());
+        let grid = Grid::row(blocks(at.n).saturating_mul(blocks(channels.len())))?;
+        // A row more than the tile has, so that columns lie in different banks.
+        let shared_bytes = 4 * FINISH_TILE * (FINISH_TILE + 1);
+        set.queue(options).launch(&kernels::FINISH_PATCHES, grid, shared_bytes, &params, 16 * n)?;
         if takes_ones { set.row_ones.fill(0, &set.stream) } else { Ok(()) }
     }
 
@@ -395,11 +461,11 @@ impl ConvRun<'_, '_> {
         let (plan, positions, queue) = (&layer.plan, layer.shape.n_positions(), set.queue(options));
         let (at_part, all) = (&plan.parts[part], samples.len() * positions);
         let rows = set.work.view().from(plan.chunk as u64 * plan.inputs.bytes())?;
-        let n_channels = channels.range.len();
+        let n_channels = rows_per_channel(layer.product) * channels.range.len();
         for first in (0..all).step_by(plan.patches) {
             let at = Patches {
-                first_sample: number(first / positions)?,
-                first_position: number(first % positions)?,
+                first_sample: size_u32(first / positions, "first sample")?,
+                first_position: size_u32(first % positions, "first position")?,
                 n: plan.patches.min(all - first),
                 rows,
             };
@@ -435,7 +501,8 @@ impl ConvRun<'_, '_> {
             for (first_input, range) in layer.shape.groups() {
                 match &layer.store {
                     Store::Kept(all) => {
-                        let weights = all[k].view().from(range.start as u64 * part.bytes())?;
+                        let row = rows_per_channel(layer.product) * range.start;
+                        let weights = all[k].view().from(row as u64 * part.bytes())?;
                         self.give_channels(set, samples, k, &Channels { first_input, range }, weights)?;
                     }
                     Store::Made(made, at_once) => {
@@ -443,7 +510,8 @@ impl ConvRun<'_, '_> {
                         let (maker, buffer) = &mut *made;
                         for start in range.clone().step_by(*at_once) {
                             let some = start..range.end.min(start + at_once);
-                            maker.make_rows(some.clone(), part, buffer.view(), options.cancel)?;
+                            let (product, cancel) = (layer.product, options.cancel);
+                            make_channels(maker, product, some.clone(), part, buffer.view(), cancel)?;
                             let channels = Channels { first_input, range: some };
                             self.give_channels(set, samples, k, &channels, buffer.view())?;
                             // The next channels take the place of these.
@@ -453,9 +521,12 @@ impl ConvRun<'_, '_> {
                 }
             }
         }
+        if options.program.is_some() {
+            return Ok(());
+        }
         let n = match self.output {
             Output::Counts(_) => samples.len() * layer.shape.n_outputs(),
-            Output::Card { .. } => 0,
+            Output::Card(_) => 0,
         };
         set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)
     }
@@ -483,7 +554,7 @@ impl ChunkRun for ConvRun<'_, '_> {
         let (stage, part, n_samples) = (&layer.stage, &layer.plan.inputs, samples.len());
         let kind = source.kind(layer.product);
         // Rows were checked to fit.
-        let first_row = self.seed.first_row.wrapping_add(samples.start as u32);
+        let first_row = row_of(self.seed, samples.start)?;
         let seed = CallSeed { first_row, ..self.seed };
         if kind == ValueKind::PackedStreams {
             stage.send_streams(set, source, &samples, part)?;
@@ -513,7 +584,7 @@ impl ChunkRun for ConvRun<'_, '_> {
         }
         match &mut self.output {
             Output::Counts(counts) => set.take_results(samples.len() * layer.shape.n_outputs(), counts),
-            Output::Card { .. } => Ok(()),
+            Output::Card(_) => Ok(()),
         }
     }
 }

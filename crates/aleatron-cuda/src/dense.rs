@@ -7,11 +7,12 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aleatron_core::program::InputSign;
 use aleatron_core::{Cancel, DenseShape, LayerSpec, Quantity, StreamAddress, Weights};
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, GraphKey, HEAD, SetSizes};
 use crate::driver::{CudaContext, DeviceBuffer, Stream, View};
-use crate::encode::{Encoder, OnesWidth, call_seed, count_row_ones};
+use crate::encode::{Encoder, OnesWidth, call_seed, count_row_ones, row_of};
 use crate::error::{Error, Result};
 use crate::inputs::{InputStage, Source};
 use crate::kernels::{CallSeed, ResultKind, ValueKind};
@@ -21,8 +22,9 @@ use crate::plan::memory::{MemoryPlan, Residency};
 use crate::plan::rows::{Part, StreamWords};
 use crate::plan::tiles::TileShape;
 use crate::product::Product;
-use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
-use crate::weights::WeightMaker;
+use crate::results::{CardResults, CountWidth, Output, Recipe, Turn, check_values};
+use crate::size::host_size;
+use crate::weights::{SignFilter, WeightMaker};
 
 /// Bytes of values that a kernel reads where the host put them: more are copied first.
 const IN_PLACE_VALUE_BYTES: usize = 64 << 10;
@@ -91,14 +93,14 @@ impl CudaDense {
             return Err(aleatron_core::Error::Zero(Quantity::Samples).into());
         }
         let (n, m, length) = (shape.n_inputs(), shape.n_neurons(), shape.length());
-        let product = Product::of(shape.polarity());
-        if product == Product::SignedAnd {
+        let product = Product::of(shape.polarity(), InputSign::Any);
+        if product.is_signed() {
             return Err(unsupported("signed layers in kernels of unsigned ones"));
         }
-        let mut maker = WeightMaker::new(context, spec, weights)?;
+        let mut maker = WeightMaker::new(context, spec, weights, product)?;
         let plan = MemoryPlan::dense(n, m, StreamWords::of(length), max_batch, context.free_bytes()?)?;
         let ones = match product {
-            Product::And | Product::SignedAnd => None,
+            Product::And | Product::SignedAnd | Product::SplitAnd => None,
             Product::Xnor => {
                 let ones = DeviceBuffer::<u64>::new(context, m)?;
                 ones.fill(0, maker.stream())?;
@@ -120,7 +122,7 @@ impl CudaDense {
                 for (k, part) in plan.parts.iter().enumerate() {
                     let (neurons, words) = (0..m, m * part.stride as usize);
                     let rows = DeviceBuffer::new(context, words)?;
-                    maker.make_rows(neurons.clone(), part, rows.view(), cancel)?;
+                    maker.make_rows(neurons.clone(), SignFilter::All, part, rows.view(), cancel)?;
                     count_ones(&maker, part, &neurons, rows.view())?;
                     blocks.push(Block { part: k, neurons, rows });
                 }
@@ -128,13 +130,12 @@ impl CudaDense {
                 Store::Kept(blocks)
             }
             Residency::Made { rows: at_once } => {
-                let words = plan.widest() * at_once as u64;
-                let rows = DeviceBuffer::new(context, words as usize)?;
+                let rows = DeviceBuffer::new(context, host_size(plan.widest() * at_once as u64))?;
                 if ones.is_some() {
                     for part in &plan.parts {
                         for start in (0..m).step_by(at_once) {
                             let neurons = start..m.min(start + at_once);
-                            maker.make_rows(neurons.clone(), part, rows.view(), cancel)?;
+                            maker.make_rows(neurons.clone(), SignFilter::All, part, rows.view(), cancel)?;
                             count_ones(&maker, part, &neurons, rows.view())?;
                         }
                     }
@@ -165,7 +166,6 @@ impl CudaDense {
             recipe: Recipe::dense(m, n, length, product, base),
             sets: BufferSets::default(),
         };
-        layer.sets.keep(layer.new_set()?);
         Ok(layer)
     }
 
@@ -188,20 +188,40 @@ impl CudaDense {
         self.chunk
     }
 
-    fn new_set(&self) -> Result<BufferSet> {
+    pub(crate) fn sizes(&self) -> Result<SetSizes> {
         let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
-        let stride = self.parts.iter().map(|part| part.stride as usize).max().unwrap_or(0);
-        BufferSet::new(
-            &self.context,
-            SetSizes {
-                values: self.chunk * n,
-                work: self.chunk * stride,
-                // Of one sample, they have twice the width.
-                counts: self.chunk.max(2) * m,
-                results: self.chunk * m,
-                samples: self.chunk,
-            },
-        )
+        let place = "dense::CudaDense::sizes, rows without words";
+        let stride = self.parts.iter().map(|part| part.stride as usize).max();
+        let stride = stride.ok_or(Error::Internal { place })?;
+        Ok(SetSizes {
+            values: self.chunk * n,
+            work: self.chunk * stride,
+            // Of one sample, they have twice the width.
+            counts: self.chunk.max(2) * m,
+            results: self.chunk * m,
+            samples: self.chunk,
+        })
+    }
+
+    pub(crate) fn sets(&self) -> &BufferSets {
+        &self.sets
+    }
+
+    fn new_set(&self) -> Result<BufferSet> {
+        BufferSet::new(&self.context, self.sizes()?)
+    }
+
+    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    pub(crate) fn enqueue(
+        &self,
+        set: &mut BufferSet,
+        source: Source<'_>,
+        n_samples: usize,
+        first: StreamAddress,
+        output: Output<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<()> {
+        DenseRun { layer: self, source, seed: call_seed(first), output, options }.submit(set, 0..n_samples)
     }
 
     /// The counts of a batch whose first stream is drawn at `first`.
@@ -213,8 +233,8 @@ impl CudaDense {
         output: Output<'_>,
         options: &CountOptions<'_>,
     ) -> Result<Vec<u64>> {
-        if let Output::Card { kind, .. } = &output
-            && *kind != ResultKind::Counts
+        if let Output::Card(results) = &output
+            && results.kind != ResultKind::Counts
         {
             check_values(self.shape.n_inputs(), self.shape.length())?;
         }
@@ -240,18 +260,18 @@ struct DenseRun<'l, 'i> {
 }
 
 impl DenseRun<'_, '_> {
-    /// The seed of a chunk. Rows were checked to fit.
-    fn seed(&self, samples: &Range<usize>) -> CallSeed {
-        CallSeed { first_row: self.seed.first_row.wrapping_add(samples.start as u32), ..self.seed }
+    /// The seed of a chunk.
+    fn seed(&self, samples: &Range<usize>) -> Result<CallSeed> {
+        Ok(CallSeed { first_row: row_of(self.seed, samples.start)?, ..self.seed })
     }
 
     /// Where results of a chunk go on the card, where they go there.
-    fn card_output(&self, samples: &Range<usize>) -> Result<Option<(View<'_>, ResultKind)>> {
+    fn card_output(&self, samples: &Range<usize>) -> Result<Option<CardResults<'_>>> {
         match &self.output {
             Output::Counts(_) => Ok(None),
-            Output::Card { view, kind } => {
+            Output::Card(results) => {
                 let first = samples.start as u64 * self.layer.shape.n_neurons() as u64;
-                Ok(Some((view.from(8 * first)?, *kind)))
+                Ok(Some(results.from(8 * first)?))
             }
         }
     }
@@ -260,9 +280,12 @@ impl DenseRun<'_, '_> {
     fn submit_few(&self, set: &mut BufferSet, samples: &Range<usize>) -> Result<()> {
         let DenseRun { layer, source, options, .. } = self;
         let (n, m, n_samples) = (layer.shape.n_inputs(), layer.shape.n_neurons(), samples.len());
-        let (Store::Kept(blocks), [part]) = (&layer.store, &layer.parts[..]) else { return Ok(()) };
-        let [block] = &blocks[..] else { return Ok(()) };
-        let (stage, seed) = (&layer.stage, self.seed(samples));
+        let place = "dense::DenseRun::submit_few, weights in several blocks";
+        let (Store::Kept(blocks), [part]) = (&layer.store, &layer.parts[..]) else {
+            return Err(Error::Internal { place });
+        };
+        let [block] = &blocks[..] else { return Err(Error::Internal { place }) };
+        let (stage, seed) = (&layer.stage, self.seed(samples)?);
         let mut kind = source.kind(layer.product);
         // What the kernel cannot make by itself is made before.
         if kind == ValueKind::PackedStreams {
@@ -277,7 +300,9 @@ impl DenseRun<'_, '_> {
             }
         }
         let in_place = n_samples == 1 || 8 * m * n_samples <= IN_PLACE_RESULT_BYTES;
-        if n_samples == 1 {
+        if options.program.is_some() {
+            // Nothing waits for the reports of a step of a program.
+        } else if n_samples == 1 {
             set.expect_neurons(m);
         } else if in_place {
             set.expect_report();
@@ -291,11 +316,11 @@ impl DenseRun<'_, '_> {
             _ => set.upload.view().from(8 * HEAD as u64)?,
         };
         let host = if in_place { set.download.view() } else { set.results.view() };
-        let (out, result) = match self.card_output(samples)? {
+        let out = match self.card_output(samples)? {
             Some(card) => card,
-            None => (host.from(8 * HEAD as u64)?, ResultKind::Counts),
+            None => CardResults::counts(host.from(8 * HEAD as u64)?),
         };
-        let finish = layer.recipe.finish(set, n_samples, out, host, result, Turn::ONLY)?;
+        let finish = layer.recipe.finish(set, n_samples, out, host, Turn::ONLY)?;
         let few = FewInputs {
             part: part.of_rows(n, StreamWords::of(layer.shape.length()))?,
             kind,
@@ -310,12 +335,12 @@ impl DenseRun<'_, '_> {
         let rows = (block.rows.view(), block.neurons.len());
         let plan = launch::few_plan(&launch::card_of(&set.queue(options)), part, rows.1, n_samples)?;
         let launch = launch::few(part, rows, &few, &target, finish, plan)?;
-        match options.profiler {
-            None => set.launch_few(launch)?,
-            Some(_) => launch.give(&set.queue(options))?,
+        match (options.profiler, options.program) {
+            (None, None) => set.launch_few(launch)?,
+            _ => launch.give(&set.queue(options))?,
         }
-        if !in_place {
-            let n = if matches!(self.output, Output::Card { .. }) { 0 } else { m * n_samples };
+        if !in_place && options.program.is_none() {
+            let n = if matches!(self.output, Output::Card(_)) { 0 } else { m * n_samples };
             set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)?;
         }
         Ok(())
@@ -349,7 +374,7 @@ impl DenseRun<'_, '_> {
                 let (maker, buffer) = &mut *made;
                 for start in (0..layer.shape.n_neurons()).step_by(*at_once) {
                     let neurons = start..layer.shape.n_neurons().min(start + at_once);
-                    maker.make_rows(neurons.clone(), at, buffer.view(), options.cancel)?;
+                    maker.make_rows(neurons.clone(), SignFilter::All, at, buffer.view(), options.cancel)?;
                     target.first_neuron = start;
                     let rows = (buffer.view(), neurons.len());
                     launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
@@ -378,9 +403,10 @@ impl DenseRun<'_, '_> {
         let (layer, n_samples) = (self.layer, samples.len());
         let (stage, part) = (&layer.stage, &layer.parts[0]);
         let kind = self.source.kind(layer.product);
-        let Some(words) = self.source.words() else { return Ok(()) };
+        let place = "dense::DenseRun::submit_recorded, inputs that are not values";
+        let words = self.source.words().ok_or(Error::Internal { place })?;
         stage.fill(set, words, samples, &(0..n_samples))?;
-        set.set_seed(self.seed(samples));
+        set.set_seed(self.seed(samples)?);
         set.repeat(GraphKey { n_samples, kind }, |set| {
             let n_words = HEAD + n_samples * stage.n_units;
             set.upload.send(0, n_words, &set.inputs, 0, &set.stream)?;
@@ -399,7 +425,7 @@ impl ChunkRun for DenseRun<'_, '_> {
         if self.is_recorded(samples.len()) {
             return self.submit_recorded(set, &samples);
         }
-        let (stage, seed) = (&layer.stage, self.seed(&samples));
+        let (stage, seed) = (&layer.stage, self.seed(&samples)?);
         let is_packed = source.kind(layer.product) == ValueKind::PackedStreams;
         if !is_packed {
             // The streams of the only part are made as soon as their values are there.
@@ -425,7 +451,7 @@ impl ChunkRun for DenseRun<'_, '_> {
         }
         match &mut self.output {
             Output::Counts(counts) => set.take_results(samples.len() * layer.shape.n_neurons(), counts),
-            Output::Card { .. } => Ok(()),
+            Output::Card(_) => Ok(()),
         }
     }
 }

@@ -5,10 +5,11 @@ use aleatron_core::{Length, Quantity, StreamAddress, memory};
 use std::sync::Arc;
 
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result};
 use crate::kernels::{CallSeed, EncodeParams, RowPart, SequenceParams, ThresholdParams, ValueKind};
 use crate::plan::rows::StreamWords;
 use crate::queue::Queue;
+use crate::size::size_u32;
 
 /// Threads of a block of the kernels here, but for the encoder.
 const THREADS: u64 = 256;
@@ -36,6 +37,12 @@ pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize)
 /// The seed of streams from an address on.
 pub(crate) fn call_seed(first: StreamAddress) -> CallSeed {
     CallSeed { key: first.key(), first_row: first.row, first_unit: first.unit }
+}
+
+/// The row of a counter that a sample, numbered from that of the seed, has. Rows were checked to fit.
+pub(crate) fn row_of(seed: CallSeed, sample: usize) -> Result<u32> {
+    let place = "encode::row_of, row past the counter";
+    seed.first_row.checked_add(size_u32(sample, "row of a counter")?).ok_or(Error::Internal { place })
 }
 
 /// Values that are checked and converted, `n` of them, the first with index `first` in the call.
@@ -204,7 +211,7 @@ pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, wor
     };
     // A queue of sixteen bytes for every word, its length, and as much for where each thread begins.
     let threads = u64::from(ENCODE_THREADS);
-    let shared = 16 + 16 * threads + 16 * threads * words;
+    let shared = size_u32(16 + 16 * threads + 16 * threads * words, "bytes of shared memory")?;
     let grid = Grid::row(n_words.div_ceil(threads * words))?;
     let values = rows.operands.kind.bytes() * rows.n_rows as u64 * u64::from(rows.n_operands());
     let bytes = 4 * n_words + values;
@@ -212,7 +219,7 @@ pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, wor
         RowStreams::Magnitudes => kernels::encode(words),
         RowStreams::BothSigns => kernels::ENCODE_BOTH_SIGNS,
     };
-    queue.launch(&kernel, grid, shared as u32, &params, bytes)
+    queue.launch(&kernel, grid, shared, &params, bytes)
 }
 
 /// The integers of shared sequences on a card.
@@ -298,8 +305,9 @@ impl Sequences {
             streams_are: rows.streams_are as u32,
             padding: 0,
         };
-        debug_assert_eq!(rows.operands.kind, ValueKind::SignedThresholds, "sequences take thresholds");
-        debug_assert!(last < self.n, "there is a sequence for every stream");
+        if rows.operands.kind != ValueKind::SignedThresholds || last >= self.n {
+            return Err(Error::Internal { place: "encode::Sequences::encode, operands of a row" });
+        }
         let grid = Grid::row(n_words.div_ceil(THREADS))?;
         queue.launch(&kernels::ENCODE_SEQUENCE, grid, 0, &params, 132 * n_words)
     }
@@ -314,21 +322,21 @@ pub(crate) fn count_row_ones(
     ones: View<'_>,
     width: OnesWidth,
 ) -> Result<()> {
-    let bytes = 4 * n_rows as u128 * u128::from(stride);
+    let bytes = 4 * n_rows as u64 * u64::from(stride);
     let element = if width == OnesWidth::Bits32 { 4 } else { 8 };
     let row_vectors = u64::from(stride / 4);
     // A few thousand blocks at most, and vectors enough for each.
     let n_parts = row_vectors.div_ceil(8 * THREADS).clamp(1, 4096u64.div_ceil(n_rows.max(1) as u64));
     let params = crate::kernels::RowOnesParams {
-        rows: rows.check(bytes)?,
+        rows: rows.check(bytes.into())?,
         ones: ones.check(element * n_rows as u128)?,
         row_vectors,
-        n_rows: number(n_rows)?,
-        n_parts: n_parts as u32,
+        n_rows: size_u32(n_rows, "number of rows")?,
+        n_parts: size_u32(n_parts, "number of parts")?,
     };
     let grid = Grid::row(n_parts * n_rows as u64)?;
     let kernel = if width == OnesWidth::Bits32 { &kernels::ROW_ONES_32 } else { &kernels::ROW_ONES_64 };
-    queue.launch(kernel, grid, 0, &params, bytes as u64)
+    queue.launch(kernel, grid, 0, &params, bytes)
 }
 
 /// The integers that ones are counted with.

@@ -27,8 +27,8 @@ pub enum Limit {
     Blocks,
     /// Bits of all products of a neuron, where values are asked for on the device.
     Products,
-    /// A number that kernels take as 32 bits.
-    Number,
+    /// A number that kernels take in 32 bits, by its name.
+    Kernel(&'static str),
 }
 
 impl fmt::Display for Limit {
@@ -39,7 +39,7 @@ impl fmt::Display for Limit {
             Self::Rows => "rows of a counter",
             Self::Blocks => "blocks of a launch",
             Self::Products => "bits of all products of a neuron",
-            Self::Number => "a number of a kernel",
+            Self::Kernel(what) => what,
         })
     }
 }
@@ -116,6 +116,14 @@ pub enum Error {
         /// The bytes there are.
         bytes: u64,
     },
+    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    #[error(
+        "internal error in aleatron-cuda, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
+    )]
+    Internal {
+        /// The place in the code.
+        place: &'static str,
+    },
     /// An array cannot be used as it is.
     #[error("{0}")]
     Array(String),
@@ -178,13 +186,4 @@ impl From<aleatron_cpu::Error> for Error {
     fn from(error: aleatron_cpu::Error) -> Self {
         Self::Core(error.into())
     }
-}
-
-/// A number as kernels take it.
-pub(crate) fn number(n: usize) -> Result<u32> {
-    u32::try_from(n).map_err(|_| Error::TooLarge {
-        what: Limit::Number,
-        actual: n as u128,
-        limit: u32::MAX.into(),
-    })
 }

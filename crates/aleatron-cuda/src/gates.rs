@@ -8,10 +8,11 @@ use aleatron_core::{BitStream, Length, Polarity, Quantity, StreamAddress, Stream
 
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
 use crate::encode::{Encoder, Numbering, Operands, RowStreams, Rows, Sequences, call_seed, check_address};
-use crate::error::{Result, number};
+use crate::error::Result;
 use crate::kernels::{GateParams, OnesParams};
 use crate::plan::rows::{MAX_PART_WORDS, StreamWords, parts};
 use crate::queue::Queue;
+use crate::size::{host_size, size_u32};
 
 /// Threads of a block of all kernels here.
 const THREADS: u64 = 256;
@@ -89,7 +90,7 @@ fn make(
         encoder.encode(&Queue::new(stream), &rows)?;
         let made = streams.read(stream)?;
         let to: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
-        to[part.begin as usize..][..part.words as usize].copy_from_slice(&made[..part.words as usize]);
+        to[host_size(part.begin)..][..part.words as usize].copy_from_slice(&made[..part.words as usize]);
     }
     Ok(StreamMatrix::from_words(words, n, length)?)
 }
@@ -182,7 +183,7 @@ pub(crate) fn ones(
         ones: sums.view().check(8)?,
         stream_words: n as u64,
         n_streams: 1,
-        n_parts: number(n_parts as usize)?,
+        n_parts: size_u32(n_parts, "number of parts")?,
         kind: kind as u32,
         padding: 0,
     };

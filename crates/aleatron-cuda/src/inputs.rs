@@ -9,10 +9,11 @@ use aleatron_core::{Error as CoreError, Length, Polarity, Quantity};
 use crate::buffers::{BufferSet, CountOptions, HEAD};
 use crate::driver::{CudaContext, PinnedBuffer, Pitched, View, copy_parallel, copy_rows};
 use crate::encode::{Encoder, Operands, RowStreams, Rows, Values, convert};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::{CallSeed, ValueKind};
 use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
+use crate::size::{host_size, size_u32};
 
 /// Values that go up at a time while the ones before are encoded: a megabyte. Half of it costs large batches a tenth and more.
 const PIECE_VALUES: usize = 1 << 17;
@@ -73,12 +74,18 @@ impl<'a> Source<'a> {
                 copy_rows(set.stream.context(), from, to, bytes, 1, &set.stream)?;
                 set.stream.synchronize()?;
                 let bits = set.download.as_slice()[1];
-                if bytes == 4 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) }
+                if bytes == 4 { f64::from(f32::from_bits(low_word(bits))) } else { f64::from_bits(bits) }
             }
             _ => f64::from_bits(set.upload.as_slice()[HEAD + index]),
         };
         Ok(CoreError::OutOfRange { what: Quantity::Value, index: first + index, value, low, high })
     }
+}
+
+/// The low half of a word.
+fn low_word(bits: u64) -> u32 {
+    let [a, b, c, d, ..] = bits.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 /// Makes streams of the inputs of a layer.
@@ -147,9 +154,8 @@ impl InputStage {
             n_rows: rows.len(),
             operands,
             streams: set.work.view().from(rows.start as u64 * part.bytes())?,
-            seed: set.inputs.view(),
-            // Fits: rows were checked to be such as a counter can name.
-            first_row: rows.start as u32,
+            seed: options.program.map_or(set.inputs.view(), |program| program.seed),
+            first_row: size_u32(rows.start, "row of a counter")?,
             list: None,
         };
         self.encoder.encode(&set.queue(options), &made)
@@ -189,16 +195,21 @@ impl InputStage {
         seed: CallSeed,
         part: Option<&Part>,
     ) -> Result<()> {
-        set.set_seed(seed);
         let (n, kind) = (self.n_units, source.kind(self.product));
+        if options.program.is_none() {
+            set.set_seed(seed);
+        }
         match source {
             Source::CardValues(values, _) => {
-                set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
+                if options.program.is_none() {
+                    set.upload.send(0, HEAD, &set.inputs, 0, &set.stream)?;
+                }
                 let values = values.from(kind.bytes() * (samples.start * n) as u64)?;
                 self.take_values(set, options, kind, values, 0..samples.len(), part)
             }
             _ => {
-                let Some(words) = source.words() else { return Ok(()) };
+                let place = "inputs::InputStage::send, inputs that are not values";
+                let words = source.words().ok_or(Error::Internal { place })?;
                 let piece = (PIECE_VALUES / n).max(1);
                 for start in (0..samples.len()).step_by(piece) {
                     let rows = start..samples.len().min(start + piece);
@@ -257,9 +268,9 @@ impl InputStage {
         }
         match source {
             Source::Streams(words) | Source::SignedStreams(words, _) => {
-                let row_words = (row_bytes / 8) as usize;
+                let row_words = host_size(row_bytes / 8);
                 // Parts begin and end at whole 128 bytes, or where the row does.
-                let columns = (begin / 8) as usize..(begin + bytes) as usize / 8;
+                let columns = host_size(begin / 8)..host_size((begin + bytes) / 8);
                 let rows_at_once = (PACKED_BYTES / (8 * columns.len())).clamp(1, samples.len().max(1));
                 let needed = rows_at_once * columns.len();
                 if set.packed.as_ref().is_none_or(|packed| packed.as_slice().len() < needed) {
@@ -269,7 +280,8 @@ impl InputStage {
                     let rows = start..samples.end.min(start + rows_at_once);
                     // Copies from here are done before the next ones are put there.
                     set.stream.synchronize()?;
-                    let Some(packed) = &mut set.packed else { return Ok(()) };
+                    let place = "inputs::InputStage::send_streams, buffer that was just allocated";
+                    let packed = set.packed.as_mut().ok_or(Error::Internal { place })?;
                     for (row, to) in rows.clone().zip(packed.as_mut_slice().chunks_exact_mut(columns.len())) {
                         let row = &words[row * row_words..(row + 1) * row_words];
                         to.copy_from_slice(&row[columns.clone()]);
@@ -283,7 +295,9 @@ impl InputStage {
                 }
                 Ok(())
             }
-            _ => Ok(()),
+            _ => Err(Error::Internal {
+                place: "inputs::InputStage::send_streams, inputs that are not streams",
+            }),
         }
     }
 }

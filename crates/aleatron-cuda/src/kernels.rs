@@ -114,6 +114,7 @@ pub(crate) enum ResultKind {
     UnipolarValues = 1,
     BipolarValues = 2,
     SignedValues = 3,
+    Staged = 4,
 }
 
 /// From what kernels count to the counts of a layer.
@@ -129,6 +130,7 @@ pub(crate) struct Finish {
     pub(crate) out: u64,
     pub(crate) report: u64,
     pub(crate) state: u64,
+    pub(crate) stage: u64,
     pub(crate) n_neurons: u32,
     pub(crate) n_samples: u32,
     pub(crate) accumulate: u32,
@@ -148,6 +150,7 @@ impl Finish {
             out: 0,
             report: 0,
             state,
+            stage: 0,
             n_neurons: 0,
             n_samples: 0,
             accumulate: 0,
@@ -294,6 +297,8 @@ pub(crate) struct FinishPatchesParams {
     pub(crate) n_channels: u32,
     pub(crate) first_channel: u32,
     pub(crate) adds_totals: u32,
+    pub(crate) split_weights: u32,
+    pub(crate) padding: u32,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,13 @@
 
 use crate::dense::KernelChoice;
 use crate::driver::{Grid, Kernel, View, kernels};
-use crate::error::{Result, number};
+use crate::error::Result;
 use crate::kernels::{CallSeed, FewParams, Finish, RowPart, TileParams, ValueKind, WgmmaParams};
 use crate::plan::few::{FewKernel, FewPlan};
 use crate::plan::rows::Part;
 use crate::plan::tiles::{Card, TileEngine, TilePlan};
 use crate::queue::Queue;
+use crate::size::size_u32;
 
 /// Blocks of the kernel of few samples that a processor holds.
 const FEW_BLOCKS: u32 = 2;
@@ -82,10 +83,10 @@ pub(crate) fn planned_tiles(
         inputs,
         counts: target.check(n_rows, 4)?,
         row_blocks: part.stride / 32,
-        n_rows: number(n_rows)?,
-        first_neuron: number(target.first_neuron)?,
-        n_neurons: number(target.n_neurons)?,
-        n_samples: number(n_samples)?,
+        n_rows: size_u32(n_rows, "number of rows")?,
+        first_neuron: size_u32(target.first_neuron, "first neuron")?,
+        n_neurons: size_u32(target.n_neurons, "number of neurons")?,
+        n_samples: size_u32(n_samples, "number of samples")?,
         row_tiles: plan.row_tiles,
         sample_tiles: plan.sample_tiles,
         band: plan.band,
@@ -173,7 +174,8 @@ pub(crate) fn few(
     finish: Finish,
     (plan, kernel): (FewPlan, FewKernel),
 ) -> Result<FewLaunch> {
-    let n_samples = number(target.n_samples)?;
+    let n_samples = size_u32(target.n_samples, "number of samples")?;
+    kernel.check(&plan, target.n_samples)?;
     let values = match from.kind {
         ValueKind::PackedStreams => u128::from(part.bytes()),
         kind => u128::from(kind.bytes()) * u128::from(from.part.n_units),
@@ -193,9 +195,9 @@ pub(crate) fn few(
         seed: from.seed,
         tag: from.tag,
         kind: from.kind as u32,
-        n_rows: number(n_rows)?,
-        first_neuron: number(target.first_neuron)?,
-        n_neurons: number(target.n_neurons)?,
+        n_rows: size_u32(n_rows, "number of rows")?,
+        first_neuron: size_u32(target.first_neuron, "first neuron")?,
+        n_neurons: size_u32(target.n_neurons, "number of neurons")?,
         n_samples,
         slice_bytes: plan.slice_bytes,
         n_slices: plan.n_slices,

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use aleatron_core::backend::{
-    Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, Inputs, PrepareOptions,
+    Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, InputOrder, Inputs, PrepareOptions,
 };
+use aleatron_core::program::InputSign;
 use aleatron_core::{Cancel, Encoding, InputSource, LayerSpec, SampleSeed, Topology, Weights};
 
-use crate::buffers::CountOptions;
+use crate::buffers::{BufferSet, BufferSets, CountOptions, SetSizes};
 use crate::conv::CudaConv;
 use crate::dense::{CudaDense, KernelChoice, unsupported};
 use crate::driver::{CudaContext, Event, Stream, View};
@@ -18,7 +19,7 @@ use crate::inputs::Source;
 use crate::kernels::{ResultKind, ValueKind};
 use crate::product::Product;
 use crate::queue::Profiler;
-use crate::results::Output;
+use crate::results::{CardResults, Output};
 use crate::sparse::CudaSparse;
 use crate::table::CudaTabled;
 
@@ -52,9 +53,10 @@ impl CudaLayer {
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
         weights: &Weights,
+        inputs: InputSign,
         options: &PrepareOptions<'_>,
     ) -> Result<Self> {
-        let product = Product::of(spec.polarity());
+        let product = Product::of(spec.polarity(), inputs);
         let (max_batch, cancel) = (options.max_batch, options.cancel);
         let (n, length) = (spec.n_inputs(), spec.length());
         let encoder = match spec.encoding().input_source() {
@@ -74,13 +76,14 @@ impl CudaLayer {
                 let layer = CudaSparse::new(context, spec, connections, weights, encoder, max_batch, cancel)?;
                 Kind::Sparse(Box::new(layer))
             }
-            (_, _, Topology::Dense { .. }) if product != Product::SignedAnd => {
+            (_, _, Topology::Dense { .. }) if !product.is_signed() => {
                 let shape = spec.dense_shape().ok_or_else(|| unsupported("layers of this kind"))?;
                 let layer = CudaDense::new(context, spec, shape, weights, encoder, max_batch, cancel)?;
                 Kind::Dense(Box::new(layer))
             }
             (_, _, Topology::Dense { .. } | Topology::Conv(_)) => {
-                Kind::Conv(Box::new(CudaConv::new(context, spec, weights, encoder, max_batch, cancel)?))
+                let layer = CudaConv::new(context, spec, weights, encoder, inputs, max_batch, cancel)?;
+                Kind::Conv(Box::new(layer))
             }
             _ => return Err(unsupported("layers of this kind")),
         };
@@ -110,6 +113,61 @@ impl CudaLayer {
             Kind::Conv(layer) => layer.context(),
             Kind::Sparse(layer) => layer.context(),
             Kind::Tabled(layer) => layer.context(),
+        }
+    }
+
+    /// Returns the sizes of the buffers of a chunk.
+    pub(crate) fn sizes(&self) -> Result<SetSizes> {
+        match &self.kind {
+            Kind::Dense(layer) => layer.sizes(),
+            Kind::Conv(layer) => layer.sizes(),
+            Kind::Sparse(layer) => Ok(layer.sizes()),
+            Kind::Tabled(layer) => Ok(layer.sizes()),
+        }
+    }
+
+    fn sets(&self) -> &BufferSets {
+        match &self.kind {
+            Kind::Dense(layer) => layer.sets(),
+            Kind::Conv(layer) => layer.sets(),
+            Kind::Sparse(layer) => layer.sets(),
+            Kind::Tabled(layer) => layer.sets(),
+        }
+    }
+
+    /// Allocates the buffers of a chunk, so that the first call does not have to.
+    pub(crate) fn reserve(&self) -> Result<()> {
+        self.sets().keep(BufferSet::new(self.context(), self.sizes()?)?);
+        Ok(())
+    }
+
+    /// Frees buffers that no call uses.
+    pub(crate) fn release(&self) {
+        self.sets().clear();
+    }
+
+    /// Gives the counting of thresholds that are on the card, at most a chunk of rows, to the stream of a set, without waiting for it. Results
+    /// are rows by neurons.
+    pub(crate) fn enqueue(
+        &self,
+        set: &mut BufferSet,
+        thresholds: View<'_>,
+        n_rows: usize,
+        seed: SampleSeed,
+        results: CardResults<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<()> {
+        let source = Source::CardValues(thresholds, self.product.threshold_kind());
+        let output = Output::Card(results);
+        let first = self.spec.input_address(seed);
+        if self.spec.encoding().input_source() == InputSource::Bernoulli {
+            check_address(first, n_rows, self.spec.n_inputs())?;
+        }
+        match &self.kind {
+            Kind::Dense(layer) => layer.enqueue(set, source, n_rows, first, output, options),
+            Kind::Conv(layer) => layer.enqueue(set, source, n_rows, first, output, options),
+            Kind::Sparse(layer) => layer.enqueue(set, source, n_rows, first, output, options),
+            Kind::Tabled(layer) => layer.enqueue(set, source, n_rows, output, options),
         }
     }
 
@@ -153,53 +211,67 @@ impl CudaLayer {
             _ => return Err(unsupported("inputs of this kind")),
         };
         let output = Output::counts(n_samples, self.spec.n_neurons())?;
-        self.count(source, n_samples, batch.seed, output, &CountOptions { cancel, profiler, after: None })
+        self.count(
+            source,
+            n_samples,
+            batch.seed,
+            output,
+            &CountOptions { cancel, profiler, after: None, program: None },
+        )
     }
 
     /// Counts arrays that are on the card, and leaves the results there: all is done when this returns.
     ///
     /// # Errors
     /// [`Error::Array`] for arrays that are not on this card, overlap or do not fit the layer, and those of [`Self::counts_with`].
-    pub fn count_arrays(&self, batch: &DeviceBatch, cancel: Cancel<'_>) -> Result<()> {
-        let DeviceBatch { inputs, outputs, seed, stream } = batch;
-        let n_samples = self.spec.samples_in(inputs.len)?;
+    pub fn count_arrays(&self, batch: &mut DeviceBatch<'_>, cancel: Cancel<'_>) -> Result<()> {
+        let DeviceBatch { inputs, outputs, seed, order } = batch;
+        let outputs = outputs.array();
+        let n_samples = self.spec.samples_in(inputs.len())?;
         if self.spec.encoding().input_source() == InputSource::Bernoulli
             && let Some(last) = n_samples.checked_sub(1)
         {
             seed.advanced(last)?;
         }
         let needed = n_samples as u128 * self.spec.n_neurons() as u128;
-        if outputs.len as u128 != needed {
+        if outputs.len() as u128 != needed {
             let message =
-                format!("the results are {needed} elements, but the array for them has {}", outputs.len);
+                format!("the results are {needed} elements, but the array for them has {}", outputs.len());
             return Err(Error::Array(message));
         }
         if needed == 0 {
             return Ok(());
         }
-        let kind = match outputs.element {
+        let kind = match outputs.element() {
             DeviceElement::U64 => ResultKind::Counts,
             DeviceElement::F64 => self.product.result_kind(),
             element => return Err(Error::Array(format!("results are uint64 or float64, not {element}"))),
         };
-        let values = match inputs.element {
+        let values = match inputs.element() {
             DeviceElement::F64 => self.product.value_kind(),
             DeviceElement::F32 => self.product.single_kind(),
             element => return Err(Error::Array(format!("inputs are float64 or float32, not {element}"))),
         };
         check_apart(inputs, outputs)?;
         let context = self.context();
-        let view_of = |array: &DeviceArray| View::of_address(context, array.address, array.bytes());
-        let (source, view) = (Source::CardValues(view_of(inputs)?, values), view_of(outputs)?);
-        // What the caller gave to its stream comes first. Calls end with everything done, so that the caller's stream has nothing
-        // to wait for.
-        let mut event = None;
-        if let Some(handle) = stream {
-            event = Some(Event::new(context)?);
-            event.iter().try_for_each(|event| event.record(&Stream::of_handle(context, *handle)))?;
-        }
-        let options = CountOptions { cancel, profiler: None, after: event.as_ref() };
-        self.count(source, n_samples, *seed, Output::Card { view, kind }, &options).map(drop)
+        let source = Source::CardValues(View::of_array(context, inputs)?, values);
+        let view = View::of_array(context, outputs)?;
+        // What makes the inputs comes first. Calls end with everything done, so that the caller's stream has nothing to wait for.
+        let event = match order {
+            InputOrder::Ready => None,
+            InputOrder::AfterStream(stream) => {
+                let (stream, event) = (Stream::of_device(context, *stream)?, Event::new(context)?);
+                event.record(&stream)?;
+                Some(event)
+            }
+            InputOrder::AfterAll => {
+                context.synchronize()?;
+                None
+            }
+        };
+        let options = CountOptions { cancel, profiler: None, after: event.as_ref(), program: None };
+        self.count(source, n_samples, *seed, Output::Card(CardResults { view, kind, stage: None }), &options)
+            .map(drop)
     }
 
     fn count(
@@ -227,9 +299,9 @@ impl CudaLayer {
 }
 
 /// Checks that results are not written over inputs.
-fn check_apart(inputs: &DeviceArray, outputs: &DeviceArray) -> Result<()> {
-    let end = |array: &DeviceArray| u128::from(array.address) + u128::from(array.bytes());
-    if u128::from(inputs.address) < end(outputs) && u128::from(outputs.address) < end(inputs) {
+fn check_apart(inputs: &DeviceArray<'_>, outputs: &DeviceArray<'_>) -> Result<()> {
+    let end = |array: &DeviceArray<'_>| u128::from(array.address()) + u128::from(array.bytes());
+    if u128::from(inputs.address()) < end(outputs) && u128::from(outputs.address()) < end(inputs) {
         return Err(Error::Array("the array for the results overlaps the inputs".to_owned()));
     }
     Ok(())

@@ -10,6 +10,7 @@
 //!
 //! Start with [`devices`], then [`CudaBackend::open`].
 #![deny(unsafe_code)]
+#![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 pub mod array;
 mod backend;
@@ -27,12 +28,15 @@ mod layer;
 pub mod measure;
 mod plan;
 mod product;
+mod program;
 mod queue;
 mod results;
+mod size;
 mod sparse;
 mod table;
 mod weights;
 
+pub use aleatron_core::program::KernelTime;
 pub use backend::CudaBackend;
 pub use dense::KernelChoice;
 pub use driver::{ContextOptions, CudaContext, DeviceInfo, devices};
@@ -40,4 +44,4 @@ pub use error::{Error, Limit, OLDEST_CAPABILITY, OLDEST_DRIVER, Result};
 pub use gates::encode;
 pub use layer::CudaLayer;
 pub use plan::tiles::{SharedOperand, TileEngine, TileShape};
-pub use queue::{KernelTime, Profiler};
+pub use queue::Profiler;

@@ -15,14 +15,15 @@ use crate::encode::{
     encode_bernoulli,
 };
 use crate::error::{Error, Limit, Result};
-use crate::kernels::{ResultKind, ValueKind};
+use crate::kernels::ValueKind;
 use crate::launch::{self, FewInputs, Target, card_of};
 use crate::plan::few::{FewKernel, FewPlan};
 use crate::plan::rows::{MAX_PART_WORDS, Part, StreamWords, parts};
 use crate::plan::tiles::{TilePlan, TileShape};
 use crate::product::Product;
 use crate::queue::Queue;
-use crate::results::{Recipe, Turn};
+use crate::results::{CardResults, Recipe, Turn};
+use crate::size::{host_size, size_u32};
 
 /// The time of one of `repeats` runs of `give` on a stream, after one that warms up.
 fn time(
@@ -101,6 +102,20 @@ impl MadeRows {
     }
 }
 
+/// Checks that the sizes of a trial are not zero and that their products can be counted.
+fn check_sizes(sizes @ [n_inputs, n_neurons, n_samples]: [usize; 3]) -> Result<()> {
+    if sizes.contains(&0) {
+        return Err(aleatron_core::Error::Zero(aleatron_core::Quantity::Inputs).into());
+    }
+    for (a, b) in [(n_inputs, n_neurons), (n_inputs, n_samples), (n_neurons, n_samples)] {
+        let (actual, limit) = (a as u128 * b as u128, u32::MAX.into());
+        if actual > limit {
+            return Err(Error::TooLarge { what: Limit::Kernel("operands of a trial"), actual, limit });
+        }
+    }
+    Ok(())
+}
+
 /// The first, some between, and the last of `n`.
 fn some(n: usize) -> Vec<usize> {
     let mut which = vec![0, n / 7, n / 3, n / 2, n * 4 / 5, n.saturating_sub(2), n - 1];
@@ -150,6 +165,7 @@ impl TileTrial {
         n_samples: usize,
         length: Length,
     ) -> Result<Self> {
+        check_sizes([n_inputs, n_neurons, n_samples])?;
         let stream = Stream::new(context)?;
         let (weights, inputs) = (StreamAddress::weight(5, 0, 0), StreamAddress::input(7, 0, 0));
         Ok(Self {
@@ -170,7 +186,8 @@ impl TileTrial {
             None => TilePlan::best(&card, n_rows, n_samples, blocks)?,
         };
         plan.n_parts = variant.n_parts.unwrap_or(plan.n_parts).clamp(1, blocks.min(65_535));
-        plan.band = variant.band.unwrap_or(plan.band).max(1);
+        // More tiles than there are would be none in 32 bits.
+        plan.band = variant.band.unwrap_or(plan.band).clamp(1, plan.row_tiles.max(1));
         Ok(plan)
     }
 
@@ -288,6 +305,7 @@ impl FewTrial {
         length: Length,
     ) -> Result<Self> {
         let n_samples = n_samples.clamp(1, crate::plan::few::MAX_SAMPLES);
+        check_sizes([n_inputs, n_neurons, n_samples])?;
         let stream = Stream::new(context)?;
         let weights =
             MadeRows::new(context, &stream, n_neurons, n_inputs, length, StreamAddress::weight(5, 0, 0))?;
@@ -318,7 +336,7 @@ impl FewTrial {
     }
 
     fn plan(&self, variant: &FewVariant) -> Result<(FewPlan, FewKernel)> {
-        let blocks = self.context.info().processors * variant.blocks.unwrap_or(2);
+        let blocks = self.context.info().processors.saturating_mul(variant.blocks.unwrap_or(2));
         let (part, m) = (&self.weights.part, self.weights.n_rows);
         let plan = match variant.slice_bytes {
             Some(bytes) => FewPlan::with_slice(part, m, blocks, bytes)?,
@@ -332,6 +350,7 @@ impl FewTrial {
             Some((vectors, ahead)) => FewKernel::Rows { vectors, ahead },
             None => FewKernel::best(self.n_samples, plan.slice_bytes),
         };
+        kernel.check(&plan, self.n_samples)?;
         Ok((plan, kernel))
     }
 
@@ -351,7 +370,7 @@ impl FewTrial {
         let (out, reports, state) = (self.out.view(), self.reports.view(), self.state.view());
         let finish = self.recipe.finish_at(
             self.n_samples,
-            (out, ResultKind::Counts),
+            CardResults::counts(out),
             reports,
             state,
             None,
@@ -387,7 +406,7 @@ impl FewTrial {
         for sample in 0..self.n_samples {
             let words: Vec<u64> = thresholds[sample * n..][..n].to_vec();
             let thresholds: Vec<_> = words.into_iter().map(aleatron_core::Threshold::saturating).collect();
-            let first = FEW_INPUTS.at_row(sample as u32);
+            let first = FEW_INPUTS.at_row(size_u32(sample, "row of a counter")?);
             let x = crate::gates::encode(&self.context, &thresholds, self.length, first)?;
             let x: &[u32] = bytemuck::cast_slice(x.words());
             for (&neuron, w) in neurons.iter().zip(&rows) {
@@ -420,7 +439,7 @@ fn few_thresholds(n: usize) -> Vec<u64> {
 pub fn time_read(context: &Arc<CudaContext>, bytes: u64, repeats: u32) -> Result<Duration> {
     let stream = Stream::new(context)?;
     // Rows of 64 KiB.
-    let (stride, n_rows) = (1 << 14, (bytes >> 16).max(1) as usize);
+    let (stride, n_rows) = (1 << 14, host_size((bytes >> 16).max(1)));
     let rows = DeviceBuffer::<u32>::new(context, n_rows * stride as usize)?;
     rows.fill(0x5555_5555, &stream)?;
     let ones = DeviceBuffer::<u64>::new(context, n_rows)?;

@@ -1,6 +1,7 @@
 //! What two streams are multiplied by, and what that makes of counts of AND.
 
 use aleatron_core::Polarity;
+use aleatron_core::program::InputSign;
 
 use crate::encode::RowStreams;
 use crate::kernels::{ResultKind, ValueKind};
@@ -14,17 +15,25 @@ pub(crate) enum Product {
     Xnor,
     /// Counts are `n L`, plus those of AND of operands of one sign, less those of operands of two.
     SignedAnd,
+    /// The same for inputs that are not negative: plus those of positive weights, less those of negative ones.
+    SplitAnd,
 }
 
 impl Product {
     /// The product of a polarity. The one place that asks for it: whoever adds a polarity adds its product here, and what its
     /// counts are made of in `Finish`.
-    pub(crate) const fn of(polarity: Polarity) -> Self {
-        match polarity {
-            Polarity::Unipolar => Self::And,
-            Polarity::Bipolar => Self::Xnor,
-            Polarity::Signed => Self::SignedAnd,
+    pub(crate) const fn of(polarity: Polarity, inputs: InputSign) -> Self {
+        match (polarity, inputs) {
+            (Polarity::Unipolar, _) => Self::And,
+            (Polarity::Bipolar, _) => Self::Xnor,
+            (Polarity::Signed, InputSign::Any) => Self::SignedAnd,
+            (Polarity::Signed, InputSign::NonNegative) => Self::SplitAnd,
         }
+    }
+
+    /// Whether operands have signs.
+    pub(crate) const fn is_signed(self) -> bool {
+        matches!(self, Self::SignedAnd | Self::SplitAnd)
     }
 
     /// What values of it are converted as.
@@ -32,7 +41,7 @@ impl Product {
         match self {
             Self::And => ValueKind::UnipolarF64,
             Self::Xnor => ValueKind::BipolarF64,
-            Self::SignedAnd => ValueKind::SignedF64,
+            Self::SignedAnd | Self::SplitAnd => ValueKind::SignedF64,
         }
     }
 
@@ -41,7 +50,7 @@ impl Product {
         match self {
             Self::And => ValueKind::UnipolarF32,
             Self::Xnor => ValueKind::BipolarF32,
-            Self::SignedAnd => ValueKind::SignedF32,
+            Self::SignedAnd | Self::SplitAnd => ValueKind::SignedF32,
         }
     }
 
@@ -49,7 +58,7 @@ impl Product {
     pub(crate) const fn threshold_kind(self) -> ValueKind {
         match self {
             Self::And | Self::Xnor => ValueKind::Thresholds,
-            Self::SignedAnd => ValueKind::SignedThresholds,
+            Self::SignedAnd | Self::SplitAnd => ValueKind::SignedThresholds,
         }
     }
 
@@ -58,14 +67,14 @@ impl Product {
         match self {
             Self::And => ResultKind::UnipolarValues,
             Self::Xnor => ResultKind::BipolarValues,
-            Self::SignedAnd => ResultKind::SignedValues,
+            Self::SignedAnd | Self::SplitAnd => ResultKind::SignedValues,
         }
     }
 
     /// What the rows are that it multiplies as AND.
     pub(crate) const fn row_streams(self) -> RowStreams {
         match self {
-            Self::And | Self::Xnor => RowStreams::Magnitudes,
+            Self::And | Self::Xnor | Self::SplitAnd => RowStreams::Magnitudes,
             Self::SignedAnd => RowStreams::BothSigns,
         }
     }

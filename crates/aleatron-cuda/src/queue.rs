@@ -1,24 +1,10 @@
 //! Where work is given to: a stream, and whoever wants to know what each step of it took.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::driver::{Event, Grid, Kernel, Stream};
 use crate::error::Result;
-
-/// What a kernel took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KernelTime {
-    /// Its name.
-    pub name: String,
-    /// Its launches.
-    pub launches: u32,
-    /// The time of all.
-    pub time: Duration,
-    /// The bytes that all must read and write at least.
-    pub bytes: u64,
-}
+use aleatron_core::program::KernelTime;
 
 /// Times the kernels of calls.
 ///

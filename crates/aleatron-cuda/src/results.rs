@@ -4,9 +4,11 @@ use aleatron_core::{Length, Quantity, memory};
 
 use crate::buffers::{BufferSet, CountOptions, HEAD};
 use crate::driver::{DeviceBuffer, Grid, View, kernels};
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result};
 use crate::kernels::{Finish, FinishParams, ResultKind};
 use crate::product::Product;
+use crate::program::params::FinishStage;
+use crate::size::size_u32;
 
 /// Threads of a block of the kernel that finishes.
 const THREADS: u64 = 256;
@@ -17,12 +19,35 @@ pub(crate) enum Output<'a> {
     /// Counts, to the host.
     Counts(Vec<u64>),
     /// To memory of the card, samples by neurons.
-    Card {
-        /// The memory.
-        view: View<'a>,
-        /// What goes there.
-        kind: ResultKind,
-    },
+    Card(CardResults<'a>),
+}
+
+/// Results in memory of the card.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CardResults<'a> {
+    /// The memory.
+    pub(crate) view: View<'a>,
+    /// What goes there.
+    pub(crate) kind: ResultKind,
+    /// The stage behind the layer, for results of the kind [`ResultKind::Staged`].
+    pub(crate) stage: Option<View<'a>>,
+}
+
+impl<'a> CardResults<'a> {
+    /// Creates results that are counts.
+    pub(crate) fn counts(view: View<'a>) -> Self {
+        Self { view, kind: ResultKind::Counts, stage: None }
+    }
+
+    /// Returns the results from a byte on.
+    pub(crate) fn from(self, byte: u64) -> Result<Self> {
+        Ok(Self { view: self.view.from(byte)?, ..self })
+    }
+
+    /// Returns the address of the stage; 0 for none.
+    pub(crate) fn stage(&self) -> Result<u64> {
+        self.stage.map_or(Ok(0), |stage| stage.check(size_of::<FinishStage>() as u128))
+    }
 }
 
 impl Output<'_> {
@@ -35,7 +60,7 @@ impl Output<'_> {
     pub(crate) fn into_counts(self) -> Vec<u64> {
         match self {
             Self::Counts(counts) => counts,
-            Self::Card { .. } => Vec::new(),
+            Self::Card(_) => Vec::new(),
         }
     }
 }
@@ -86,32 +111,31 @@ impl Recipe {
         base: Option<DeviceBuffer<u64>>,
     ) -> Self {
         let (factor, takes_row_ones) = match product {
-            Product::And | Product::SignedAnd => (1, false),
+            Product::And | Product::SignedAnd | Product::SplitAnd => (1, false),
             Product::Xnor => (2, true),
         };
         let total = (n_inputs as u64).wrapping_mul(length.bits() as u64);
         Self { n_neurons, length, base, totals: None, total, factor, takes_row_ones }
     }
 
-    /// How results of `n_samples` samples are made, at `out`; `report` is where goes what was found about the values.
+    /// How results of `n_samples` samples are made, at `out`; what was found about the values goes to `report`.
     pub(crate) fn finish(
         &self,
         set: &BufferSet,
         n_samples: usize,
-        out: View<'_>,
+        out: CardResults<'_>,
         report: View<'_>,
-        kind: ResultKind,
         turn: Turn,
     ) -> Result<Finish> {
         let row_ones = self.takes_row_ones.then(|| set.row_ones.view());
-        self.finish_at(n_samples, (out, kind), report, set.state.view(), row_ones, turn)
+        self.finish_at(n_samples, out, report, set.state.view(), row_ones, turn)
     }
 
     /// As [`Self::finish`], with the memory it needs.
     pub(crate) fn finish_at(
         &self,
         n_samples: usize,
-        (out, kind): (View<'_>, ResultKind),
+        out: CardResults<'_>,
         report: View<'_>,
         state: View<'_>,
         row_ones: Option<View<'_>>,
@@ -132,14 +156,15 @@ impl Recipe {
             total: self.total,
             factor: self.factor,
             length: self.length.bits() as u64,
-            out: out.check(neurons * n_samples as u128)?,
+            out: out.view.check(neurons * n_samples as u128)?,
             // What was found is handed on once.
             report: if turn.last { report.check(8)? } else { 0 },
             state: state.check(16)?,
-            n_neurons: number(self.n_neurons)?,
-            n_samples: number(n_samples)?,
+            stage: out.stage()?,
+            n_neurons: size_u32(self.n_neurons, "number of neurons")?,
+            n_samples: size_u32(n_samples, "number of samples")?,
             accumulate: (!turn.first).into(),
-            kind: if turn.last { kind } else { ResultKind::Counts } as u32,
+            kind: if turn.last { out.kind } else { ResultKind::Counts } as u32,
         })
     }
 
@@ -149,25 +174,26 @@ impl Recipe {
         set: &BufferSet,
         options: &CountOptions<'_>,
         n_samples: usize,
-        card: Option<(View<'_>, ResultKind)>,
+        card: Option<CardResults<'_>>,
         width: CountWidth,
         turn: Turn,
     ) -> Result<()> {
-        let (out, kind) = match card {
-            Some((view, kind)) => (view, kind),
-            None => (set.results.view().from(8 * HEAD as u64)?, ResultKind::Counts),
+        let out = match card {
+            Some(card) => card,
+            None => CardResults::counts(set.results.view().from(8 * HEAD as u64)?),
         };
-        let finish = self.finish(set, n_samples, out, set.results.view(), kind, turn)?;
+        let finish = self.finish(set, n_samples, out, set.results.view(), turn)?;
         let n = n_samples * self.n_neurons;
-        let element = if width == CountWidth::Bits32 { 4 } else { 8 };
-        let params = FinishParams { finish, counted: set.counts.view().check(element * n as u128)? };
+        let element: u64 = if width == CountWidth::Bits32 { 4 } else { 8 };
+        let counted = set.counts.view().check(u128::from(element) * n as u128)?;
+        let params = FinishParams { finish, counted };
         let grid = Grid::row((n as u64).div_ceil(THREADS))?;
         let kernel = if width == CountWidth::Bits32 { &kernels::FINISH_32 } else { &kernels::FINISH_64 };
-        set.queue(options).launch(kernel, grid, 0, &params, (2 * element as u64 + 8) * n as u64)?;
+        set.queue(options).launch(kernel, grid, 0, &params, (2 * element + 8) * n as u64)?;
         if self.takes_row_ones {
             set.row_ones.fill(0, &set.stream)?;
         }
-        if turn.last {
+        if turn.last && options.program.is_none() {
             let n = if card.is_some() { 0 } else { n };
             set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)?;
         }

@@ -6,20 +6,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use aleatron_core::program::InputSign;
 use aleatron_core::{
     Cancel, Connections, LayerSpec, Length, Polarity, Quantity, StreamAddress, Weights, memory,
 };
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, SetSizes};
-use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
-use crate::encode::{Encoder, call_seed};
-use crate::error::{Error, Result, number};
+use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
+use crate::encode::{Encoder, call_seed, row_of};
+use crate::error::{Error, Result};
 use crate::inputs::{InputStage, Source};
 use crate::kernels::{CallSeed, ResultKind, Segment, SparseParams, ValueKind};
 use crate::plan::memory::bounded_chunk;
 use crate::plan::rows::{MAX_PART_WORDS, Part, ROW_WORDS};
 use crate::product::Product;
 use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
+use crate::size::{host_size, size_u32};
 use crate::weights::WeightMaker;
 
 /// 64-bit words of weights that one block counts: 64 for each of its threads.
@@ -67,7 +69,7 @@ impl CudaSparse {
             return Err(aleatron_core::Error::Zero(Quantity::Samples).into());
         }
         let (n_inputs, n_neurons, length) = (connections.n_inputs(), connections.n_neurons(), spec.length());
-        let product = Product::of(spec.polarity());
+        let product = Product::of(spec.polarity(), InputSign::Any);
         let words = 2 * n_inputs as u64 * length.words() as u64;
         let (weight_words, free) =
             (connections.len() as u128 * length.words() as u128, context.free_bytes()?);
@@ -79,17 +81,17 @@ impl CudaSparse {
         let Ok(weight_len) = usize::try_from(weight_words) else {
             return Err(Error::OutOfMemory { bytes: weight_words * 8, free });
         };
-        if left == 0 || words.next_multiple_of(ROW_WORDS) > u64::from(u32::MAX) {
+        if left == 0 {
             return Err(Error::OutOfMemory { bytes: weight_words * 8 + 2 * sample_bytes, free });
         }
-        // The encoder counts words of a row as 32 bits; parts of dense rows are shorter for the sake of their counts.
-        let part = Part { begin: 0, words: words as u32, stride: words.next_multiple_of(ROW_WORDS) as u32 };
+        // Parts of dense rows are shorter for the sake of their counts.
+        let part = Part::new(0, words)?;
         let stream = Stream::new(context)?;
         let buffer = DeviceBuffer::<u64>::new(context, weight_len)?;
         if !connections.is_empty() {
-            let mut maker = WeightMaker::new(context, spec, weights)?;
+            let mut maker = WeightMaker::new(context, spec, weights, product)?;
             // Pieces whose words a kernel can count.
-            let at_once = (MAX_PART_WORDS as usize / (2 * length.words())).max(1);
+            let at_once = (host_size(MAX_PART_WORDS) / (2 * length.words())).max(1);
             for start in (0..connections.len()).step_by(at_once) {
                 let range = start..connections.len().min(start + at_once);
                 let to = buffer.view().from(8 * start as u64 * length.words() as u64)?;
@@ -104,11 +106,11 @@ impl CudaSparse {
             Product::And => (None, 1),
             // All products but those that differ.
             Product::Xnor => (Some(upload(&totals)?), u64::MAX),
-            Product::SignedAnd => (Some(upload(&totals)?), 1),
+            Product::SignedAnd | Product::SplitAnd => (Some(upload(&totals)?), 1),
         };
         let weight_signs = match product {
             Product::And | Product::Xnor => None,
-            Product::SignedAnd => {
+            Product::SignedAnd | Product::SplitAnd => {
                 let is_negative = |&value: &f64| u32::from(spec.polarity().is_negative(value));
                 let mut signs: Vec<u32> =
                     memory::with_capacity(connections.len() as u128, Quantity::Weights)?;
@@ -143,7 +145,6 @@ impl CudaSparse {
             recipe,
             sets: BufferSets::default(),
         };
-        layer.sets.keep(layer.new_set()?);
         Ok(layer)
     }
 
@@ -155,17 +156,35 @@ impl CudaSparse {
         self.chunk
     }
 
+    pub(crate) fn sizes(&self) -> SetSizes {
+        SetSizes {
+            values: self.chunk * self.n_inputs,
+            work: self.chunk * self.part.stride as usize,
+            counts: 2 * self.chunk * self.n_neurons,
+            results: self.chunk * self.n_neurons,
+            samples: self.chunk,
+        }
+    }
+
+    pub(crate) fn sets(&self) -> &BufferSets {
+        &self.sets
+    }
+
     fn new_set(&self) -> Result<BufferSet> {
-        BufferSet::new(
-            &self.context,
-            SetSizes {
-                values: self.chunk * self.n_inputs,
-                work: self.chunk * self.part.stride as usize,
-                counts: 2 * self.chunk * self.n_neurons,
-                results: self.chunk * self.n_neurons,
-                samples: self.chunk,
-            },
-        )
+        BufferSet::new(&self.context, self.sizes())
+    }
+
+    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    pub(crate) fn enqueue(
+        &self,
+        set: &mut BufferSet,
+        source: Source<'_>,
+        n_samples: usize,
+        first: StreamAddress,
+        output: Output<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<()> {
+        SparseRun { layer: self, source, seed: call_seed(first), output, options }.submit(set, 0..n_samples)
     }
 
     /// The counts of a batch whose first stream is drawn at `first`.
@@ -177,8 +196,8 @@ impl CudaSparse {
         output: Output<'_>,
         options: &CountOptions<'_>,
     ) -> Result<Vec<u64>> {
-        if let Output::Card { kind, .. } = &output
-            && *kind != ResultKind::Counts
+        if let Output::Card(results) = &output
+            && results.kind != ResultKind::Counts
         {
             check_values(self.most, self.length)?;
         }
@@ -208,17 +227,19 @@ impl CudaSparse {
             weight_signs,
             thresholds: match self.product {
                 Product::And | Product::Xnor => 0,
-                Product::SignedAnd => set.values()?.check(8 * n_samples as u128 * self.n_inputs as u128)?,
+                Product::SignedAnd | Product::SplitAnd => {
+                    set.values()?.check(8 * n_samples as u128 * self.n_inputs as u128)?
+                }
             },
-            stream_words: number(self.length.words())?,
-            n_segments: number(n_segments as usize)?,
-            n_samples: number(n_samples)?,
-            n_neurons: number(self.n_neurons)?,
-            n_inputs: number(self.n_inputs)?,
+            stream_words: size_u32(self.length.words(), "stream words")?,
+            n_segments: size_u32(n_segments, "number of segments")?,
+            n_samples: size_u32(n_samples, "number of samples")?,
+            n_neurons: size_u32(self.n_neurons, "number of neurons")?,
+            n_inputs: size_u32(self.n_inputs, "number of inputs")?,
             product: match self.product {
                 Product::And => 0,
                 Product::Xnor => 1,
-                Product::SignedAnd => 2,
+                Product::SignedAnd | Product::SplitAnd => 2,
             },
         };
         let groups = (n_samples as u64).div_ceil(BLOCK_SAMPLES);
@@ -233,9 +254,9 @@ fn segments(offsets: &[usize], length: Length) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for (neuron, ends) in offsets.windows(2).enumerate() {
         let [begin, end] = [ends[0], ends[1]].map(|end| end as u64 * words);
-        for element in (begin..end).step_by(SEGMENT_WORDS as usize) {
+        for element in (begin..end).step_by(host_size(SEGMENT_WORDS)) {
             let end = end.min(element + SEGMENT_WORDS);
-            segments.push(Segment { begin: element, end, neuron: number(neuron)?, padding: 0 });
+            segments.push(Segment { begin: element, end, neuron: size_u32(neuron, "neuron")?, padding: 0 });
         }
     }
     Ok(segments)
@@ -253,8 +274,7 @@ struct SparseRun<'l, 'i> {
 impl ChunkRun for SparseRun<'_, '_> {
     fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
         let SparseRun { layer, source, options, .. } = self;
-        // Rows were checked to fit.
-        let first_row = self.seed.first_row.wrapping_add(samples.start as u32);
+        let first_row = row_of(self.seed, samples.start)?;
         let seed = CallSeed { first_row, ..self.seed };
         if source.kind(layer.product) == ValueKind::PackedStreams {
             layer.stage.send_streams(set, source, &samples, &layer.part)?;
@@ -264,11 +284,9 @@ impl ChunkRun for SparseRun<'_, '_> {
             layer.stage.send(set, options, source, &samples, seed, part)?;
         }
         layer.give_counts(set, options, samples.len())?;
-        let card: Option<(View<'_>, ResultKind)> = match &self.output {
+        let card = match &self.output {
             Output::Counts(_) => None,
-            Output::Card { view, kind } => {
-                Some((view.from(8 * (samples.start * layer.n_neurons) as u64)?, *kind))
-            }
+            Output::Card(results) => Some(results.from(8 * (samples.start * layer.n_neurons) as u64)?),
         };
         layer.recipe.give(set, options, samples.len(), card, CountWidth::Bits64, Turn::ONLY)
     }
@@ -281,7 +299,7 @@ impl ChunkRun for SparseRun<'_, '_> {
         }
         match &mut self.output {
             Output::Counts(counts) => set.take_results(samples.len() * layer.n_neurons, counts),
-            Output::Card { .. } => Ok(()),
+            Output::Card(_) => Ok(()),
         }
     }
 }
@@ -301,8 +319,8 @@ mod tests {
                 assert_eq!(segment.begin, next);
                 assert!(segment.end > segment.begin && segment.end - segment.begin <= SEGMENT_WORDS);
                 let range = offsets[segment.neuron as usize]..offsets[segment.neuron as usize + 1];
-                assert!(range.contains(&((segment.begin / words) as usize)));
-                assert!(range.contains(&(((segment.end - 1) / words) as usize)));
+                assert!(range.contains(&host_size(segment.begin / words)));
+                assert!(range.contains(&host_size((segment.end - 1) / words)));
                 next = segment.end;
             }
             assert_eq!(next, 702 * words);

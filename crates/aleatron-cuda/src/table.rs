@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sequence, Sharing};
+use aleatron_core::program::InputSign;
 use aleatron_core::threshold::{is_negative, magnitude};
 use aleatron_core::{
     ConvShape, Error as CoreError, LayerSpec, Length, Polarity, Quantity, Topology, Weights, memory,
@@ -17,12 +18,13 @@ use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, SetSizes};
 use crate::conv::geometry;
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
 use crate::encode::Encoder;
-use crate::error::{Error, Result, number};
+use crate::error::{Error, Result};
 use crate::inputs::{InputStage, Source};
 use crate::kernels::{CallSeed, ConvTableParams, ResultKind, TableCountsParams, TableRowsParams};
 use crate::plan::memory::bounded_chunk;
 use crate::product::Product;
 use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
+use crate::size::{host_size, size_u32};
 
 /// Neurons of one block of `table_counts`.
 const BLOCK_NEURONS: u32 = 32;
@@ -82,14 +84,14 @@ impl CudaTabled {
         // What the kernel looks up is inside a row.
         pairing.weights.width().check_thresholds(&thresholds, polarity, Quantity::Weight)?;
         let conv = if let Topology::Conv(shape) = spec.topology() { Some(*shape) } else { None };
-        let product = Product::of(polarity);
-        let row_len = pairing.weights.width().one() as usize + 1;
+        let product = Product::of(polarity, InputSign::Any);
+        let row_len = host_size(pairing.weights.width().one()) + 1;
         let stream = Stream::new(context)?;
         let rows = match pairing.sharing {
             Sharing::OneForAll => {
                 let (x, w) = (&pairing.inputs, &pairing.weights);
                 let table = CountTable::new(x, w, length, polarity)?;
-                let entries = (x.width().one() as u128 + 1) * row_len as u128;
+                let entries = (u128::from(x.width().one()) + 1) * row_len as u128;
                 let mut all: Vec<u32> = memory::with_capacity(entries, Quantity::CountTable)?;
                 (0..=x.width().one()).for_each(|input| all.extend(table.row(input)));
                 Rows::OneForAll(DeviceBuffer::with(context, &all, &stream)?)
@@ -104,12 +106,19 @@ impl CudaTabled {
         };
         let mut all: Vec<u32> = memory::with_capacity(thresholds.len() as u128, Quantity::Weights)?;
         // Thresholds have at most 13 bits.
-        let with_sign = |t: u64| magnitude(t) as u32 | u32::from(is_negative(t)) << 31;
+        let with_sign = |t: u64| -> Result<u32> {
+            Ok(size_u32(magnitude(t), "threshold of a weight")? | u32::from(is_negative(t)) << 31)
+        };
         match conv {
-            Some(_) => all.extend(thresholds.iter().map(|&t| with_sign(t))),
+            Some(_) => {
+                for &threshold in &thresholds {
+                    all.push(with_sign(threshold)?);
+                }
+            }
             None => {
-                let by_input = (0..n).flat_map(|i| (0..m).map(move |j| j * n + i));
-                all.extend(by_input.map(|place| with_sign(thresholds[place])));
+                for index in (0..n).flat_map(|i| (0..m).map(move |j| j * n + i)) {
+                    all.push(with_sign(thresholds[index])?);
+                }
             }
         }
         let weights = DeviceBuffer::with(context, &all, &stream)?;
@@ -143,7 +152,6 @@ impl CudaTabled {
             recipe,
             sets: BufferSets::default(),
         };
-        layer.sets.keep(layer.new_set()?);
         Ok(layer)
     }
 
@@ -155,14 +163,34 @@ impl CudaTabled {
         self.chunk
     }
 
-    fn new_set(&self) -> Result<BufferSet> {
+    pub(crate) fn sizes(&self) -> SetSizes {
         let (n, m) = (self.n_inputs, self.n_neurons);
         let work = match self.rows {
             Rows::OneForAll(_) => 0,
             Rows::OnePerInput { .. } => self.chunk * n * self.row_len,
         };
         let (values, counts, results) = (self.chunk * n, 2 * self.chunk * m, self.chunk * m);
-        BufferSet::new(&self.context, SetSizes { values, work, counts, results, samples: self.chunk })
+        SetSizes { values, work, counts, results, samples: self.chunk }
+    }
+
+    pub(crate) fn sets(&self) -> &BufferSets {
+        &self.sets
+    }
+
+    fn new_set(&self) -> Result<BufferSet> {
+        BufferSet::new(&self.context, self.sizes())
+    }
+
+    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    pub(crate) fn enqueue(
+        &self,
+        set: &mut BufferSet,
+        source: Source<'_>,
+        n_samples: usize,
+        output: Output<'_>,
+        options: &CountOptions<'_>,
+    ) -> Result<()> {
+        TabledRun { layer: self, source, output, options }.submit(set, 0..n_samples)
     }
 
     /// The counts of a batch.
@@ -173,8 +201,8 @@ impl CudaTabled {
         output: Output<'_>,
         options: &CountOptions<'_>,
     ) -> Result<Vec<u64>> {
-        if let Output::Card { kind, .. } = &output
-            && *kind != ResultKind::Counts
+        if let Output::Card(results) = &output
+            && results.kind != ResultKind::Counts
         {
             check_values(self.most, self.length)?;
         }
@@ -196,8 +224,8 @@ impl CudaTabled {
             rows: set.work.view().check(4 * n_rows as u128 * row_len as u128)?,
             n_rows: n_rows as u64,
             length: length as u64,
-            n_inputs: number(n)?,
-            row_len: number(row_len)?,
+            n_inputs: size_u32(n, "number of inputs")?,
+            row_len: size_u32(row_len, "row len")?,
             counts_matches: (self.product == Product::Xnor).into(),
             padding: 0,
         };
@@ -214,18 +242,18 @@ impl CudaTabled {
         }
         let (n, m) = (self.n_inputs, self.n_neurons);
         let (rows, own_rows, n_rows) = match &self.rows {
-            Rows::OneForAll(table) => (table.view(), 0, self.input_one as u128 + 1),
+            Rows::OneForAll(table) => (table.view(), 0, u128::from(self.input_one) + 1),
             Rows::OnePerInput { .. } => (set.work.view(), 1, n_samples as u128 * n as u128),
         };
-        let n_groups = number(m)?.div_ceil(BLOCK_NEURONS);
+        let n_groups = size_u32(m, "number of neurons")?.div_ceil(BLOCK_NEURONS);
         let params = TableCountsParams {
             rows: rows.check(4 * n_rows * self.row_len as u128)?,
             inputs: set.values()?.check(8 * n_samples as u128 * n as u128)?,
             weights: self.weights.view().check(4 * n as u128 * m as u128)?,
             counts: set.counts.view().check(8 * n_samples as u128 * m as u128)?,
-            n_inputs: number(n)?,
-            n_neurons: number(m)?,
-            row_len: number(self.row_len)?,
+            n_inputs: size_u32(n, "number of inputs")?,
+            n_neurons: size_u32(m, "number of neurons")?,
+            row_len: size_u32(self.row_len, "row len")?,
             n_groups,
             own_rows,
             padding: 0,
@@ -255,13 +283,13 @@ impl CudaTabled {
             weights: self.weights.view().check(4 * shape.n_weights() as u128)?,
             counts: set.counts.view().check(8 * u128::from(n_counts))?,
             n_counts,
-            n_inputs: number(n)?,
-            n_neurons: number(m)?,
-            n_taps: number(taps)?,
-            row_len: number(self.row_len)?,
-            first_channel: number(shape.first_channel())?,
-            group_outputs: number(convolution.out_channels / convolution.groups)?,
-            group_inputs: number(shape.group_inputs())?,
+            n_inputs: size_u32(n, "number of inputs")?,
+            n_neurons: size_u32(m, "number of neurons")?,
+            n_taps: size_u32(taps, "number of taps")?,
+            row_len: size_u32(self.row_len, "row len")?,
+            first_channel: size_u32(shape.first_channel(), "first channel")?,
+            group_outputs: size_u32(convolution.out_channels / convolution.groups, "group outputs")?,
+            group_inputs: size_u32(shape.group_inputs(), "group inputs")?,
             padding: 0,
         };
         let grid = Grid::row(n_counts.div_ceil(CONV_THREADS))?;
@@ -334,10 +362,7 @@ impl ChunkRun for TabledRun<'_, '_> {
         layer.give_counts(set, options, n_samples)?;
         let card = match &self.output {
             Output::Counts(_) => None,
-            Output::Card { view, kind } => {
-                let first = samples.start * layer.n_neurons;
-                Some((view.from(8 * first as u64)?, *kind))
-            }
+            Output::Card(results) => Some(results.from(8 * (samples.start * layer.n_neurons) as u64)?),
         };
         layer.recipe.give(set, options, n_samples, card, CountWidth::Bits64, Turn::ONLY)
     }
@@ -350,7 +375,7 @@ impl ChunkRun for TabledRun<'_, '_> {
         }
         match &mut self.output {
             Output::Counts(counts) => set.take_results(samples.len() * layer.n_neurons, counts),
-            Output::Card { .. } => Ok(()),
+            Output::Card(_) => Ok(()),
         }
     }
 }

@@ -15,12 +15,34 @@ use crate::kernels::{RowPart, ValueKind};
 use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
 use crate::queue::Queue;
+use crate::size::{host_size, size_u32};
 
 /// Values converted at a time.
 const PIECE_VALUES: usize = 1 << 20;
 
 /// Integers of sequences uploaded at a time where every stream has its own.
 const PIECE_INTEGERS: usize = 1 << 22;
+
+/// Which weights the streams of rows are made of; the others are streams of zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SignFilter {
+    /// All of them, with their signs.
+    All,
+    /// The positive ones.
+    Positive,
+    /// The magnitudes of the negative ones.
+    Negative,
+}
+
+impl SignFilter {
+    fn apply(self, weight: f64) -> f64 {
+        match self {
+            Self::All => weight,
+            Self::Positive => weight.max(0.0),
+            Self::Negative => (-weight).max(0.0),
+        }
+    }
+}
 
 /// Makes the weight streams of a layer, any part of them at any time.
 #[derive(Debug)]
@@ -51,7 +73,12 @@ enum Source {
 }
 
 impl WeightMaker {
-    pub(crate) fn new(context: &Arc<CudaContext>, spec: &LayerSpec, weights: &Weights) -> Result<Self> {
+    pub(crate) fn new(
+        context: &Arc<CudaContext>,
+        spec: &LayerSpec,
+        weights: &Weights,
+        product: Product,
+    ) -> Result<Self> {
         let stream = Stream::new(context)?;
         let length = spec.length();
         let n = match spec.topology() {
@@ -81,7 +108,6 @@ impl WeightMaker {
                 _ => Source::PerStream(shared),
             },
         };
-        let product = Product::of(spec.polarity());
         let piece = if has_rows { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
         Ok(Self {
             context: Arc::clone(context),
@@ -104,7 +130,7 @@ impl WeightMaker {
     }
 
     /// The thresholds of some weights, on the card until the next ones are.
-    fn thresholds(&mut self, range: Range<usize>, one: u64) -> Result<()> {
+    fn thresholds(&mut self, range: Range<usize>, one: u64, filter: SignFilter) -> Result<()> {
         let n = range.len();
         let Some(values) = self.weights.values().get(range.clone()) else {
             return Err(Error::OutOfBounds {
@@ -113,7 +139,9 @@ impl WeightMaker {
             });
         };
         // Copies from here are done: every piece is waited for.
-        self.staged.as_mut_slice()[..n].copy_from_slice(bytemuck::cast_slice(values));
+        for (staged, &value) in self.staged.as_mut_slice().iter_mut().zip(values) {
+            *staged = filter.apply(value).to_bits();
+        }
         self.staged.send(0, n, &self.values, 0, &self.stream)?;
         let from = Values { kind: self.kind, values: self.values.view(), n: n as u64, first: 0 };
         convert(&Queue::new(&self.stream), &from, one, self.values.view(), self.state.view())
@@ -123,6 +151,7 @@ impl WeightMaker {
     pub(crate) fn make_rows(
         &mut self,
         neurons: Range<usize>,
+        filter: SignFilter,
         part: &Part,
         to: View<'_>,
         cancel: Cancel<'_>,
@@ -139,7 +168,7 @@ impl WeightMaker {
             let to = to.from((start - neurons.start) as u64 * part.bytes())?;
             let row_part = part.of_rows(streams_are.of(n), stream)?;
             let one = self.one();
-            self.thresholds(start * n..end * n, one)?;
+            self.thresholds(start * n..end * n, one, filter)?;
             match &self.source {
                 Source::Common(encoder) => {
                     let rows = Rows {
@@ -149,8 +178,7 @@ impl WeightMaker {
                         operands: Operands::thresholds(self.values.view()),
                         streams: to,
                         seed: self.seed.view(),
-                        // Fits: neurons were checked to be such as a counter can name.
-                        first_row: start as u32,
+                        first_row: size_u32(start, "row of a counter")?,
                         list: None,
                     };
                     encoder.encode(&Queue::new(&self.stream), &rows)?;
@@ -173,7 +201,11 @@ impl WeightMaker {
         to: View<'_>,
         cancel: Cancel<'_>,
     ) -> Result<()> {
-        let Topology::Sparse(all) = self.spec.topology() else { return Ok(()) };
+        let Topology::Sparse(all) = self.spec.topology() else {
+            return Err(Error::Internal {
+                place: "weights::WeightMaker::make_connections, layer without them",
+            });
+        };
         let (all, n_inputs) = (Arc::clone(all), self.spec.n_inputs());
         let stream = StreamWords::of(self.spec.length());
         let piece = self.staged.as_slice().len();
@@ -188,17 +220,14 @@ impl WeightMaker {
                 while all.offsets()[neuron + 1] <= connection {
                     neuron += 1;
                 }
-                // A layer has at most 2^32 neurons.
-                addresses.push([all.inputs()[connection], neuron as u32]);
+                addresses.push([all.inputs()[connection], size_u32(neuron, "number of neurons")?]);
             }
             let words = (end - start) as u64 * u64::from(stream.stored);
             let to = to.from((start - connections.start) as u64 * u64::from(stream.stored) * 4)?;
             let one = self.one();
-            self.thresholds(start..end, one)?;
+            self.thresholds(start..end, one, SignFilter::All)?;
             // No padding: streams lie one after the other.
-            let Ok(words) = u32::try_from(words) else {
-                return Err(Error::OutOfMemory { bytes: u128::from(words) * 4, free: 0 });
-            };
+            let words = size_u32(words, "words of a piece of weights")?;
             let part = Part { begin: 0, words, stride: words }.of_rows(end - start, stream)?;
             match &self.source {
                 Source::Common(encoder) => {
@@ -248,20 +277,20 @@ impl WeightMaker {
             let words = wanted.min(u64::from(part.words) - done);
             // The operand that the piece begins with, and which of its streams.
             let operand = unit >> streams_are as u32;
-            let first_unit = unit - streams_are.of(operand as usize) as u64;
+            let first_unit = unit - streams_are.of(host_size(operand)) as u64;
             let n_operands =
                 (first_unit + (word + words).div_ceil(stored)).div_ceil(streams_are.of(1) as u64);
             let last = done + words == u64::from(part.words);
             // The last piece has the padding of the row.
             let stride = if last { u64::from(part.stride) - done } else { words };
-            let all = (operand as usize..(operand + n_operands) as usize).map(sequence);
+            let all = (host_size(operand)..host_size(operand + n_operands)).map(sequence);
             let sequences = Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit)?;
             let piece = RowPart {
-                n_units: streams_are.of(n_operands as usize) as u32,
-                first_unit: first_unit as u32,
-                first_word: word as u32,
-                words: words as u32,
-                stride: stride as u32,
+                n_units: size_u32(streams_are.of(host_size(n_operands)), "streams of a piece")?,
+                first_unit: size_u32(first_unit, "first stream of a piece")?,
+                first_word: size_u32(word, "first word of a piece")?,
+                words: size_u32(words, "words of a piece")?,
+                stride: size_u32(stride, "words of a piece")?,
                 ..*part
             };
             let rows = Rows {

@@ -3,7 +3,9 @@
 
 mod common;
 
-use aleatron_core::backend::{Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, PrepareOptions};
+use aleatron_core::backend::{
+    Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, InputOrder, PrepareOptions,
+};
 use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
 use aleatron_core::{
     Backend, BackendFault, Cancel, Connections, ConvShape, Convolution, Encoding, Error, LayerSpec, Length,
@@ -225,13 +227,15 @@ fn arrays_on_the_card_give_counts_and_values() {
         let bits = |v: Option<&f64>| u64::from((*v.unwrap_or(&0.0) as f32).to_bits());
         let packed: Vec<f64> =
             x.chunks(2).map(|pair| f64::from_bits(bits(pair.first()) | bits(pair.get(1)) << 32)).collect();
-        let narrow = CudaArray::with(&context, &packed).unwrap();
-        let narrow = DeviceArray { len: x.len(), element: DeviceElement::F32, ..narrow.array() };
+        let packed = CudaArray::with(&context, &packed).unwrap();
+        // SAFETY: the array has two values of 32 bits in each of its elements, and lives as long as its view.
+        let narrow = unsafe { DeviceArray::from_raw(packed.array().address(), x.len(), DeviceElement::F32) };
         for (element, words) in [(DeviceElement::U64, &expected), (DeviceElement::F64, &values)] {
             for inputs in [wide.array(), narrow] {
-                let outputs = CudaArray::zeros(&context, expected.len(), element).unwrap();
-                let batch = DeviceBatch { inputs, outputs: outputs.array(), seed: SEED, stream: None };
-                on_card.count_arrays(&batch, Cancel::NEVER).unwrap();
+                let mut outputs = CudaArray::zeros(&context, expected.len(), element).unwrap();
+                let order = InputOrder::Ready;
+                let mut batch = DeviceBatch { inputs, outputs: outputs.array_mut(), seed: SEED, order };
+                on_card.count_arrays(&mut batch, Cancel::NEVER).unwrap();
                 assert_eq!(&outputs.read().unwrap(), words, "{:?}, {element}", layer.spec);
             }
         }

@@ -1,16 +1,21 @@
 //! Calls of layers: what they allocate, refuse, and leave behind when something fails.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(unsafe_code, reason = "arrays are named by their addresses")]
 
 mod common;
 
-use aleatron_core::backend::{Batch, DeviceArray, DeviceBatch, DeviceElement, PrepareOptions, PreparedLayer};
+use aleatron_core::backend::{
+    Batch, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder, PrepareOptions,
+    PreparedLayer,
+};
 use aleatron_core::{
     Backend, BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, SampleSeed, Weights,
 };
 use aleatron_cpu::CpuBackend;
 use aleatron_cuda::array::CudaArray;
-use aleatron_cuda::{CudaBackend, KernelChoice, Profiler, TileShape};
-use common::{alone, context, on_card, set, small_context};
+use aleatron_cuda::measure::{FewTrial, FewVariant, TileTrial, TileVariant};
+use aleatron_cuda::{ContextOptions, CudaBackend, CudaContext, CudaLayer, KernelChoice, Profiler, TileShape};
+use common::{alone, calls, context, on_card, set, small_context};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const SEED: SampleSeed = SampleSeed::new(9).starting_at(1000);
@@ -141,11 +146,12 @@ fn arrays_on_the_card_are_taken_as_they_are() {
                 (DeviceElement::U64, expected.clone()),
                 (DeviceElement::F64, spec.decode_all(&expected).into_iter().map(f64::to_bits).collect()),
             ] {
-                let outputs = CudaArray::zeros(&context, 7 * n, element).unwrap();
-                for stream in [None, Some(0), Some(1), Some(2)] {
-                    let batch =
-                        DeviceBatch { inputs: inputs.array(), outputs: outputs.array(), seed: SEED, stream };
-                    layer.counts_on_device(&batch, Cancel::NEVER).unwrap();
+                let mut outputs = CudaArray::zeros(&context, 7 * n, element).unwrap();
+                let streams = [DeviceStream::DEFAULT, DeviceStream::OF_THREAD].map(InputOrder::AfterStream);
+                for order in [InputOrder::Ready, InputOrder::AfterAll, streams[0], streams[1]] {
+                    let (inputs, outputs_mut) = (inputs.array(), outputs.array_mut());
+                    let mut batch = DeviceBatch { inputs, outputs: outputs_mut, seed: SEED, order };
+                    layer.counts_on_device(&mut batch, Cancel::NEVER).unwrap();
                     assert_eq!(outputs.read().unwrap(), words);
                 }
             }
@@ -153,35 +159,149 @@ fn arrays_on_the_card_are_taken_as_they_are() {
     }
 }
 
+/// An array at any address. Tests pass what a caller who breaks the contract would, as far as the driver can tell.
+fn raw(address: u64, len: usize, element: DeviceElement) -> DeviceArray<'static> {
+    // SAFETY: the memory lives as long as the test, or is refused before anything reads it.
+    unsafe { DeviceArray::from_raw(address, len, element) }
+}
+
+fn raw_mut(address: u64, len: usize, element: DeviceElement) -> DeviceArrayMut<'static> {
+    // SAFETY: as for `raw`, and nothing else uses the memory meanwhile.
+    unsafe { DeviceArrayMut::from_raw(address, len, element) }
+}
+
 #[test]
 fn arrays_that_do_not_fit_are_refused() {
+    use DeviceElement::{F32, F64, U64};
     let _alone = alone();
     let context = context();
     let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
     let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(4)).unwrap();
     let inputs = CudaArray::with(&context, &values(6)).unwrap();
-    let outputs = CudaArray::zeros(&context, 4, DeviceElement::U64).unwrap();
-    let good = DeviceBatch { inputs: inputs.array(), outputs: outputs.array(), seed: SEED, stream: None };
-    layer.counts_on_device(&good, Cancel::NEVER).unwrap();
-    let text = |batch: DeviceBatch| layer.counts_on_device(&batch, Cancel::NEVER).unwrap_err().to_string();
-    let with_inputs = |inputs: DeviceArray| text(DeviceBatch { inputs, ..good });
-    let with_outputs = |outputs: DeviceArray| text(DeviceBatch { outputs, ..good });
+    let outputs = CudaArray::zeros(&context, 4, U64).unwrap();
+    let (x, y) = (inputs.array().address(), outputs.array().address());
+    let count = |inputs, outputs| {
+        let mut batch = DeviceBatch { inputs, outputs, seed: SEED, order: InputOrder::Ready };
+        layer.counts_on_device(&mut batch, Cancel::NEVER)
+    };
+    count(raw(x, 6, F64), raw_mut(y, 4, U64)).unwrap();
+    let text = |inputs, outputs| count(inputs, outputs).unwrap_err().to_string();
     let host = [0.5f64; 6];
-    assert!(with_inputs(DeviceArray { address: host.as_ptr() as u64, ..good.inputs }).contains("memory"));
-    assert!(with_inputs(DeviceArray { address: 0, ..good.inputs }).contains("memory"));
-    assert!(with_inputs(DeviceArray { len: 5, ..good.inputs }).contains('5'));
-    assert!(with_inputs(DeviceArray { element: DeviceElement::U64, ..good.inputs }).contains("uint64"));
-    assert!(with_outputs(DeviceArray { len: 3, ..good.outputs }).contains("has 3"));
-    assert!(with_outputs(DeviceArray { element: DeviceElement::F32, ..good.outputs }).contains("float32"));
-    assert!(with_outputs(DeviceArray { address: good.inputs.address, ..good.outputs }).contains("overlaps"));
+    assert!(text(raw(host.as_ptr() as u64, 6, F64), raw_mut(y, 4, U64)).contains("memory"));
+    assert!(text(raw(0, 6, F64), raw_mut(y, 4, U64)).contains("memory"));
+    assert!(text(raw(u64::MAX - 7, 6, F64), raw_mut(y, 4, U64)).contains("memory"));
+    assert!(text(raw(x, 5, F64), raw_mut(y, 4, U64)).contains('5'));
+    assert!(text(raw(x, 6, U64), raw_mut(y, 4, U64)).contains("uint64"));
+    assert!(text(raw(x, 6, F64), raw_mut(y, 3, U64)).contains("has 3"));
+    assert!(text(raw(x, 6, F64), raw_mut(y, 4, F32)).contains("float32"));
+    assert!(text(raw(x, 6, F64), raw_mut(x, 4, U64)).contains("overlaps"));
+    assert!(text(raw(x, 6, F64), raw_mut(x + 40, 4, U64)).contains("overlaps"));
     // More than its allocation holds.
-    let huge = DeviceArray { len: 6 << 30, ..good.inputs };
-    let outputs = DeviceArray { len: 4 << 30, address: good.outputs.address, ..good.outputs };
-    assert!(!text(DeviceBatch { inputs: huge, outputs, ..good }).is_empty());
+    assert!(text(raw(x, 12, F64), raw_mut(y, 8, U64)).contains("ends after"));
     let bad = CudaArray::with(&context, &[0.5, 0.5, 0.5, 0.5, 2.0, 0.5]).unwrap();
-    let fault =
-        layer.counts_on_device(&DeviceBatch { inputs: bad.array(), ..good }, Cancel::NEVER).unwrap_err();
+    let fault = count(bad.array(), raw_mut(y, 4, U64)).unwrap_err();
     assert!(matches!(fault, Error::OutOfRange { index: 4, value: 2.0, .. }), "{fault}");
+}
+
+#[test]
+fn array_in_memory_of_a_layer_is_refused() {
+    if on_card() {
+        // Only the emulated driver tells where a layer has its memory.
+        return;
+    }
+    let _alone = alone();
+    let context = context();
+    let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
+    let inputs = CudaArray::with(&context, &values(3)).unwrap();
+    let mut outputs = CudaArray::zeros(&context, 2, DeviceElement::U64).unwrap();
+    let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(4)).unwrap();
+    let own = calls("address of the last allocation") as u64;
+    fn count(layer: &CudaLayer, inputs: DeviceArray<'_>, outputs: DeviceArrayMut<'_>) -> Result<(), String> {
+        let mut batch = DeviceBatch { inputs, outputs, seed: SEED, order: InputOrder::Ready };
+        layer.counts_on_device(&mut batch, Cancel::NEVER).map_err(|error| error.to_string())
+    }
+    let result = count(&layer, inputs.array(), raw_mut(own, 2, DeviceElement::U64));
+    assert!(result.unwrap_err().contains("a layer uses itself"));
+    let result = count(&layer, raw(own, 3, DeviceElement::F64), outputs.array_mut());
+    assert!(result.unwrap_err().contains("a layer uses itself"));
+    // So is memory of a layer of another context of the card.
+    let other = CudaBackend::on(common::context()).layer(&spec, &weights, &options(4)).unwrap();
+    let own = calls("address of the last allocation") as u64;
+    let result = count(&layer, inputs.array(), raw_mut(own, 2, DeviceElement::U64));
+    assert!(result.unwrap_err().contains("a layer uses itself"));
+    drop(other);
+    assert_eq!(count(&layer, inputs.array(), outputs.array_mut()), Ok(()));
+}
+
+#[test]
+fn stream_of_another_device_is_refused() {
+    if on_card() {
+        return;
+    }
+    let _alone = alone();
+    set("devices", 2);
+    let contexts = [0, 1].map(|index| CudaContext::open(index, &ContextOptions::default()).unwrap());
+    let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
+    let layers = contexts.each_ref().map(|context| {
+        let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(4)).unwrap();
+        (layer, calls("handle of the last stream") as u64)
+    });
+    let [(layer, own), (_other, foreign)] = &layers;
+    let inputs = CudaArray::with(&contexts[0], &values(3)).unwrap();
+    let mut outputs = CudaArray::zeros(&contexts[0], 2, DeviceElement::U64).unwrap();
+    let mut count = |handle: u64| {
+        // SAFETY: the streams are those of layers that live to the end of the test.
+        let order = InputOrder::AfterStream(unsafe { DeviceStream::from_raw(handle) });
+        let (inputs, outputs) = (inputs.array(), outputs.array_mut());
+        let mut batch = DeviceBatch { inputs, outputs, seed: SEED, order };
+        layer.counts_on_device(&mut batch, Cancel::NEVER).map_err(|error| error.to_string())
+    };
+    let results = [count(*own), count(*foreign)];
+    set("devices", 1);
+    assert_eq!(results[0], Ok(()));
+    assert!(results[1].as_ref().unwrap_err().contains("another device"), "{results:?}");
+}
+
+/// What comes down to the host was written before: the emulated driver counts words that still hold what new memory does.
+#[test]
+fn copies_to_the_host_hold_no_unwritten_words() {
+    if on_card() {
+        return;
+    }
+    let _alone = alone();
+    let before = calls("unwritten words copied");
+    for polarity in [Polarity::Unipolar, Polarity::Bipolar, Polarity::Signed] {
+        let (spec, weights) = spec(19, 7, 100, polarity);
+        let layer = CudaBackend::on(context()).layer(&spec, &weights, &options(64)).unwrap();
+        for n in [1, 5, 40] {
+            let x = values(19 * n);
+            layer.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
+        }
+    }
+    assert_eq!(calls("unwritten words copied"), before);
+}
+
+/// Sizes past what a kernel counts are errors by name, and not kernels over a part of the work.
+#[test]
+fn trial_past_32_bits_is_refused() {
+    let _alone = alone();
+    let context = context();
+    let length = Length::new(64).unwrap();
+    for sizes in [[1 << 17, 1 << 17, 1], [1, 1 << 33, 1], [1 << 33, 1, 1 << 31]] {
+        let refused = TileTrial::new(&context, sizes[0], sizes[1], sizes[2], length);
+        assert!(refused.is_err_and(|error| error.to_string().contains("operands of a trial")), "{sizes:?}");
+    }
+    assert!(TileTrial::new(&context, 0, 1, 1, length).is_err());
+    let few = FewTrial::new(&context, 70, 9, 1, length).unwrap();
+    for slice_bytes in [0, 64, 100, 1 << 13, u32::MAX] {
+        let variant = FewVariant { slice_bytes: Some(slice_bytes), ..FewVariant::default() };
+        assert!(few.check(&variant).is_err(), "{slice_bytes}");
+    }
+    let variant = FewVariant { blocks: Some(u32::MAX), ..FewVariant::default() };
+    assert_eq!(few.check(&variant).unwrap(), None);
+    let tiles = TileTrial::new(&context, 40, 300, 70, length).unwrap();
+    let variant = TileVariant { band: Some(u32::MAX), n_parts: Some(u32::MAX), ..TileVariant::default() };
+    assert_eq!(tiles.check(&variant).unwrap(), None);
 }
 
 #[test]

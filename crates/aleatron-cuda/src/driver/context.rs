@@ -16,8 +16,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub struct ContextOptions {
     /// The bytes of memory to use at most; what is free if not given.
     pub memory_limit: Option<u64>,
-    /// Kernels as PTX in the place of those of this crate, for `sm_80` and for `sm_90a`: other variants of the same, to be measured.
-    pub kernels: Option<[String; 2]>,
 }
 
 /// A card in use: its primary context, which other libraries of the process share, with this crate's kernels.
@@ -75,17 +73,38 @@ impl CudaContext {
     /// # Errors
     /// As [`Self::get`].
     pub fn open(index: usize, options: &ContextOptions) -> Result<Arc<Self>> {
+        Self::with_functions(index, options, Functions::new(None))
+    }
+
+    /// The card at a place, with other variants of this crate's kernels, to be measured: PTX for `sm_80` and for `sm_90a`.
+    ///
+    /// # Safety
+    /// The kernels must take the parameters that those of this crate of the same names take, and must read and write no other memory than they do.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub unsafe fn open_with_kernels(
+        index: usize,
+        options: &ContextOptions,
+        kernels: [String; 2],
+    ) -> Result<Arc<Self>> {
+        Self::with_functions(index, options, Functions::new(Some(kernels)))
+    }
+
+    fn with_functions(index: usize, options: &ContextOptions, functions: Functions) -> Result<Arc<Self>> {
         let info = device::device(index)?;
         info.check()?;
         let driver = driver()?;
         let (mut number, mut raw) = (0, std::ptr::null_mut());
+        let place = "driver::CudaContext::open, number of a card that was found";
+        let ordinal = c_int::try_from(index).map_err(|_| Error::Internal { place })?;
         // SAFETY: the pointers are those of what the driver writes to.
         unsafe {
-            call!(driver, cuDeviceGet(&mut number, index as c_int))?;
+            call!(driver, cuDeviceGet(&mut number, ordinal))?;
             call!(driver, cuDevicePrimaryCtxRetain(&mut raw, number))?;
         }
         let context = Arc::new(Self {
-            functions: Functions::new(options.kernels.clone()),
+            functions,
             info,
             options: options.clone(),
             driver,
@@ -121,6 +140,18 @@ impl CudaContext {
         // SAFETY: the pointers are those of what the driver writes to.
         self.note(unsafe { call!(self.driver, cuMemGetInfo_v2(&mut free, &mut total)) })?;
         Ok((free as u64).min(self.options.memory_limit.unwrap_or(u64::MAX)))
+    }
+
+    /// Whether a context of the driver is this one.
+    pub(super) fn is_of(&self, raw: CUcontext) -> bool {
+        self.raw == raw
+    }
+
+    /// Waits until all work is done that this process has given to the card.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let _current = self.enter()?;
+        // SAFETY: the context is current.
+        self.note(unsafe { call!(self.driver, cuCtxSynchronize()) })
     }
 
     /// How often memory was asked for, on the card or for it: calls with buffers that are kept ask for none.

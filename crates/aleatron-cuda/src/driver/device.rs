@@ -2,7 +2,7 @@
 
 use super::symbols::{Symbols, call, driver};
 use crate::error::{Error, OLDEST_CAPABILITY, Result};
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 // Numbers of attributes, as the driver documents them.
 const PROCESSORS: c_int = 16;
@@ -76,16 +76,27 @@ fn count(driver: &Symbols) -> Result<usize> {
     let mut count = 0;
     // SAFETY: the pointer is that of a number for the driver to write to.
     unsafe { call!(driver, cuDeviceGetCount(&mut count)) }?;
-    Ok(usize::try_from(count).unwrap_or(0))
+    usize::try_from(count).map_err(|_| Error::Internal { place: "driver::count, negative number of cards" })
+}
+
+/// Room for the name of a card, with the zero that ends it.
+const NAME_BYTES: c_int = 256;
+
+/// A character of C, which is signed on some machines, as a byte.
+fn c_char_byte(character: c_char) -> u8 {
+    let [byte] = character.to_ne_bytes();
+    byte
 }
 
 fn describe(driver: &Symbols, index: usize) -> Result<DeviceInfo> {
-    let (mut device, mut name, mut bytes, mut version) = (0, [0; 256], 0, 0);
+    let (mut device, mut name, mut bytes, mut version) = (0, [0; NAME_BYTES as usize], 0, 0);
+    let place = "driver::describe, number of a card past those that were counted";
+    let ordinal = c_int::try_from(index).map_err(|_| Error::Internal { place })?;
     // SAFETY: all pointers are those of what the driver writes to; the name's length goes with it, and the driver ends it with a
     // zero.
     unsafe {
-        call!(driver, cuDeviceGet(&mut device, index as c_int))?;
-        call!(driver, cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int - 1, device))?;
+        call!(driver, cuDeviceGet(&mut device, ordinal))?;
+        call!(driver, cuDeviceGetName(name.as_mut_ptr(), NAME_BYTES - 1, device))?;
         call!(driver, cuDeviceTotalMem_v2(&mut bytes, device))?;
         call!(driver, cuDriverGetVersion(&mut version))?;
     }
@@ -93,17 +104,19 @@ fn describe(driver: &Symbols, index: usize) -> Result<DeviceInfo> {
         let mut value = 0;
         // SAFETY: as above.
         unsafe { call!(driver, cuDeviceGetAttribute(&mut value, number, device)) }?;
-        Ok(u32::try_from(value).unwrap_or(0))
+        u32::try_from(value).map_err(|_| Error::Internal { place: "driver::describe, negative attribute" })
     };
-    let bytes_of_name = name.map(|c| c as u8);
-    let name = CStr::from_bytes_until_nul(&bytes_of_name).map(|name| name.to_string_lossy().into_owned());
+    let bytes_of_name = name.map(c_char_byte);
+    let place = "driver::describe, name without an end";
+    let name = CStr::from_bytes_until_nul(&bytes_of_name).map_err(|_| Error::Internal { place })?;
     Ok(DeviceInfo {
         index,
-        name: name.unwrap_or_default(),
+        name: name.to_string_lossy().into_owned(),
         capability: (attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?),
         processors: attribute(PROCESSORS)?,
         memory_bytes: bytes as u64,
         max_shared_bytes: attribute(MAX_SHARED_BYTES)?,
-        driver_version: u32::try_from(version).unwrap_or(0),
+        driver_version: u32::try_from(version)
+            .map_err(|_| Error::Internal { place: "driver::describe, negative version" })?,
     })
 }

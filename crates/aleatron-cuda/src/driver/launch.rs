@@ -123,18 +123,23 @@ impl Functions {
         let raw_module = self.module(driver, module)?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if !loaded.contains_key(name) {
-            let text = CString::new(name).unwrap_or_default();
+            let place = "driver::Functions::get, zero in the name of a kernel";
+            let text = CString::new(name).map_err(|_| Error::Internal { place })?;
             let mut raw = std::ptr::null_mut();
             // SAFETY: the module is loaded and the name ends with a zero.
             unsafe { call!(driver, cuModuleGetFunction(&mut raw, raw_module, text.as_ptr())) }?;
             loaded.insert(name.to_owned(), LoadedFunction { raw, shared_bytes: COMMON_SHARED_BYTES });
         }
-        let Some(function) = loaded.get_mut(name) else { return Ok(std::ptr::null_mut()) };
+        let place = "driver::Functions::get, kernel that was just loaded";
+        let function = loaded.get_mut(name).ok_or(Error::Internal { place })?;
         if shared_bytes > function.shared_bytes {
+            let shared = c_int::try_from(shared_bytes).map_err(|_| Error::TooLarge {
+                what: Limit::Kernel("bytes of shared memory"),
+                actual: shared_bytes.into(),
+                limit: c_int::MAX.unsigned_abs().into(),
+            })?;
             // SAFETY: the function is of a loaded module.
-            unsafe {
-                call!(driver, cuFuncSetAttribute(function.raw, MAX_DYNAMIC_SHARED, shared_bytes as c_int))
-            }?;
+            unsafe { call!(driver, cuFuncSetAttribute(function.raw, MAX_DYNAMIC_SHARED, shared)) }?;
             function.shared_bytes = shared_bytes;
         }
         Ok(function.raw)
@@ -259,6 +264,10 @@ pub(crate) mod kernels {
         TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
     };
     use crate::plan::few::FewKernel;
+    use crate::program::params::{
+        AccumulateParams, CombineParams, DecodeParams, GatherElementsParams, MapParams, PoolParams,
+        QuantizeParams, RequantizeParams,
+    };
 
     macro_rules! kernels {
         ($($constant:ident = $name:literal($params:ty), $threads:expr;)*) => {
@@ -293,6 +302,14 @@ pub(crate) mod kernels {
         FINISH_PATCHES = "finish_patches"(FinishPatchesParams), 256;
         GATE = "gate"(GateParams), 256;
         ONES = "ones"(OnesParams), 256;
+        STAGE_DECODE = "stage_decode"(DecodeParams), 256;
+        STAGE_ACCUMULATE = "stage_accumulate"(AccumulateParams), 256;
+        STAGE_MAP = "stage_map"(MapParams), 256;
+        STAGE_COMBINE = "stage_combine"(CombineParams), 256;
+        STAGE_GATHER = "stage_gather"(GatherElementsParams), 256;
+        STAGE_POOL = "stage_pool"(PoolParams), 256;
+        STAGE_QUANTIZE = "stage_quantize"(QuantizeParams), 256;
+        STAGE_REQUANTIZE = "stage_requantize"(RequantizeParams), 256;
     }
 
     /// A variant of a kernel, by its name.

@@ -4,11 +4,14 @@ use super::context::CudaContext;
 use super::stream::Stream;
 use super::symbols::{call, open_driver};
 use crate::error::{Error, Result};
+use crate::size::host_size;
+use aleatron_core::backend::{DeviceArray, DeviceArrayMut, DeviceElement};
 use bytemuck::Pod;
 use cudarc::driver::sys::{CUDA_MEMCPY2D_v2, CUmemorytype};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Memory of the host that the card sees under the same address.
@@ -46,9 +49,10 @@ impl View<'_> {
         Ok(Self { address: self.address + byte, bytes: self.bytes - byte, owner: PhantomData })
     }
 
-    /// Memory of the card that somebody else allocated, once the driver has said that it is of this card and so large. It must
-    /// stay allocated during the call; where it does not, the card stops with an error.
-    pub(crate) fn of_address(context: &CudaContext, address: u64, bytes: u64) -> Result<Self> {
+    /// The memory of an array that another library allocated, once the driver has said that it is of this card and so large, and that it is none
+    /// of this crate's own buffers.
+    pub(crate) fn of_array<'a>(context: &CudaContext, array: &DeviceArray<'a>) -> Result<View<'a>> {
+        let (address, bytes) = (array.address(), array.bytes());
         // Numbers of the driver's attributes, and of the kind of memory that is the card's.
         const MEMORY_TYPE: i32 = 2;
         const ORDINAL: i32 = 9;
@@ -80,13 +84,32 @@ impl View<'_> {
             let message = format!("the array is on cuda:{ordinal}, the layer on cuda:{expected}");
             return Err(Error::Array(message));
         }
-        let left = (start + size as u64).saturating_sub(address);
+        let left = start.saturating_add(size as u64).saturating_sub(address);
         if address < start || bytes > left {
             let message = format!("the array has {bytes} bytes, but its memory ends after {left}");
             return Err(Error::Array(message));
         }
-        Ok(Self { address, bytes, owner: PhantomData })
+        if is_internal(address, bytes) {
+            return Err(Error::Array("the array is in memory that a layer uses itself".to_owned()));
+        }
+        Ok(View { address, bytes, owner: PhantomData })
     }
+}
+
+/// The memory that this crate has allocated for itself, by address: bytes of weights, counts and everything else that kernels trust. Addresses are
+/// those of the process, whatever card and context they are of.
+static INTERNAL: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+fn internal() -> MutexGuard<'static, BTreeMap<u64, u64>> {
+    // The map is whole between any two statements.
+    INTERNAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a range has bytes of this crate's own buffers.
+fn is_internal(address: u64, bytes: u64) -> bool {
+    let end = address.saturating_add(bytes.max(1));
+    // Allocations do not overlap: the last one that begins before the end is the only one that can reach into the range, or begins in it.
+    internal().range(..end).next_back().is_some_and(|(start, len)| start.saturating_add(*len) > address)
 }
 
 /// Memory of the card: `len` elements.
@@ -108,6 +131,7 @@ impl<T: Pod> DeviceBuffer<T> {
         let made = unsafe { call!(context.driver, cuMemAlloc_v2(&mut address, bytes)) };
         context.note(made.map_err(|error| out_of_memory(context, error, bytes)))?;
         context.count_allocation();
+        internal().insert(address, bytes as u64);
         Ok(Self { context: Arc::clone(context), address, len, element: PhantomData })
     }
 
@@ -127,10 +151,6 @@ impl<T: Pod> DeviceBuffer<T> {
 
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    pub(crate) fn address(&self) -> u64 {
-        self.address
     }
 
     pub(crate) fn context(&self) -> &Arc<CudaContext> {
@@ -157,6 +177,24 @@ impl<T: Pod> DeviceBuffer<T> {
         })
     }
 
+    /// Sets all 32-bit words of `n` elements from `first` on.
+    pub(crate) fn fill_range(&self, first: usize, n: usize, word: u32, stream: &Stream) -> Result<()> {
+        let size = size_of::<T>();
+        if first > self.len || n > self.len - first {
+            let needed = (first as u128 + n as u128) * size as u128;
+            return Err(Error::OutOfBounds { needed, bytes: (self.len * size) as u64 });
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        let _current = self.context.enter()?;
+        let address = self.address + (first * size) as u64;
+        // SAFETY: the range was checked, and elements are made of such words.
+        self.context.note(unsafe {
+            call!(self.context.driver, cuMemsetD32Async(address, word, n * size / 4, stream.raw()))
+        })
+    }
+
     /// Reads all elements, once all work given to the stream is done.
     pub(crate) fn read(&self, stream: &Stream) -> Result<Vec<T>> {
         self.read_range(0, self.len, stream)
@@ -178,8 +216,29 @@ impl<T: Pod> DeviceBuffer<T> {
     }
 }
 
+impl DeviceBuffer<u64> {
+    /// Gives the buffer to users: layers may read it and write results to it from now on.
+    pub(crate) fn publish(&self) {
+        internal().remove(&self.address);
+    }
+
+    /// The buffer as inputs of a layer.
+    pub(crate) fn array(&self, element: DeviceElement) -> DeviceArray<'_> {
+        // SAFETY: the buffer is allocated as long as it is borrowed, has so many elements of eight bytes, and is written through `array_mut`
+        // alone, which borrows it exclusively.
+        unsafe { DeviceArray::from_raw(self.address, self.len, element) }
+    }
+
+    /// The buffer as results of a layer.
+    pub(crate) fn array_mut(&mut self, element: DeviceElement) -> DeviceArrayMut<'_> {
+        // SAFETY: as for `array`, and it is borrowed exclusively.
+        unsafe { DeviceArrayMut::from_raw(self.address, self.len, element) }
+    }
+}
+
 impl<T> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
+        internal().remove(&self.address);
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
             // SAFETY: it was allocated by this, and is not used again: the driver waits for work that does.
             let _ = unsafe { (driver.cuMemFree_v2)(self.address) };
@@ -362,16 +421,16 @@ pub(crate) fn copy_rows(
         srcHost: std::ptr::null(),
         srcDevice: from,
         srcArray: std::ptr::null_mut(),
-        srcPitch: from_pitch as usize,
+        srcPitch: host_size(from_pitch),
         dstXInBytes: 0,
         dstY: 0,
         dstMemoryType: unified,
         dstHost: std::ptr::null_mut(),
         dstDevice: to,
         dstArray: std::ptr::null_mut(),
-        dstPitch: to_pitch as usize,
-        WidthInBytes: row_bytes as usize,
-        Height: rows as usize,
+        dstPitch: host_size(to_pitch),
+        WidthInBytes: host_size(row_bytes),
+        Height: host_size(rows),
     };
     let _current = context.enter()?;
     // SAFETY: both ranges were checked, and memory of the host that is pinned has one address for both.

@@ -2,7 +2,9 @@
 
 use super::context::CudaContext;
 use super::symbols::{call, open_driver};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::size::host_size;
+use aleatron_core::backend::DeviceStream;
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +38,23 @@ impl Stream {
         Ok(Self { context: Arc::clone(context), raw, borrowed: false })
     }
 
-    /// A stream that another library made in the same context, by its handle; 0 and 1 are the default stream, 2 that of the
-    /// thread. Whoever hands it over keeps it alive during the call.
-    pub(crate) fn of_handle(context: &Arc<CudaContext>, handle: u64) -> Self {
-        Self { context: Arc::clone(context), raw: handle as CUstream, borrowed: true }
+    /// A stream that another library created, which must be of the same context.
+    pub(crate) fn of_device(context: &Arc<CudaContext>, stream: DeviceStream<'_>) -> Result<Self> {
+        let handle = stream.handle();
+        let raw = std::ptr::without_provenance_mut(host_size(handle));
+        // The default stream and that of the thread are numbers, and those of the context that is current.
+        if handle > DeviceStream::OF_THREAD.handle() {
+            let _current = context.enter()?;
+            let mut owner = std::ptr::null_mut();
+            // SAFETY: the stream exists, as `DeviceStream::from_raw` demands; the pointer is that of a handle for the driver to write to.
+            context.note(unsafe { call!(context.driver, cuStreamGetCtx(raw, &mut owner)) })?;
+            if !context.is_of(owner) {
+                return Err(Error::Array(
+                    "the stream is of another device or context than the layer".to_owned(),
+                ));
+            }
+        }
+        Ok(Self { context: Arc::clone(context), raw, borrowed: true })
     }
 
     pub(super) fn raw(&self) -> CUstream {

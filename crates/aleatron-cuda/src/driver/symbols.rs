@@ -40,6 +40,7 @@ macro_rules! symbols {
 symbols! {
     cuCtxPopCurrent_v2(*mut CUcontext);
     cuCtxPushCurrent_v2(CUcontext);
+    cuCtxSynchronize();
     cuDeviceGet(*mut c_int, c_int);
     cuDeviceGetAttribute(*mut c_int, c_int, c_int);
     cuDeviceGetCount(*mut c_int);
@@ -85,6 +86,7 @@ symbols! {
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);
     cuStreamEndCapture(CUstream, *mut CUgraph);
+    cuStreamGetCtx(CUstream, *mut CUcontext);
     cuStreamSynchronize(CUstream);
     cuStreamWaitEvent(CUstream, CUevent, c_uint);
     cuTensorMapEncodeTiled(
@@ -128,8 +130,8 @@ fn open() -> Result<Symbols> {
     let mut version = 0;
     // SAFETY: the pointer is that of a number for the driver to write to.
     let answer = unsafe { version_of(&mut version) };
-    if answer == SUCCESS && u32::try_from(version).is_ok_and(|version| version < OLDEST_DRIVER) {
-        return Err(Error::OldDriver { version: version as u32 });
+    if let (SUCCESS, Ok(version @ ..OLDEST_DRIVER)) = (answer, u32::try_from(version)) {
+        return Err(Error::OldDriver { version });
     }
     let symbols = Symbols::load()?;
     // SAFETY: the only argument allowed is 0.

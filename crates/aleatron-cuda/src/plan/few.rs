@@ -1,7 +1,8 @@
 //! The grid of the kernel of a few samples: slices of columns by groups of neurons.
 
 use super::rows::Part;
-use crate::error::{Result, number};
+use crate::error::{Error, Limit, Result};
+use crate::size::size_u32;
 
 /// Samples that the kernel takes at most.
 pub(crate) const MAX_SAMPLES: usize = 8;
@@ -52,6 +53,29 @@ impl FewKernel {
         }
     }
 
+    /// Checks that it can run a plan for so many samples: kernels trust the bytes of a slice.
+    pub(crate) fn check(self, plan: &FewPlan, n_samples: usize) -> Result<()> {
+        let limit = match self {
+            Self::Tiles { .. } => MAX_SLICE_BYTES,
+            Self::Rows { vectors, .. } => MAX_SLICE_BYTES.min(512 * u64::from(vectors)),
+        };
+        let slice = u64::from(plan.slice_bytes);
+        if slice > limit || slice == 0 || !slice.is_multiple_of(128) {
+            let (actual, limit) = (slice.into(), limit.into());
+            return Err(Error::TooLarge {
+                what: Limit::Kernel("bytes of a slice, whole 128"),
+                actual,
+                limit,
+            });
+        }
+        let limit = if matches!(self, Self::Rows { .. }) { 1 } else { MAX_SAMPLES };
+        if n_samples > limit {
+            let (actual, limit) = (n_samples as u128, limit as u128);
+            return Err(Error::TooLarge { what: Limit::Kernel("samples of a kernel of few"), actual, limit });
+        }
+        Ok(())
+    }
+
     /// Its name.
     pub(crate) fn name(self) -> String {
         match self {
@@ -80,10 +104,10 @@ impl FewPlan {
         let n_groups = (blocks / n_slices).clamp(1, n_rows.div_ceil(WARP_ROWS));
         let group_rows = n_rows.div_ceil(n_groups).next_multiple_of(WARP_ROWS);
         Ok(Self {
-            slice_bytes: slice_bytes as u32,
-            n_slices: number(n_slices as usize)?,
-            group_rows: number(group_rows as usize)?,
-            n_groups: number(n_rows.div_ceil(group_rows) as usize)?,
+            slice_bytes: size_u32(slice_bytes, "bytes of a slice")?,
+            n_slices: size_u32(n_slices, "number of slices")?,
+            group_rows: size_u32(group_rows, "group rows")?,
+            n_groups: size_u32(n_rows.div_ceil(group_rows), "number of groups")?,
         })
     }
 
@@ -103,9 +127,9 @@ impl FewPlan {
         let group_rows = n_rows.div_ceil(n_groups);
         Ok(Self {
             slice_bytes,
-            n_slices: number(n_slices as usize)?,
-            group_rows: number(group_rows as usize)?,
-            n_groups: number(n_rows.div_ceil(group_rows) as usize)?,
+            n_slices: size_u32(n_slices, "number of slices")?,
+            group_rows: size_u32(group_rows, "group rows")?,
+            n_groups: size_u32(n_rows.div_ceil(group_rows), "number of groups")?,
         })
     }
 
@@ -124,7 +148,7 @@ mod tests {
     use super::*;
 
     fn part(bytes: u64) -> Part {
-        Part { begin: 0, words: (bytes / 4) as u32, stride: (bytes / 4) as u32 }
+        Part::new(0, bytes / 4).unwrap()
     }
 
     #[test]

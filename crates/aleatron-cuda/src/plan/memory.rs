@@ -2,6 +2,7 @@
 
 use super::rows::{MAX_PART_WORDS, Part, StreamWords, parts};
 use crate::error::{Error, Result};
+use crate::size::host_size;
 
 /// Chunks a full batch is cut into, so that preparing one and counting another overlap.
 const CHUNKS: usize = 2;
@@ -29,7 +30,7 @@ pub(crate) fn chunk_of(max_batch: usize) -> usize {
 /// The samples of a chunk where a sample takes `sample_bytes`, and `left` fit the card.
 pub(crate) fn bounded_chunk(max_batch: usize, sample_bytes: u128, left: u128) -> usize {
     let most = left.min(MAX_CHUNK_BYTES / sample_bytes.max(1)).max(1);
-    chunk_of(max_batch).min(usize::try_from(most).unwrap_or(usize::MAX))
+    chunk_of(max_batch).min(host_size(most))
 }
 
 /// Where the weights of a layer are.
@@ -62,6 +63,7 @@ impl MemoryPlan {
         max_batch: usize,
         free: u64,
     ) -> Result<Self> {
+        let all = free;
         let free = u128::from(free) - (u128::from(free) / 16).min(SPARE_BYTES);
         let row_bytes = |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).sum::<u128>();
         let widest = |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).max().unwrap_or(0);
@@ -77,15 +79,17 @@ impl MemoryPlan {
         }
         // Half of the memory for weights, half for calls; parts of rows short enough that a few of each fit.
         let half = free / 2;
-        let most = (half.saturating_sub(SETS * rest) / (2 * SETS * 4)).min(MAX_PART_WORDS.into()) as u64;
+        let most = half.saturating_sub(SETS * rest) / (2 * SETS * 4);
+        let most = u64::try_from(most).unwrap_or(MAX_PART_WORDS);
         let parts = parts(n_units, stream, most)?;
         let part_bytes = widest(&parts);
         let fitting = half / (SETS * (part_bytes + rest));
         let chunk = if fitting == 0 { 0 } else { bounded_chunk(max_batch, part_bytes + rest, fitting) };
-        let rows = (half / part_bytes.max(1)).min(n_neurons as u128) as usize;
+        let rows = (half / part_bytes.max(1)).min(n_neurons as u128);
+        let rows = host_size(rows);
         if chunk == 0 || rows == 0 {
             let bytes = 2 * SETS * (part_bytes + rest);
-            return Err(Error::OutOfMemory { bytes, free: free as u64 });
+            return Err(Error::OutOfMemory { bytes, free: all });
         }
         Ok(Self { parts, chunk, residency: Residency::Made { rows } })
     }

@@ -2,9 +2,10 @@
 //! positions, gathered as rows.
 
 use super::memory::{Residency, SETS, SPARE_BYTES, bounded_chunk};
-use super::rows::{MAX_PART_WORDS, Part, ROW_WORDS, StreamWords, parts};
+use super::rows::{MAX_PART_WORDS, Part, StreamWords, parts};
 use crate::encode::RowStreams;
 use crate::error::{Error, Result};
+use crate::size::host_size;
 
 /// Bytes of patches that are gathered at a time: enough to fill any card with tiles.
 const MAX_PATCH_BYTES: u128 = 256 << 20;
@@ -22,9 +23,11 @@ pub(crate) struct PatchShape {
     /// Taps of a kernel.
     pub(crate) n_taps: usize,
     pub(crate) n_positions: usize,
-    /// Output channels, and the most of them that see one group of inputs.
+    /// Output channels.
     pub(crate) n_channels: usize,
-    pub(crate) group_channels: usize,
+    /// Rows of weights, and the most of them that see one group of inputs.
+    pub(crate) n_rows: usize,
+    pub(crate) group_rows: usize,
     pub(crate) row_streams: RowStreams,
     pub(crate) stream: StreamWords,
 }
@@ -50,18 +53,14 @@ impl PatchPlan {
         let all = u128::from(free);
         let out_of_memory = |bytes: u128| Error::OutOfMemory { bytes, free };
         // The encoder counts the words of a row with 32 bits.
-        let padded = input_words.next_multiple_of(ROW_WORDS.into());
-        let (Ok(words), Ok(stride)) = (u32::try_from(input_words), u32::try_from(padded)) else {
-            return Err(out_of_memory(4 * padded));
-        };
-        let inputs = Part { begin: 0, words, stride };
+        let words = u64::try_from(input_words).map_err(|_| out_of_memory(4 * input_words))?;
+        let inputs = Part::new(0, words)?;
         let left = (all - (all / 16).min(SPARE_BYTES)).saturating_sub(fixed);
         let n_neurons = shape.n_channels as u128 * shape.n_positions as u128;
         let sample = u128::from(inputs.bytes()) + 8 * shape.n_inputs as u128 + 8 * n_neurons;
         let units = shape.row_streams.of(shape.n_taps);
         let whole = parts(units, shape.stream, MAX_PART_WORDS)?;
-        let weights =
-            whole.iter().map(|part| u128::from(part.bytes())).sum::<u128>() * shape.n_channels as u128;
+        let weights = whole.iter().map(|part| u128::from(part.bytes())).sum::<u128>() * shape.n_rows as u128;
         let patch = shape.patch_bytes(widest(&whole));
         if weights + SETS * (sample + patch) <= left {
             let (chunk, patches) = shape.cut(max_batch, (left - weights) / SETS, sample, widest(&whole));
@@ -71,9 +70,10 @@ impl PatchPlan {
         let half = left / 2;
         let spare = (half / SETS).saturating_sub(sample + shape.patch_bytes(0));
         let most = spare / (2 * 4 * shape.row_streams.of(1) as u128);
-        let parts = parts(units, shape.stream, most.min(MAX_PART_WORDS.into()) as u64)?;
+        let parts = parts(units, shape.stream, u64::try_from(most).unwrap_or(MAX_PART_WORDS))?;
         let (part, needed) = (widest(&parts), SETS * (sample + shape.patch_bytes(widest(&parts))));
-        let rows = (half / u128::from(part.max(1))).min(shape.group_channels as u128) as usize;
+        let rows = (half / u128::from(part.max(1))).min(shape.group_rows as u128);
+        let rows = host_size(rows);
         if needed > half || rows == 0 {
             return Err(out_of_memory(2 * needed));
         }
@@ -95,7 +95,7 @@ impl PatchShape {
     /// The bytes of a patch whose rows have `part_bytes`: its rows, what they count, and their ones.
     fn patch_bytes(&self, part_bytes: u64) -> u128 {
         let rows = self.row_streams.of(1) as u128;
-        rows * (u128::from(part_bytes) + 4 * self.group_channels as u128 + 4)
+        rows * (u128::from(part_bytes) + 4 * self.group_rows as u128 + 4)
     }
 
     /// Samples and patches of a call that has `bytes`, which are enough for one of each.
@@ -106,11 +106,11 @@ impl PatchShape {
         let chunk = bounded_chunk(max_batch, sample, samples);
         let rest = bytes - chunk as u128 * sample;
         let rows = self.row_streams.of(1) as u128;
-        let items = u128::from(part_bytes / 8).max(self.group_channels as u128) * rows;
+        let items = u128::from(part_bytes / 8).max(self.group_rows as u128) * rows;
         let most = (rest.min(MAX_PATCH_BYTES) / patch).min(MAX_PATCH_ITEMS / items).max(1);
         let most = if most > TILE_PATCHES { most / TILE_PATCHES * TILE_PATCHES } else { most };
         let all = chunk as u128 * self.n_positions as u128;
-        (chunk, most.min(all) as usize)
+        (chunk, host_size(most.min(all)))
     }
 }
 
@@ -122,7 +122,16 @@ mod tests {
     fn shape(sizes: [usize; 5], row_streams: RowStreams, bits: usize) -> PatchShape {
         let [n_inputs, n_taps, n_positions, n_channels, group_channels] = sizes;
         let stream = StreamWords::of(Length::new(bits).unwrap());
-        PatchShape { n_inputs, n_taps, n_positions, n_channels, group_channels, row_streams, stream }
+        PatchShape {
+            n_inputs,
+            n_taps,
+            n_positions,
+            n_channels,
+            n_rows: n_channels,
+            group_rows: group_channels,
+            row_streams,
+            stream,
+        }
     }
 
     #[test]
@@ -157,7 +166,10 @@ mod tests {
                         };
                         assert!(plan.chunk > 0 && plan.patches > 0, "{shape:?} {free}: {plan:?}");
                         assert!(plan.patches <= plan.chunk * sizes[2], "{shape:?} {free}: {plan:?}");
-                        assert!(sets + weights + fixed as u64 <= free, "{shape:?} {free}: {plan:?}");
+                        assert!(
+                            u128::from(sets + weights) + fixed <= u128::from(free),
+                            "{shape:?} {free}: {plan:?}"
+                        );
                     }
                 }
             }

@@ -1,7 +1,8 @@
 //! Rows of streams as kernels see them: 32-bit words, in parts whose counts stay below 2^31.
 
-use crate::error::{Error, Limit, Result, number};
+use crate::error::{Error, Limit, Result};
 use crate::kernels::RowPart;
+use crate::size::{host_size, size_u32};
 pub(crate) use aleatron_core::stream::StreamWords;
 
 /// Words that rows are padded to: 128 bytes, what the kernels of tiles stage at a time.
@@ -9,6 +10,9 @@ pub(crate) const ROW_WORDS: u64 = 32;
 
 /// Words of a part at most: 2^30 bits, so that counts of one part stay far below 32 bits.
 pub(crate) const MAX_PART_WORDS: u64 = 1 << 25;
+
+/// Words of a row at most, where it is not cut into parts: less than 2^32 by more than a block of any kernel has.
+const MAX_ROW_WORDS: u64 = u32::MAX as u64 - (1 << 16);
 
 /// A part of every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +26,17 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// A part of so many words, padded to whole 128 bytes. Kernels add the words of a block to a place in it, in 32 bits.
+    pub(crate) fn new(begin: u64, words: u64) -> Result<Self> {
+        let stride = words.next_multiple_of(ROW_WORDS);
+        if stride > MAX_ROW_WORDS {
+            let (actual, limit) = (stride.into(), MAX_ROW_WORDS.into());
+            return Err(Error::TooLarge { what: Limit::Kernel("words of a row"), actual, limit });
+        }
+        let what = "words of a row";
+        Ok(Self { begin, words: size_u32(words, what)?, stride: size_u32(stride, what)? })
+    }
+
     /// The bytes it occupies.
     pub(crate) const fn bytes(&self) -> u64 {
         self.stride as u64 * 4
@@ -29,15 +44,14 @@ impl Part {
 
     /// The part as kernels take it, of rows of `n_units` streams.
     pub(crate) fn of_rows(&self, n_units: usize, stream: StreamWords) -> Result<RowPart> {
-        let (stored, n_units) = (u64::from(stream.stored), number(n_units)?);
+        let (stored, n_units) = (u64::from(stream.stored), size_u32(n_units, "streams of a row")?);
         Ok(RowPart {
             stream_words: stream.stored,
             full_words: stream.full,
             tail_mask: stream.tail_mask,
             n_units,
-            // Inside a row of at most 2^32 streams.
-            first_unit: (self.begin / stored) as u32,
-            first_word: (self.begin % stored) as u32,
+            first_unit: size_u32(self.begin / stored, "first stream of a part")?,
+            first_word: size_u32(self.begin % stored, "first word of a part")?,
             words: self.words,
             stride: self.stride,
         })
@@ -53,14 +67,10 @@ pub(crate) fn parts(n_units: usize, stream: StreamWords, most: u64) -> Result<Ve
     let most = most.clamp(ROW_WORDS, MAX_PART_WORDS) / ROW_WORDS * ROW_WORDS;
     // Parts of nearly one size rather than full ones and a small rest.
     let even = row_words.div_ceil(row_words.div_ceil(most)).next_multiple_of(ROW_WORDS);
-    Ok((0..row_words)
-        .step_by(even as usize)
-        .map(|begin| {
-            // At most `MAX_PART_WORDS`.
-            let words = even.min(row_words - begin) as u32;
-            Part { begin, words, stride: words.next_multiple_of(ROW_WORDS as u32) }
-        })
-        .collect())
+    (0..row_words)
+        .step_by(host_size(even))
+        .map(|begin| Part::new(begin, even.min(row_words - begin)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Which kernel counts a batch, and how its work is cut into blocks.
 
-use crate::error::{Result, number};
+use crate::error::Result;
+use crate::size::size_u32;
 use std::fmt;
 
 /// Which instruction multiplies.
@@ -29,17 +30,18 @@ pub enum SharedOperand {
     Weights,
 }
 
-/// The shape of a kernel of tiles. Only shapes that were compiled can be launched.
+/// The shape of a kernel of tiles. Only shapes that were compiled exist: a kernel launched with other threads or less memory than it was compiled
+/// for would reach outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileShape {
     /// Neurons of a tile.
-    pub rows: u32,
+    pub(crate) rows: u32,
     /// Samples of a tile.
-    pub samples: u32,
+    pub(crate) samples: u32,
     /// Steps of 128 bytes that shared memory holds.
-    pub stages: u32,
+    stages: u32,
     /// The instruction.
-    pub engine: TileEngine,
+    pub(crate) engine: TileEngine,
 }
 
 impl fmt::Display for TileShape {
@@ -97,6 +99,24 @@ impl TileShape {
     #[must_use]
     pub fn in_use() -> Vec<Self> {
         HOPPER[..2].iter().chain(&MMA).map(|candidate| candidate.shape).collect()
+    }
+
+    /// The neurons of a tile.
+    #[must_use]
+    pub const fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// The samples of a tile.
+    #[must_use]
+    pub const fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// The instruction that multiplies.
+    #[must_use]
+    pub const fn engine(&self) -> TileEngine {
+        self.engine
     }
 
     /// The blocks of a cluster; 0 where there are none.
@@ -215,7 +235,8 @@ impl TilePlan {
         n_samples: usize,
         row_blocks: u32,
     ) -> Result<Self> {
-        let (n_rows, n_samples) = (number(n_rows)?, number(n_samples)?);
+        let (n_rows, n_samples) =
+            (size_u32(n_rows, "number of rows")?, size_u32(n_samples, "number of samples")?);
         let (row_tiles, sample_tiles) = (n_rows.div_ceil(shape.rows), n_samples.div_ceil(shape.samples));
         let blocks = match shape.engine {
             TileEngine::Mma { .. } => u64::from(row_tiles) * u64::from(sample_tiles),
@@ -244,13 +265,15 @@ impl TilePlan {
             TileEngine::Wgmma { cluster, shared: SharedOperand::Inputs } => BAND.div_ceil(cluster),
             _ => BAND,
         };
+        // Kernels multiply it by the tiles of samples, in 32 bits: with the tiles of neurons, the product is that of all blocks.
+        let band = band.min(row_tiles.max(1));
         Ok(Self {
             shape,
             row_tiles,
             sample_tiles,
             band,
             n_parts,
-            blocks: number(blocks as usize)?,
+            blocks: size_u32(blocks, "blocks")?,
             cost: cost_of(n_parts),
         })
     }

@@ -98,6 +98,6 @@ pub fn context() -> Arc<CudaContext> {
 /// A card of which few bytes may be used.
 pub fn small_context(bytes: u64) -> Arc<CudaContext> {
     driver();
-    let options = ContextOptions { memory_limit: Some(bytes), ..ContextOptions::default() };
+    let options = ContextOptions { memory_limit: Some(bytes) };
     CudaContext::open(0, &options).unwrap()
 }

@@ -69,6 +69,8 @@ struct Graph {
 struct Stream {
     std::deque<Operation> operations;
     Graph* captures = nullptr;
+    // The device whose context it was created in.
+    int device = 0;
 };
 
 struct Allocation {
@@ -209,6 +211,20 @@ const Allocation* allocation_of(u64 address, u64 bytes) {
     return address - begin <= size && bytes <= size - (address - begin) ? &before : nullptr;
 }
 
+// What memory holds before anything is written to it.
+const u8 UNWRITTEN_BYTE = 0xA5;
+const u64 UNWRITTEN = 0xA5A5A5A5A5A5A5A5ull;
+
+// Counts the words of a copy to the host that nothing has written, as "unwritten words copied".
+void count_unwritten(const void* from, std::size_t bytes) {
+    long long& unwritten = driver().calls["unwritten words copied"];
+    for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
+        u64 word;
+        std::memcpy(&word, (const u8*)from + at, 8);
+        unwritten += word == UNWRITTEN;
+    }
+}
+
 bool is_device(u64 address, u64 bytes) {
     return bytes == 0 || allocation_of(address, bytes) != nullptr;
 }
@@ -227,10 +243,11 @@ int allocate(u64* address, u64 bytes, bool on_host) {
         return OUT_OF_MEMORY;
     }
     // What was not written is not zero; of much memory, the beginning will do.
-    std::memset(memory->begin, 0xA5, bytes < (64u << 20) ? bytes : 64u << 20);
+    std::memset(memory->begin, UNWRITTEN_BYTE, bytes < (64u << 20) ? bytes : 64u << 20);
     *address = (u64)memory->begin;
     if (!on_host) {
         device.used += bytes;
+        driver().calls["address of the last allocation"] = (long long)*address;
     }
     driver().allocations[*address] = {std::move(memory), at, on_host};
     return SUCCESS;
@@ -414,6 +431,12 @@ int cuCtxPopCurrent_v2(void** context) {
     return SUCCESS;
 }
 
+int cuCtxSynchronize() {
+    BEGIN_IN_CONTEXT("cuCtxSynchronize")
+    drain_all();
+    return SUCCESS;
+}
+
 int cuModuleLoadData(void** module, const void* image) {
     BEGIN_IN_CONTEXT("cuModuleLoadData")
     auto made = std::make_unique<Module>();
@@ -522,7 +545,10 @@ int cuMemcpyDtoHAsync_v2(void* to, u64 from, std::size_t bytes, void* stream) {
     if (!is_device(from, bytes) || allocation_of((u64)to, bytes) == nullptr) {
         return INVALID_VALUE;
     }
-    enqueue(stream, [=] { std::memcpy(to, (const void*)from, bytes); });
+    enqueue(stream, [=] {
+        count_unwritten((const void*)from, bytes);
+        std::memcpy(to, (const void*)from, bytes);
+    });
     return SUCCESS;
 }
 
@@ -576,8 +602,19 @@ int cuMemsetD32Async(u64 to, u32 value, std::size_t n, void* stream) {
 int cuStreamCreate(void** stream, u32) {
     BEGIN_IN_CONTEXT("cuStreamCreate")
     auto* made = new Stream;
+    made->device = current_contexts.back();
+    driver().calls["handle of the last stream"] = (long long)(u64)made;
     driver().streams.insert(made);
     *stream = made;
+    return SUCCESS;
+}
+
+int cuStreamGetCtx(void* stream, void** context) {
+    BEGIN_IN_CONTEXT("cuStreamGetCtx")
+    if (driver().streams.count((Stream*)stream) == 0) {
+        return INVALID_HANDLE;
+    }
+    *context = (void*)(u64)(((Stream*)stream)->device + 1);
     return SUCCESS;
 }
 

@@ -167,6 +167,18 @@ DEVICE u64 atomicExch(u64* address, u64 value) {
     return old;
 }
 
+DEVICE void count_active(u64* to, bool counts) {
+    if (counts) {
+        ++*to;
+    }
+}
+
+DEVICE u64 float_bits(double value) {
+    u64 bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 DEVICE void copy_async(u32 to, const void* from, bool exists) {
     if (to % 16 != 0 || (std::size_t)from % 16 != 0) {
         on_cpu::fail("a copy that is not aligned");

@@ -1,0 +1,367 @@
+//! The memory of a run of a program: slots, and what layers need.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aleatron_core::program::{Program, ProgramBatch, ProgramOutput, SlotData, SlotId, plain};
+use aleatron_core::{Cancel, Error as CoreError, SampleSeed};
+
+use super::step::StepViews;
+use super::{CardStep, CudaProgram};
+use crate::buffers::{BufferSet, CountOptions, ProgramCall, SetSizes};
+use crate::driver::{DeviceBuffer, Graph, PinnedBuffer, Stream, View, copy_parallel};
+use crate::encode::call_seed;
+use crate::error::Result;
+use crate::kernels::ResultKind;
+use crate::program::params::FinishStage;
+use crate::queue::{Profiler, Queue};
+use crate::results::CardResults;
+
+/// Samples up to which a run is recorded and repeated.
+const RECORDED_SAMPLES: usize = 16;
+
+/// The words of the constants of steps that run with a layer.
+const STAGE_WORDS: usize = size_of::<FinishStage>() / 8;
+
+/// Recorded runs that are kept at most.
+const MAX_GRAPHS: usize = 8;
+
+/// How a run is made; nothing here changes a result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunOptions<'a> {
+    /// Asked before each layer.
+    pub(super) cancel: Cancel<'a>,
+    /// Times the kernels.
+    pub(super) profiler: Option<&'a Profiler>,
+}
+
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        Self { cancel: Cancel::NEVER, profiler: None }
+    }
+}
+
+/// Whether slots share memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Slots whose uses do not overlap share a buffer.
+    Shared,
+    /// Every slot has a buffer.
+    Separate,
+}
+
+/// What a recorded run depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct RunKey {
+    n_samples: usize,
+    seed: SampleSeed,
+    slots: Vec<SlotId>,
+}
+
+/// The memory of a run of one chunk.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    // Dropped in this order: graphs use everything that follows.
+    graphs: HashMap<RunKey, Option<Graph>>,
+    set: BufferSet,
+    buffers: Vec<DeviceBuffer<u64>>,
+    /// The buffer of each slot.
+    buffer_of: Vec<usize>,
+    /// Seeds of the layers, and then the inputs, on the host and on the card.
+    upload: PinnedBuffer<u64>,
+    inputs: DeviceBuffer<u64>,
+    /// The constants of steps that run with the layer before them, by layer.
+    stages: DeviceBuffer<u64>,
+    layout: Layout,
+    /// The first refused value of each step that quantizes, then the saturated inputs of each layer.
+    found: DeviceBuffer<u64>,
+    host_found: PinnedBuffer<u64>,
+    download: PinnedBuffer<u64>,
+    stream: Arc<Stream>,
+}
+
+impl Workspace {
+    pub(super) fn new(owner: &CudaProgram, layout: Layout) -> Result<Self> {
+        let (context, program) = (&owner.context, &owner.program);
+        let stream = Arc::new(Stream::new(context)?);
+        let mut sizes = SetSizes { values: 0, work: 0, counts: 0, results: 0, samples: 0 };
+        for layer in &owner.layers {
+            sizes = sizes.max(layer.sizes()?);
+        }
+        let (buffer_of, lens) = match layout {
+            Layout::Shared => share(program),
+            Layout::Separate => {
+                ((0..program.slots().len()).collect(), program.slots().iter().map(|s| s.len).collect())
+            }
+        };
+        let buffers = lens.iter().map(|&len| DeviceBuffer::new(context, owner.chunk * len));
+        let buffers = buffers.collect::<Result<Vec<_>>>()?;
+        let n_layers = owner.layers.len();
+        let inputs: usize = program.inputs().iter().map(|&id| program.slot(id).len).sum();
+        let found = DeviceBuffer::new(context, owner.n_quantized + n_layers)?;
+        let mut stages = vec![0; n_layers * STAGE_WORDS];
+        for step in &owner.steps {
+            if let CardStep::Product { layer, fused: Some(fused) } = step {
+                let words = fused.stage.words(found.view().from(8 * owner.n_quantized as u64)?)?;
+                stages[layer * STAGE_WORDS..(layer + 1) * STAGE_WORDS].copy_from_slice(&words);
+            }
+        }
+        Ok(Self {
+            graphs: HashMap::new(),
+            set: BufferSet::on_stream(context, Arc::clone(&stream), sizes)?,
+            buffers,
+            buffer_of,
+            upload: PinnedBuffer::new(context, 2 * n_layers + owner.chunk * inputs)?,
+            inputs: DeviceBuffer::new(context, 2 * n_layers + owner.chunk * inputs)?,
+            stages: DeviceBuffer::with(context, &stages, &stream)?,
+            layout,
+            host_found: PinnedBuffer::new(context, owner.n_quantized + n_layers)?,
+            found,
+            download: PinnedBuffer::new(context, 1)?,
+            stream,
+        })
+    }
+
+    /// Returns the elements of `n` samples of a slot; inputs lie where they were copied to.
+    fn view(&self, owner: &CudaProgram, id: SlotId, n: usize) -> Result<View<'_>> {
+        if owner.program.inputs().contains(&id) {
+            return self.inputs.view().from(8 * self.input_start(owner, id, n) as u64);
+        }
+        Ok(self.buffers[self.buffer_of[id.index()]].view())
+    }
+
+    /// Returns where an input begins behind the seeds, for `n` samples.
+    fn input_start(&self, owner: &CudaProgram, id: SlotId, n: usize) -> usize {
+        let before = owner.program.inputs().iter().take_while(|input| **input != id);
+        2 * owner.layers.len() + before.map(|&input| n * owner.program.slot(input).len).sum::<usize>()
+    }
+
+    /// Gives a chunk to the stream.
+    pub(super) fn submit(
+        &mut self,
+        owner: &CudaProgram,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        options: &RunOptions<'_>,
+    ) -> Result<()> {
+        let (program, n) = (&owner.program, batch.n_samples);
+        let mut seeds = Vec::with_capacity(owner.layers.len());
+        for (k, layer) in program.layers().iter().enumerate() {
+            let seed = batch.row_seed(layer.rows, 0)?;
+            let words = call_seed(layer.spec.input_address(seed)).words();
+            self.upload.as_mut_slice()[2 * k..2 * k + 2].copy_from_slice(&words);
+            seeds.push(seed);
+        }
+        let mut first = 2 * owner.layers.len();
+        for input in batch.inputs {
+            let words: &[u64] = bytemuck::cast_slice(input);
+            copy_parallel(words, &mut self.upload.as_mut_slice()[first..first + words.len()])?;
+            first += words.len();
+        }
+        let wanted: usize = slots.iter().map(|&id| n * program.slot(id).len).sum();
+        if self.download.as_slice().len() < wanted {
+            // Recorded runs write to the old one.
+            self.graphs.clear();
+            self.download = PinnedBuffer::new(&owner.context, wanted)?;
+        }
+        self.give(owner, batch, &seeds, slots, options)
+    }
+
+    /// Waits for the chunk and adds its results to those before.
+    pub(super) fn receive(
+        &mut self,
+        owner: &CudaProgram,
+        n: usize,
+        slots: &[SlotId],
+        output: &mut ProgramOutput,
+    ) -> Result<()> {
+        self.stream.synchronize()?;
+        let (_, counted) = self.host_found.as_slice().split_at(owner.n_quantized);
+        output.saturated.iter_mut().zip(counted).for_each(|(sum, more)| *sum += more);
+        let mut first = 0;
+        for (&id, all) in slots.iter().zip(&mut output.slots) {
+            let len = n * owner.program.slot(id).len;
+            let words = &self.download.as_slice()[first..first + len];
+            first += len;
+            match all {
+                SlotData::Float(values) => values.extend(words.iter().map(|&word| f64::from_bits(word))),
+                SlotData::Integer(values) => values.extend(words.iter().map(|&word| word as i64)),
+                SlotData::Words(all) => all.extend_from_slice(words),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a run to the stream: as recorded, if it was made before.
+    fn give(
+        &mut self,
+        owner: &CudaProgram,
+        batch: &ProgramBatch<'_>,
+        seeds: &[SampleSeed],
+        slots: &[SlotId],
+        options: &RunOptions<'_>,
+    ) -> Result<()> {
+        let can_be_recorded = batch.n_samples <= RECORDED_SAMPLES
+            && options.profiler.is_none()
+            && owner.layers.iter().all(|layer| layer.is_kept());
+        if !can_be_recorded {
+            return self.give_steps(owner, batch.n_samples, seeds, slots, options);
+        }
+        let key = RunKey { n_samples: batch.n_samples, seed: batch.seed, slots: slots.to_vec() };
+        match self.graphs.remove(&key) {
+            Some(Some(graph)) => {
+                graph.launch(&self.stream)?;
+                self.graphs.insert(key, Some(graph));
+            }
+            Some(None) => {
+                let stream = Arc::clone(&self.stream);
+                let graph = Graph::record(&stream, || {
+                    self.give_steps(owner, batch.n_samples, seeds, slots, &RunOptions::default())
+                })?;
+                graph.launch(&self.stream)?;
+                self.graphs.insert(key, Some(graph));
+            }
+            None => {
+                if self.graphs.len() >= MAX_GRAPHS {
+                    self.graphs.clear();
+                }
+                // Recording does not pay for a run that is made once.
+                self.graphs.insert(key, None);
+                self.give_steps(owner, batch.n_samples, seeds, slots, options)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn give_steps(
+        &mut self,
+        owner: &CudaProgram,
+        n: usize,
+        seeds: &[SampleSeed],
+        slots: &[SlotId],
+        options: &RunOptions<'_>,
+    ) -> Result<()> {
+        let (program, stream, profiler) = (&owner.program, Arc::clone(&self.stream), options.profiler);
+        let n_inputs: usize = program.inputs().iter().map(|&id| n * program.slot(id).len).sum();
+        self.upload.send(0, 2 * owner.layers.len() + n_inputs, &self.inputs, 0, &stream)?;
+        self.reset(owner)?;
+        let mut skipped = 0;
+        for (k, (step, card)) in program.steps().iter().zip(&owner.steps).enumerate() {
+            if k < skipped {
+                continue;
+            }
+            match card {
+                CardStep::Product { layer, fused } => {
+                    options.cancel.check()?;
+                    let fused = fused.as_ref().filter(|_| self.layout == Layout::Shared);
+                    let Self { set, buffers, buffer_of, inputs, stages, .. } = self;
+                    let view = |id: SlotId| buffers[buffer_of[id.index()]].view();
+                    let call = ProgramCall { seed: inputs.view().from(16 * *layer as u64)? };
+                    let options =
+                        CountOptions { cancel: Cancel::NEVER, profiler, after: None, program: Some(call) };
+                    let rows = n * program.layers()[*layer].rows;
+                    let results = match fused {
+                        Some(fused) => {
+                            skipped = k + 1 + fused.n_steps;
+                            let stage = stages.view().from((8 * STAGE_WORDS * *layer) as u64)?;
+                            let (view, kind) = (view(fused.output), ResultKind::Staged);
+                            CardResults { view, kind, stage: Some(stage) }
+                        }
+                        None => CardResults::counts(view(step.output())),
+                    };
+                    let thresholds = view(step.input());
+                    owner.layers[*layer].enqueue(set, thresholds, rows, seeds[*layer], results, &options)?;
+                }
+                CardStep::Stage(stage) => {
+                    let views = StepViews {
+                        inputs: step
+                            .inputs()
+                            .iter()
+                            .map(|&id| self.view(owner, id, n))
+                            .collect::<Result<_>>()?,
+                        output: self.view(owner, step.output(), n)?,
+                        found: self.found.view(),
+                        saturated: self.found.view().from(8 * owner.n_quantized as u64)?,
+                    };
+                    stage.give(&Queue { stream: &stream, profiler }, n, &views)?;
+                }
+            }
+        }
+        let mut first = 0;
+        for &id in slots {
+            let len = n * program.slot(id).len;
+            let is_input = program.inputs().contains(&id);
+            let (buffer, start) = match is_input {
+                true => (&self.inputs, self.input_start(owner, id, n)),
+                false => (&self.buffers[self.buffer_of[id.index()]], 0),
+            };
+            self.download.receive(first, len, buffer, start, &stream)?;
+            first += len;
+        }
+        let n_found = owner.n_quantized + owner.layers.len();
+        self.host_found.receive(0, n_found, &self.found, 0, &stream)
+    }
+
+    /// Sets what is found to nothing: no refused value, and no saturated input.
+    fn reset(&self, owner: &CudaProgram) -> Result<()> {
+        let (n, all) = (owner.n_quantized, owner.n_quantized + owner.layers.len());
+        self.found.fill_range(0, n, u32::MAX, &self.stream)?;
+        self.found.fill_range(n, all - n, 0, &self.stream)
+    }
+
+    /// Returns the error of the first refused value of the chunk that was run.
+    pub(super) fn refused(&self, owner: &CudaProgram, batch: &ProgramBatch<'_>) -> Option<CoreError> {
+        let quantized = owner.steps.iter().zip(owner.program.steps()).filter_map(|(card, step)| match card {
+            CardStep::Stage(stage) => Some((stage.quantized()?, step)),
+            CardStep::Product { .. } => None,
+        });
+        let is_refused = |index: usize| self.host_found.as_slice()[index] != u64::MAX;
+        quantized.into_iter().find(|(index, _)| is_refused(*index))?;
+        // The plain steps name the value. They need no counts: values are refused before the first layer that depends on them.
+        let refusal = plain::run(&owner.program, batch, &[], |layer, thresholds, _| {
+            let spec = &owner.program.layers()[layer].spec;
+            Ok(vec![0; thresholds.len() / spec.n_inputs() * spec.n_neurons()])
+        });
+        let internal = CoreError::Internal { place: "cuda::program::Workspace::refused" };
+        Some(refusal.err().unwrap_or(internal))
+    }
+}
+
+/// Gives each slot a buffer that no slot in use at the same time has; the buffer of each slot, and the elements of each buffer.
+fn share(program: &Program) -> (Vec<usize>, Vec<usize>) {
+    let mut last_uses = program.last_uses();
+    let end = program.steps().len();
+    for id in program.outputs() {
+        last_uses[id.index()] = Some(end);
+    }
+    let mut buffer_of = vec![usize::MAX; program.slots().len()];
+    let mut lens: Vec<usize> = Vec::new();
+    // The step after which a buffer is free.
+    let mut busy_until: Vec<usize> = Vec::new();
+    let mut assign = |slot: usize, from: usize| {
+        let len = program.slots()[slot].len;
+        let last = last_uses[slot].unwrap_or(from);
+        // The smallest free buffer that is large enough, or the largest one, which grows.
+        let free = (0..lens.len()).filter(|&b| busy_until[b] < from);
+        let fitting = free.clone().filter(|&b| lens[b] >= len).min_by_key(|&b| lens[b]);
+        let buffer = fitting.or_else(|| free.max_by_key(|&b| lens[b])).unwrap_or_else(|| {
+            lens.push(0);
+            busy_until.push(0);
+            lens.len() - 1
+        });
+        lens[buffer] = lens[buffer].max(len);
+        busy_until[buffer] = last;
+        buffer_of[slot] = buffer;
+    };
+    for (k, step) in program.steps().iter().enumerate() {
+        // A step reads its inputs while it writes its output.
+        assign(step.output().index(), k + usize::from(k == 0));
+    }
+    // Slots that no step computes are never used.
+    for buffer in &mut buffer_of {
+        if *buffer == usize::MAX {
+            *buffer = 0;
+        }
+    }
+    (buffer_of, lens)
+}
