@@ -47,10 +47,13 @@ impl Device {
     /// # Errors
     /// [`Error::Name`] for another name, or as [`Self::gpu`].
     pub fn named(name: &str) -> Result<Self> {
+        let is = |kind: &str, expected: &str| kind.eq_ignore_ascii_case(expected);
         match name.split_once(':') {
-            None if name == "cpu" => Ok(Self::Cpu),
-            None if name == "gpu" => Self::gpu(),
-            Some(("gpu", adapter)) if !adapter.is_empty() => Self::gpu_of(&AdapterChoice::parse(adapter)),
+            None if is(name, "cpu") => Ok(Self::Cpu),
+            None if is(name, "gpu") => Self::gpu(),
+            Some((kind, adapter)) if is(kind, "gpu") && !adapter.is_empty() => {
+                Self::gpu_of(&AdapterChoice::parse(adapter))
+            }
             _ => Err(Error::Name { what: "device", name: name.to_owned() }),
         }
     }

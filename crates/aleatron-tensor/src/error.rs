@@ -23,6 +23,8 @@ pub enum Limit {
     HeadLength,
     /// The rank of a tensor.
     Rank,
+    /// A number that a kernel takes in 32 bits, by its name.
+    Kernel(&'static str),
 }
 
 impl fmt::Display for Limit {
@@ -34,6 +36,7 @@ impl fmt::Display for Limit {
             Self::Bindings => "buffers of a kernel",
             Self::HeadLength => "length of a head",
             Self::Rank => "rank of a tensor",
+            Self::Kernel(what) => what,
         })
     }
 }
@@ -228,6 +231,14 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    #[error(
+        "internal error in aleatron-tensor, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
+    )]
+    Internal {
+        /// The place in the code.
+        place: &'static str,
+    },
     /// The GPU, its driver or the lack of one.
     #[error(transparent)]
     Device(#[from] aleatron_device::Error),
@@ -265,6 +276,11 @@ impl From<aleatron_core::Error> for Error {
 }
 
 impl Error {
+    /// The error for a state that the code at `place` rules out.
+    pub(crate) const fn internal(place: &'static str) -> Self {
+        Self::Internal { place }
+    }
+
     pub(crate) fn shapes(op: &'static str, left: &[usize], right: &[usize]) -> Self {
         Self::Shapes { op, left: left.to_vec(), right: right.to_vec() }
     }

@@ -7,7 +7,7 @@ use crate::dtype::{Constant, DType};
 use crate::op::{BinaryOp, UnaryOp};
 
 /// The place of a value in a program.
-pub(crate) type Place = u16;
+pub(crate) type Place = usize;
 
 /// A step of a program: what makes a value of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub(crate) enum Node {
     Cast(Place),
 }
 
-/// What is computed, step by step; the last value is the result.
+/// What is computed, step by step, of which there is at least one; the last value is the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Program {
     /// The steps, each with the type of its value.
@@ -36,11 +36,16 @@ pub(crate) struct Program {
 impl Program {
     /// The type of the result.
     pub(crate) fn dtype(&self) -> DType {
-        self.steps.last().map_or(DType::F32, |(_, dtype)| *dtype)
+        self.dtype_of(self.last())
+    }
+
+    /// The place of the result.
+    fn last(&self) -> Place {
+        self.steps.len() - 1
     }
 
     pub(crate) fn dtype_of(&self, place: Place) -> DType {
-        self.steps.get(usize::from(place)).map_or(DType::F32, |(_, dtype)| *dtype)
+        self.steps[place].1
     }
 
     /// The steps that compute.
@@ -74,42 +79,36 @@ impl<L: Clone + PartialEq> Expr<L> {
         self.program.dtype()
     }
 
-    /// The place of the result.
-    fn last(&self) -> Place {
-        (self.program.steps.len() - 1) as Place
-    }
-
     /// The place of a step, which is added unless it is there.
     fn add(&mut self, node: Node, dtype: DType) -> Place {
         let steps = &mut self.program.steps;
-        let place = steps.iter().position(|step| *step == (node, dtype)).unwrap_or_else(|| {
+        steps.iter().position(|step| *step == (node, dtype)).unwrap_or_else(|| {
             steps.push((node, dtype));
             steps.len() - 1
-        });
-        place as Place
+        })
     }
 
     /// Takes over all of another expression; what both have is there once. Gives the place of its result.
     fn absorb(&mut self, other: &Self) -> Place {
         let mut places = Vec::with_capacity(other.program.steps.len());
         for &(node, dtype) in &other.program.steps {
-            let at = |place: Place| places[usize::from(place)];
+            let at = |place: Place| places[place];
             let node = match node {
                 Node::Leaf(leaf) => {
-                    let leaf = &other.leaves[usize::from(leaf)];
+                    let leaf = &other.leaves[leaf];
                     let known = self.leaves.iter().position(|own| own == leaf);
                     Node::Leaf(known.unwrap_or_else(|| {
                         self.leaves.push(leaf.clone());
                         self.leaves.len() - 1
-                    }) as Place)
+                    }))
                 }
                 Node::Constant(constant) => {
-                    let constant = other.constants[usize::from(constant)];
+                    let constant = other.constants[constant];
                     let known = self.constants.iter().position(|own| *own == constant);
                     Node::Constant(known.unwrap_or_else(|| {
                         self.constants.push(constant);
                         self.constants.len() - 1
-                    }) as Place)
+                    }))
                 }
                 Node::Unary(op, x) => Node::Unary(op, at(x)),
                 Node::Binary(op, x, y) => Node::Binary(op, at(x), at(y)),
@@ -118,20 +117,20 @@ impl<L: Clone + PartialEq> Expr<L> {
             };
             places.push(self.add(node, dtype));
         }
-        places.last().copied().unwrap_or_default()
+        places[other.program.last()]
     }
 
     /// Makes a step the result: it must be the last one.
     fn end_with(mut self, node: Node, dtype: DType) -> Self {
         let place = self.add(node, dtype);
         // A step that was there before is the result only where nothing follows it.
-        self.program.steps.truncate(usize::from(place) + 1);
+        self.program.steps.truncate(place + 1);
         self
     }
 
     /// An operation on the result.
     pub(crate) fn unary(self, op: UnaryOp, dtype: DType) -> Self {
-        let x = self.last();
+        let x = self.program.last();
         self.end_with(Node::Unary(op, x), dtype)
     }
 
@@ -140,20 +139,20 @@ impl<L: Clone + PartialEq> Expr<L> {
         if self.dtype() == dtype {
             return self;
         }
-        let x = self.last();
+        let x = self.program.last();
         self.end_with(Node::Cast(x), dtype)
     }
 
     /// An operation on two results of one type.
     pub(crate) fn binary(mut self, op: BinaryOp, other: &Self, dtype: DType) -> Self {
-        let x = self.last();
+        let x = self.program.last();
         let y = self.absorb(other);
         self.end_with(Node::Binary(op, x, y), dtype)
     }
 
     /// `x` where this is true, else `y`.
     pub(crate) fn select(mut self, x: &Self, y: &Self) -> Self {
-        let condition = self.last();
+        let condition = self.program.last();
         let (x_at, y_at) = (self.absorb(x), self.absorb(y));
         self.end_with(Node::Select(condition, x_at, y_at), x.dtype())
     }

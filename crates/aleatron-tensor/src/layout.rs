@@ -121,7 +121,9 @@ impl Layout {
             let reach = (size.max(1) as i128 - 1) * stride as i128;
             if reach < 0 { low += reach } else { high += reach }
         }
-        let is_inside = layout.is_empty() || (low >= 0 && high < len as i128);
+        // Places are computed in `isize`, whatever length the caller names.
+        let end = (len as i128).min(isize::MAX as i128);
+        let is_inside = layout.is_empty() || (low >= 0 && high < end);
         if is_inside {
             Ok(layout)
         } else {
@@ -179,7 +181,8 @@ impl Layout {
             if size > 1 && stride != step as isize {
                 return self.is_empty();
             }
-            step *= size.max(1);
+            // Beside an axis without elements, others may be of any size.
+            step = step.saturating_mul(size.max(1));
         }
         true
     }
@@ -212,6 +215,24 @@ impl Layout {
             place += at as isize * stride;
         }
         Some(place as usize)
+    }
+
+    /// The place of an element by its number in row-major order; `None` past the last.
+    pub(crate) fn nth_place(&self, number: usize) -> Option<usize> {
+        if number >= self.len() {
+            return None;
+        }
+        let (mut left, mut place) = (number, self.offset as isize);
+        for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            place += (left % size) as isize * stride;
+            left /= size;
+        }
+        usize::try_from(place).ok()
+    }
+
+    /// Whether every element along an axis is the same one: the axis is broadcast.
+    pub(crate) fn is_repeated(&self, axis: usize) -> bool {
+        self.shape[axis] > 1 && self.strides[axis] == 0
     }
 
     /// The axes in another order.
@@ -350,6 +371,17 @@ impl Layout {
         Self { shape, strides, offset: self.offset }
     }
 
+    /// The places of all elements in row-major order, as a list.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where there is no room: a broadcast view has any number of elements.
+    pub(crate) fn place_list(&self) -> Result<Vec<usize>> {
+        let mut list =
+            aleatron_core::memory::with_capacity(self.len() as u128, aleatron_core::Quantity::Words)?;
+        list.extend(self.places());
+        Ok(list)
+    }
+
     /// The places of all elements in row-major order.
     pub(crate) fn places(&self) -> Places {
         let (dims, [strides]) = collapse([self]);
@@ -398,9 +430,9 @@ impl ExactSizeIterator for Places {}
 /// The axes that layouts of one shape need: those of size 1 dropped, neighbours merged where they form one run in every
 /// layout. Never empty: a single element is an axis of size 1.
 pub(crate) fn collapse<const N: usize>(layouts: [&Layout; N]) -> (Vec<usize>, [Vec<isize>; N]) {
-    let (dims, strides) = collapse_all(&layouts);
-    let mut strides = strides.into_iter();
-    (dims, std::array::from_fn(|_| strides.next().unwrap_or_default()))
+    let (dims, mut strides) = collapse_all(&layouts);
+    // There are as many lists of strides as layouts.
+    (dims, std::array::from_fn(|layout| std::mem::take(&mut strides[layout])))
 }
 
 /// As [`collapse`], for any number of layouts.

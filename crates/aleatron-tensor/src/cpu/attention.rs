@@ -1,8 +1,7 @@
 //! Attention on the CPU: blocks of queries go over blocks of keys, with sums that are scaled as larger scores come up.
 
 use super::gemm::{Into, Matrix, gemm};
-use super::matmul::FirstError;
-use super::parallel::cost;
+use super::parallel::for_each_item;
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -25,12 +24,12 @@ struct Matrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    fn new(view: &'a CpuView) -> Self {
+    fn new(view: &'a CpuView) -> Result<Self> {
         let layout = &view.layout;
         let rank = layout.rank();
-        let starts = layout.keep_axes(0..rank - 2).places().collect();
+        let starts = layout.keep_axes(0..rank - 2).place_list()?;
         let steps = [layout.strides()[rank - 2], layout.strides()[rank - 1]];
-        Self { data: view.storage.slice::<f32>(), starts, steps }
+        Ok(Self { data: view.storage.slice::<f32>()?, starts, steps })
     }
 
     /// A matrix, from a row on.
@@ -43,10 +42,11 @@ impl<'a> Matrices<'a> {
 /// The attention of a batch of 32-bit floats, which is not empty. The mask is added to the scores.
 pub(crate) fn run(sizes: &Sizes, [q, k, v]: [&CpuView; 3], mask: Option<&CpuView>) -> Result<CpuStorage> {
     let Sizes { queries, keys, lengths: [length, value_length], .. } = *sizes;
-    let (q, k, v, mask) = (Matrices::new(q), Matrices::new(k), Matrices::new(v), mask.map(Matrices::new));
+    let [q, k, v] = [Matrices::new(q)?, Matrices::new(k)?, Matrices::new(v)?];
+    let mask = mask.map(Matrices::new).transpose()?;
     let batch = q.starts.len();
     filled(DType::F32, batch * queries * value_length, |buffer| {
-        let parts = buffer.slice_mut::<f32>().chunks_mut(queries * value_length).enumerate();
+        let parts = buffer.slice_mut::<f32>()?.chunks_mut(queries * value_length).enumerate();
         let blocks: Vec<_> = parts
             .flat_map(|(index, out)| {
                 let blocks = out.chunks_mut(QUERIES * value_length).enumerate();
@@ -54,14 +54,11 @@ pub(crate) fn run(sizes: &Sizes, [q, k, v]: [&CpuView; 3], mask: Option<&CpuView
             })
             .collect();
         let work = batch as f64 * queries as f64 * keys as f64 * (length + value_length) as f64;
-        let errors = FirstError::default();
-        let pool = aleatron_cpu::threads::current()?;
-        pool.for_each(blocks.into_iter(), cost(work * NANOSECONDS), |(index, first, out)| {
+        for_each_item(blocks, work * NANOSECONDS, |(index, first, out)| {
             let mask = mask.as_ref().map(|mask| mask.at_row(index, first));
             let matrices = [q.at_row(index, first), k.at_row(index, 0), v.at_row(index, 0)];
-            errors.note(block(sizes, first, matrices, mask, out));
-        });
-        errors.result()
+            block(sizes, first, matrices, mask, out)
+        })
     })
 }
 

@@ -1,8 +1,7 @@
 //! Convolutions on the CPU: blocks of patches are laid out as matrices, small enough to stay in a cache, and multiplied with the weights.
 
 use super::gemm::{ColumnsMut, Into, Matrix, split_columns};
-use super::matmul::FirstError;
-use super::parallel::cost;
+use super::parallel::for_each_item;
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -23,31 +22,28 @@ pub(crate) fn run(
     geometry: &Geometry,
     image: &CpuView,
     weight: &CpuView,
-    bias: &[f32],
+    bias: Option<&[f32]>,
 ) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
     let (places, depth) = (geometry.places(), geometry.depth());
     let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(places);
     filled(DType::F32, images * groups * out_channels * places, |buffer| {
         let mut blocks = Vec::new();
-        for (index, part) in buffer.slice_mut::<f32>().chunks_mut(out_channels * places).enumerate() {
+        for (index, part) in buffer.slice_mut::<f32>()?.chunks_mut(out_channels * places).enumerate() {
             blocks.extend(split_columns(part, out_channels, columns).map(|block| (index, block)));
         }
         let work = images as f64 * groups as f64 * out_channels as f64 * places as f64 * depth as f64;
-        let errors = FirstError::default();
-        let pool = aleatron_cpu::threads::current()?;
-        pool.for_each(blocks.into_iter(), cost(work * NANOSECONDS), |(index, block)| {
-            let image = Image::new(geometry, image, [index / groups, index % groups]);
+        for_each_item(blocks, work * NANOSECONDS, |(index, block)| {
+            let image = Image::new(geometry, image, [index / groups, index % groups])?;
             let weight = Matrix {
-                data: weight.storage.slice::<f32>(),
+                data: weight.storage.slice::<f32>()?,
                 offset: weight.layout.offset(),
                 row_step: weight.layout.strides()[0],
                 column_step: weight.layout.strides()[1],
             };
             let first = index % groups * out_channels;
-            errors.note(convolve(geometry, &image, weight.at_row(first), bias.get(first..), block));
-        });
-        errors.result()
+            convolve(geometry, &image, weight.at_row(first), bias.map(|bias| &bias[first..]), block)
+        })
     })
 }
 
@@ -79,7 +75,7 @@ fn convolve(
         }
     } else {
         let mut buffer = HostBuffer::for_elements(DType::F32, depth * columns)?;
-        let patches = buffer.slice_mut::<f32>();
+        let patches = buffer.slice_mut::<f32>()?;
         for (k, row) in patches.chunks_mut(columns).enumerate() {
             image.patch_row(geometry, k, places.clone(), row);
         }
@@ -101,11 +97,11 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn new(geometry: &Geometry, view: &'a CpuView, [image, group]: [usize; 2]) -> Self {
+    fn new(geometry: &Geometry, view: &'a CpuView, [image, group]: [usize; 2]) -> Result<Self> {
         let steps = view.layout.strides();
         let channel = group * geometry.channels[0];
         let offset = view.layout.offset() as isize + image as isize * steps[0] + channel as isize * steps[1];
-        Self { data: view.storage.slice::<f32>(), offset, steps: [steps[1], steps[2], steps[3]] }
+        Ok(Self { data: view.storage.slice::<f32>()?, offset, steps: [steps[1], steps[2], steps[3]] })
     }
 
     /// The elements that element `k` of the kernel meets at each of some places of the result.

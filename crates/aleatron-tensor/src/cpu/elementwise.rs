@@ -5,10 +5,11 @@ use half::f16;
 
 use super::cast::{Values, ValuesMut, cast, narrow, round_to_half, widen};
 use super::{CpuView, filled, parallel, simd};
-use crate::dtype::{Constant, DType, Kind};
-use crate::error::Result;
-use crate::expr::{Expr, Node, Program};
-use crate::layout::collapse_all;
+use crate::dtype::{Constant, DType};
+use crate::error::{Error, Result};
+use crate::expr::{Expr, Node, Place, Program};
+use crate::layout::{collapse, collapse_all};
+use crate::op::{BinaryEntry, UnaryEntry};
 use crate::storage::CpuStorage;
 
 /// Elements a thread takes at a time.
@@ -23,11 +24,11 @@ pub(crate) fn evaluate(expr: &Expr<CpuView>, len: usize) -> Result<CpuStorage> {
     let leaves = Leaf::all(&expr.leaves);
     let nanoseconds = 0.2 + 0.3 * expr.program.operations() as f64;
     filled(dtype, len, |buffer| match dtype {
-        DType::F32 => run::<f32>(expr, &leaves, buffer.slice_mut(), nanoseconds),
-        DType::F16 => run::<f16>(expr, &leaves, buffer.slice_mut(), nanoseconds),
-        DType::I32 => run::<i32>(expr, &leaves, buffer.slice_mut(), nanoseconds),
-        DType::I64 => run::<i64>(expr, &leaves, buffer.slice_mut(), nanoseconds),
-        DType::U8 | DType::Bool => run::<u8>(expr, &leaves, buffer.slice_mut(), nanoseconds),
+        DType::F32 => run::<f32>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
+        DType::F16 => run::<f16>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
+        DType::I32 => run::<i32>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
+        DType::I64 => run::<i64>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
+        DType::U8 | DType::Bool => run::<u8>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
     })
 }
 
@@ -44,12 +45,13 @@ fn run<T: Out>(expr: &Expr<CpuView>, leaves: &[Leaf<'_>], out: &mut [T], nanosec
             if let Some(stream) = &mut stream {
                 // The result goes past the cache: nobody reads it before the cache has seen everything else.
                 scratch.resize(target.len(), T::zeroed());
-                evaluator.run(start + i * block, &mut scratch);
+                evaluator.run(start + i * block, &mut scratch)?;
                 stream.copy(&scratch, target);
             } else {
-                evaluator.run(start + i * block, target);
+                evaluator.run(start + i * block, target)?;
             }
         }
+        Ok(())
     })
 }
 
@@ -73,6 +75,12 @@ impl<'a> Leaf<'a> {
         views.iter().zip(strides).map(leaf).collect()
     }
 
+    /// The leaf of one view.
+    pub(crate) fn only(view: &'a CpuView) -> Self {
+        let (dims, [strides]) = collapse([&view.layout]);
+        Self { storage: &view.storage, offset: view.layout.offset(), dims, strides }
+    }
+
     /// The type of its elements.
     pub(crate) fn dtype(&self) -> DType {
         self.storage.dtype()
@@ -88,13 +96,13 @@ impl<'a> Leaf<'a> {
     }
 
     /// The elements from `start` on, where they lie in order.
-    pub(crate) fn slice<T: Pod>(&self, start: usize, len: usize) -> &'a [T] {
-        &self.storage.slice()[self.offset + start..][..len]
+    pub(crate) fn slice<T: Pod>(&self, start: usize, len: usize) -> Result<&'a [T]> {
+        Ok(&self.storage.slice()?[self.offset + start..][..len])
     }
 
     /// Copies the elements from `start` on, wherever they lie.
-    pub(crate) fn gather<T: Pod>(&self, start: usize, out: &mut [T]) {
-        let all: &[T] = self.storage.slice();
+    pub(crate) fn gather<T: Pod>(&self, start: usize, out: &mut [T]) -> Result<()> {
+        let all: &[T] = self.storage.slice()?;
         let inner = self.dims.len() - 1;
         // The coordinates of the first element.
         let (mut at, mut left) = (vec![0; self.dims.len()], start);
@@ -129,13 +137,14 @@ impl<'a> Leaf<'a> {
                 at[axis - 1] += 1;
             }
         }
+        Ok(())
     }
 }
 
 /// What a result is stored as.
 trait Out: Pod + Send + Sync {
     /// Takes the values of the last step.
-    fn take(values: Values<'_>, out: &mut [Self]);
+    fn take(values: Values<'_>, out: &mut [Self]) -> Result<()>;
 
     /// The room itself, where the last step can write to it.
     fn direct(out: &mut [Self]) -> Option<ValuesMut<'_>>;
@@ -144,10 +153,12 @@ trait Out: Pod + Send + Sync {
 macro_rules! out {
     ($type:ty, $variant:ident) => {
         impl Out for $type {
-            fn take(values: Values<'_>, out: &mut [Self]) {
-                if let Values::$variant(values) = values {
-                    out.copy_from_slice(values);
-                }
+            fn take(values: Values<'_>, out: &mut [Self]) -> Result<()> {
+                let Values::$variant(values) = values else {
+                    return Err(Error::internal("cpu::elementwise::Out::take"));
+                };
+                out.copy_from_slice(values);
+                Ok(())
             }
             fn direct(out: &mut [Self]) -> Option<ValuesMut<'_>> {
                 Some(ValuesMut::$variant(out))
@@ -162,10 +173,12 @@ out!(i64, I64);
 out!(u8, U8);
 
 impl Out for f16 {
-    fn take(values: Values<'_>, out: &mut [Self]) {
-        if let Values::F32(values) = values {
-            narrow(values, out);
-        }
+    fn take(values: Values<'_>, out: &mut [Self]) -> Result<()> {
+        let Values::F32(values) = values else {
+            return Err(Error::internal("cpu::elementwise::Out::take, 16-bit floats"));
+        };
+        narrow(values, out);
+        Ok(())
     }
     fn direct(_: &mut [Self]) -> Option<ValuesMut<'_>> {
         None
@@ -184,19 +197,19 @@ enum Register<'a> {
 }
 
 impl Register<'_> {
-    fn values(&self, len: usize) -> Values<'_> {
-        match self {
-            Self::Empty => Values::U8(&[]),
+    fn values(&self, len: usize) -> Result<Values<'_>> {
+        Ok(match self {
+            Self::Empty => return Err(Error::internal("cpu::elementwise::Register::values")),
             Self::Borrowed(values) => *values,
             Self::F32(values) => Values::F32(&values[..len]),
             Self::I32(values) => Values::I32(&values[..len]),
             Self::I64(values) => Values::I64(&values[..len]),
             Self::U8(values) => Values::U8(&values[..len]),
-        }
+        })
     }
 
     /// Room for `len` values of a type, kept from block to block.
-    fn room(&mut self, dtype: DType, len: usize) -> ValuesMut<'_> {
+    fn room(&mut self, dtype: DType, len: usize) -> Result<ValuesMut<'_>> {
         fn long<T: Pod>(mut values: Vec<T>, len: usize) -> Vec<T> {
             values.resize(values.len().max(len), T::zeroed());
             values
@@ -212,13 +225,15 @@ impl Register<'_> {
             (DType::U8 | DType::Bool, Self::U8(values)) => Self::U8(long(values, len)),
             (DType::U8 | DType::Bool, _) => Self::U8(vec![0; len]),
         };
-        match self {
+        Ok(match self {
             Self::F32(values) => ValuesMut::F32(&mut values[..len]),
             Self::I32(values) => ValuesMut::I32(&mut values[..len]),
             Self::I64(values) => ValuesMut::I64(&mut values[..len]),
             Self::U8(values) => ValuesMut::U8(&mut values[..len]),
-            Self::Empty | Self::Borrowed(_) => ValuesMut::U8(&mut []),
-        }
+            Self::Empty | Self::Borrowed(_) => {
+                return Err(Error::internal("cpu::elementwise::Register::room"));
+            }
+        })
     }
 }
 
@@ -236,52 +251,52 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Computes the elements from `start` on.
-    fn run<T: Out>(&mut self, start: usize, out: &mut [T]) {
+    fn run<T: Out>(&mut self, start: usize, out: &mut [T]) -> Result<()> {
         let len = out.len();
         let last = self.program.steps.len() - 1;
         for (place, &(node, dtype)) in self.program.steps.iter().enumerate() {
             let (before, rest) = self.registers.split_at_mut(place);
             match node {
-                Node::Leaf(leaf) => load(&self.leaves[usize::from(leaf)], start, len, &mut rest[0]),
+                Node::Leaf(leaf) => load(&self.leaves[leaf], start, len, &mut rest[0])?,
                 _ if place == last
                     && let Some(room) = T::direct(out) =>
                 {
-                    compute(node, dtype, self.constants, before, len, room);
-                    return;
+                    return compute(node, dtype, self.constants, before, len, room);
                 }
                 Node::Constant(_) if !matches!(rest[0], Register::Empty) => {}
                 _ => {
                     let room = rest[0]
-                        .room(dtype, if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len });
-                    compute(node, dtype, self.constants, before, len, room);
+                        .room(dtype, if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len })?;
+                    compute(node, dtype, self.constants, before, len, room)?;
                 }
             }
         }
-        T::take(self.registers[last].values(len), out);
+        T::take(self.registers[last].values(len)?, out)
     }
 }
 
 /// The elements of a leaf: borrowed where they lie in order in the type that is computed in.
-fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'a>) {
+fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'a>) -> Result<()> {
     let dtype = leaf.storage.dtype();
     if leaf.is_borrowed() {
         *register = Register::Borrowed(match dtype {
-            DType::F32 | DType::F16 => Values::F32(leaf.slice(start, len)),
-            DType::I32 => Values::I32(leaf.slice(start, len)),
-            DType::I64 => Values::I64(leaf.slice(start, len)),
-            DType::U8 | DType::Bool => Values::U8(leaf.slice(start, len)),
+            DType::F32 | DType::F16 => Values::F32(leaf.slice(start, len)?),
+            DType::I32 => Values::I32(leaf.slice(start, len)?),
+            DType::I64 => Values::I64(leaf.slice(start, len)?),
+            DType::U8 | DType::Bool => Values::U8(leaf.slice(start, len)?),
         });
-        return;
+        return Ok(());
     }
-    match register.room(dtype, len) {
+    match register.room(dtype, len)? {
         ValuesMut::F32(room) if dtype == DType::F16 => {
             if leaf.is_contiguous() {
-                widen(leaf.slice(start, len), room);
+                widen(leaf.slice(start, len)?, room);
             } else {
                 let mut halves = vec![f16::ZERO; len];
-                leaf.gather(start, &mut halves);
+                leaf.gather(start, &mut halves)?;
                 widen(&halves, room);
             }
+            Ok(())
         }
         ValuesMut::F32(room) => leaf.gather(start, room),
         ValuesMut::I32(room) => leaf.gather(start, room),
@@ -298,86 +313,97 @@ fn compute(
     before: &[Register<'_>],
     len: usize,
     out: ValuesMut<'_>,
-) {
-    let argument = |place: u16| before[usize::from(place)].values(len);
+) -> Result<()> {
+    let argument = |place: Place| before[place].values(len);
     match node {
-        Node::Leaf(_) => {}
-        Node::Constant(constant) => fill(constants[usize::from(constant)], out),
-        Node::Cast(x) => cast(argument(x), out, dtype),
+        Node::Leaf(_) => Err(Error::internal("cpu::elementwise::compute, leaf")),
+        Node::Constant(constant) => {
+            fill(constants[constant], out);
+            Ok(())
+        }
+        Node::Cast(x) => {
+            cast(argument(x)?, out, dtype);
+            Ok(())
+        }
         Node::Select(condition, x, y) => {
-            if let Values::U8(condition) = argument(condition) {
-                select(condition, argument(x), argument(y), out);
-            }
+            let Values::U8(condition) = argument(condition)? else {
+                return Err(Error::internal("cpu::elementwise::compute, condition"));
+            };
+            select(condition, argument(x)?, argument(y)?, out)
         }
-        Node::Unary(op, x) => {
-            let entry = op.entry();
-            match (argument(x), out) {
-                (Values::F32(x), ValuesMut::F32(out)) => {
-                    if let Some(float) = &entry.float {
-                        (float.run)(x, out);
-                    }
-                    if dtype == DType::F16 {
-                        round_to_half(out);
-                    }
-                }
-                (Values::F32(x), ValuesMut::U8(out)) => {
-                    if let Some(predicate) = &entry.predicate {
-                        (predicate.run)(x, out);
-                    }
-                }
-                (Values::U8(x), ValuesMut::U8(out)) if dtype == DType::Bool => {
-                    if let Some((run, _)) = &entry.boolean {
-                        run(x, out);
-                    }
-                }
-                (x, out) => {
-                    if let Some(integer) = &entry.integer {
-                        match (x, out) {
-                            (Values::I32(x), ValuesMut::I32(out)) => (integer.i32)(x, out),
-                            (Values::I64(x), ValuesMut::I64(out)) => (integer.i64)(x, out),
-                            (Values::U8(x), ValuesMut::U8(out)) => (integer.u8)(x, out),
-                            _ => {}
-                        }
-                    }
-                }
-            }
-        }
-        Node::Binary(op, x, y) => {
-            let entry = op.entry();
-            match (argument(x), argument(y), out) {
-                (Values::F32(x), Values::F32(y), ValuesMut::F32(out)) => {
-                    if let Some(float) = &entry.float {
-                        (float.run)(x, y, out);
-                    }
-                    if dtype == DType::F16 {
-                        round_to_half(out);
-                    }
-                }
-                (x, y, ValuesMut::U8(out)) if let Some(comparison) = &entry.comparison => match (x, y) {
-                    (Values::F32(x), Values::F32(y)) => (comparison.f32)(x, y, out),
-                    (Values::I32(x), Values::I32(y)) => (comparison.i32)(x, y, out),
-                    (Values::I64(x), Values::I64(y)) => (comparison.i64)(x, y, out),
-                    (Values::U8(x), Values::U8(y)) => (comparison.u8)(x, y, out),
-                    _ => {}
-                },
-                (Values::U8(x), Values::U8(y), ValuesMut::U8(out)) if dtype.kind() == Kind::Bool => {
-                    if let Some((run, _)) = &entry.boolean {
-                        run(x, y, out);
-                    }
-                }
-                (x, y, out) => {
-                    if let Some(integer) = &entry.integer {
-                        match (x, y, out) {
-                            (Values::I32(x), Values::I32(y), ValuesMut::I32(out)) => (integer.i32)(x, y, out),
-                            (Values::I64(x), Values::I64(y), ValuesMut::I64(out)) => (integer.i64)(x, y, out),
-                            (Values::U8(x), Values::U8(y), ValuesMut::U8(out)) => (integer.u8)(x, y, out),
-                            _ => {}
-                        }
-                    }
-                }
-            }
-        }
+        Node::Unary(op, x) => unary(op.entry(), argument(x)?, out, dtype),
+        Node::Binary(op, x, y) => binary(op.entry(), argument(x)?, argument(y)?, out, dtype),
     }
+}
+
+/// An operation of one argument on one block.
+fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) -> Result<()> {
+    match (x, out, entry) {
+        (Values::F32(x), ValuesMut::F32(out), UnaryEntry { float: Some(float), .. }) => {
+            (float.run)(x, out);
+            if dtype == DType::F16 {
+                round_to_half(out);
+            }
+        }
+        (Values::F32(x), ValuesMut::U8(out), UnaryEntry { predicate: Some(predicate), .. }) => {
+            (predicate.run)(x, out);
+        }
+        (Values::U8(x), ValuesMut::U8(out), UnaryEntry { boolean: Some((run, _)), .. })
+            if dtype == DType::Bool =>
+        {
+            run(x, out);
+        }
+        (Values::I32(x), ValuesMut::I32(out), UnaryEntry { integer: Some(integer), .. }) => {
+            (integer.i32)(x, out);
+        }
+        (Values::I64(x), ValuesMut::I64(out), UnaryEntry { integer: Some(integer), .. }) => {
+            (integer.i64)(x, out);
+        }
+        (Values::U8(x), ValuesMut::U8(out), UnaryEntry { integer: Some(integer), .. })
+            if dtype == DType::U8 =>
+        {
+            (integer.u8)(x, out);
+        }
+        _ => return Err(Error::internal("cpu::elementwise::unary, types")),
+    }
+    Ok(())
+}
+
+/// An operation of two arguments on one block.
+fn binary(entry: &BinaryEntry, x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>, dtype: DType) -> Result<()> {
+    match (x, y, out, entry) {
+        (x, y, ValuesMut::U8(out), BinaryEntry { comparison: Some(comparison), .. }) => match (x, y) {
+            (Values::F32(x), Values::F32(y)) => (comparison.f32)(x, y, out),
+            (Values::I32(x), Values::I32(y)) => (comparison.i32)(x, y, out),
+            (Values::I64(x), Values::I64(y)) => (comparison.i64)(x, y, out),
+            (Values::U8(x), Values::U8(y)) => (comparison.u8)(x, y, out),
+            _ => return Err(Error::internal("cpu::elementwise::binary, types of a comparison")),
+        },
+        (Values::F32(x), Values::F32(y), ValuesMut::F32(out), BinaryEntry { float: Some(float), .. }) => {
+            (float.run)(x, y, out);
+            if dtype == DType::F16 {
+                round_to_half(out);
+            }
+        }
+        (Values::U8(x), Values::U8(y), ValuesMut::U8(out), BinaryEntry { boolean: Some((run, _)), .. })
+            if dtype == DType::Bool =>
+        {
+            run(x, y, out);
+        }
+        (Values::I32(x), Values::I32(y), ValuesMut::I32(out), BinaryEntry { integer: Some(integer), .. }) => {
+            (integer.i32)(x, y, out);
+        }
+        (Values::I64(x), Values::I64(y), ValuesMut::I64(out), BinaryEntry { integer: Some(integer), .. }) => {
+            (integer.i64)(x, y, out);
+        }
+        (Values::U8(x), Values::U8(y), ValuesMut::U8(out), BinaryEntry { integer: Some(integer), .. })
+            if dtype == DType::U8 =>
+        {
+            (integer.u8)(x, y, out);
+        }
+        _ => return Err(Error::internal("cpu::elementwise::binary, types")),
+    }
+    Ok(())
 }
 
 fn fill(constant: Constant, out: ValuesMut<'_>) {
@@ -389,7 +415,7 @@ fn fill(constant: Constant, out: ValuesMut<'_>) {
     }
 }
 
-fn select(condition: &[u8], x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>) {
+fn select(condition: &[u8], x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>) -> Result<()> {
     fn choose<T: Copy>(condition: &[u8], x: &[T], y: &[T], out: &mut [T]) {
         for (((out, &condition), &x), &y) in out.iter_mut().zip(condition).zip(x).zip(y) {
             *out = if condition != 0 { x } else { y };
@@ -400,6 +426,33 @@ fn select(condition: &[u8], x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>) {
         (Values::I32(x), Values::I32(y), ValuesMut::I32(out)) => choose(condition, x, y, out),
         (Values::I64(x), Values::I64(y), ValuesMut::I64(out)) => choose(condition, x, y, out),
         (Values::U8(x), Values::U8(y), ValuesMut::U8(out)) => choose(condition, x, y, out),
-        _ => {}
+        _ => return Err(Error::internal("cpu::elementwise::select, types")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{BinaryOp, UnaryOp};
+
+    /// Types that no expression has are an error, and the result is not what memory held before.
+    #[test]
+    fn steps_of_impossible_types_are_internal_errors() {
+        let (mut floats, mut bytes) = ([7.0f32; 2], [7u8; 2]);
+        let is_internal = |result: Result<()>| matches!(result, Err(Error::Internal { .. }));
+        let sign = UnaryOp::Sign.entry();
+        assert!(is_internal(unary(sign, Values::I32(&[1, 2]), ValuesMut::F32(&mut floats), DType::F32)));
+        let not = UnaryOp::Not.entry();
+        assert!(is_internal(unary(not, Values::F32(&[1.0, 2.0]), ValuesMut::F32(&mut floats), DType::F32)));
+        let add = BinaryOp::Add.entry();
+        let (x, y) = (Values::F32(&[1.0, 2.0]), Values::I64(&[1, 2]));
+        assert!(is_internal(binary(add, x, y, ValuesMut::F32(&mut floats), DType::F32)));
+        let equal = BinaryOp::Eq.entry();
+        assert!(is_internal(binary(equal, x, y, ValuesMut::U8(&mut bytes), DType::Bool)));
+        assert!(is_internal(select(&[1, 0], x, y, ValuesMut::F32(&mut floats))));
+        assert!(is_internal(compute(Node::Leaf(0), DType::F32, &[], &[], 2, ValuesMut::F32(&mut floats))));
+        assert!(is_internal(<f32 as Out>::take(Values::U8(&[1, 2]), &mut floats)));
+        assert!(is_internal(Register::Empty.values(2).map(drop)));
     }
 }

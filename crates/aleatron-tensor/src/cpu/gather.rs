@@ -25,26 +25,29 @@ pub(crate) struct Job<'a> {
 pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     let dtype = job.x.storage.dtype();
     let len = job.base.len();
-    let steps = steps(job)?;
+    // Memory is allocated first: if it does not suffice for the results, the indices are not read.
     filled(dtype, len, |buffer| {
+        let steps = steps(job)?;
         match dtype.size() {
-            1 => take::<u8>(job, &steps, buffer.slice_mut()),
-            2 => take::<u16>(job, &steps, buffer.slice_mut()),
-            4 => take::<u32>(job, &steps, buffer.slice_mut()),
-            _ => take::<u64>(job, &steps, buffer.slice_mut()),
+            1 => take::<u8>(job, &steps, buffer.slice_mut()?),
+            2 => take::<u16>(job, &steps, buffer.slice_mut()?),
+            4 => take::<u32>(job, &steps, buffer.slice_mut()?),
+            _ => take::<u64>(job, &steps, buffer.slice_mut()?),
         }
-        Ok(())
     })
 }
 
 /// The steps that the indices stand for, by their place in the storage of the indices; the first index outside is an error.
 fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
     let len = job.axis_len as i64;
-    let mut steps = vec![0; job.indices.storage.len()];
+    let storage = &job.indices.storage;
+    let mut steps =
+        aleatron_core::memory::with_capacity(storage.len() as u128, aleatron_core::Quantity::Words)?;
+    steps.resize(storage.len(), 0);
     for (position, place) in job.indices.layout.places().enumerate() {
-        let value = match job.indices.storage.dtype() {
-            DType::I64 => job.indices.storage.slice::<i64>()[place],
-            _ => job.indices.storage.slice::<i32>()[place].into(),
+        let value = match storage.dtype() {
+            DType::I64 => storage.slice::<i64>()?[place],
+            _ => storage.slice::<i32>()?[place].into(),
         };
         let index = if value < 0 { value.saturating_add(len) } else { value };
         if !(0..len).contains(&index) {
@@ -55,9 +58,10 @@ fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
     Ok(steps)
 }
 
-fn take<T: Pod>(job: &Job<'_>, steps: &[isize], out: &mut [T]) {
-    let from: &[T] = job.x.storage.slice();
+fn take<T: Pod>(job: &Job<'_>, steps: &[isize], out: &mut [T]) -> Result<()> {
+    let from: &[T] = job.x.storage.slice()?;
     for ((out, place), index) in out.iter_mut().zip(job.base.places()).zip(job.over.places()) {
         *out = from[(place as isize + steps[index]) as usize];
     }
+    Ok(())
 }

@@ -1,13 +1,11 @@
 //! Products of matrices on the CPU.
 
-use std::sync::Mutex;
-
 use super::gemm::{Into, Matrix, split_columns};
-use super::parallel::{cost, for_each_index};
+use super::parallel::{for_each_chunk, for_each_item};
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::layout::{Layout, Places};
+use crate::layout::Layout;
 use crate::storage::CpuStorage;
 
 /// Nanoseconds of a multiplication and an addition, of large products and of single rows.
@@ -41,16 +39,13 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(left: &Layout, right: &Layout) -> Self {
+    fn new(left: &Layout, right: &Layout) -> Result<Self> {
         let rank = left.rank();
-        let starts = [left, right].map(|layout| -> Vec<usize> {
-            let outer = layout.keep_axes(0..rank - 2);
-            let places: Places = outer.places();
-            places.collect()
-        });
+        let starts = |layout: &Layout| layout.keep_axes(0..rank - 2).place_list();
+        let starts = [starts(left)?, starts(right)?];
         let steps = [left, right].map(|layout| [layout.strides()[rank - 2], layout.strides()[rank - 1]]);
         let sizes = [left.shape()[rank - 2], left.shape()[rank - 1], right.shape()[rank - 1]];
-        Self { sizes, len: starts[0].len(), starts, steps }
+        Ok(Self { sizes, len: starts[0].len(), starts, steps })
     }
 
     fn matrix<'a>(&self, side: usize, index: usize, data: &'a [f32]) -> Matrix<'a> {
@@ -59,32 +54,13 @@ impl Batch {
     }
 }
 
-/// The first error of several threads.
-#[derive(Default)]
-pub(crate) struct FirstError(Mutex<Option<crate::Error>>);
-
-impl FirstError {
-    pub(crate) fn note(&self, result: Result<()>) {
-        if let Err(error) = result {
-            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
-        }
-    }
-
-    pub(crate) fn result(self) -> Result<()> {
-        match self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
-    }
-}
-
 /// The products of two batches of matrices of 32-bit floats, whose axes but the last two are the same.
 pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
-    let batch = Batch::new(&left.layout, &right.layout);
+    let batch = Batch::new(&left.layout, &right.layout)?;
     let [m, k, n] = batch.sizes;
-    let (a, b) = (left.storage.slice::<f32>(), right.storage.slice::<f32>());
+    let (a, b) = (left.storage.slice::<f32>()?, right.storage.slice::<f32>()?);
     filled(DType::F32, batch.len * m * n, |buffer| {
-        let out = buffer.slice_mut::<f32>();
+        let out = buffer.slice_mut::<f32>()?;
         let work = batch.len as f64 * m as f64 * n as f64 * k as f64;
         let pool = aleatron_cpu::threads::current()?;
         let [rows, columns] = piece([m, n], batch.len, pool.threads());
@@ -100,13 +76,11 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
                 split_columns(out, rows, columns).map(move |out| (index, first, out))
             })
             .collect();
-        let errors = FirstError::default();
-        pool.for_each(pieces.into_iter(), cost(work * nanoseconds), |(index, first, mut out)| {
+        for_each_item(pieces, work * nanoseconds, |(index, first, mut out)| {
             let left = batch.matrix(0, index, a).at_row(first);
             let right = batch.matrix(1, index, b).at_column(out.first_column());
-            errors.note(out.gemm(k, left, right, Into::Empty));
-        });
-        errors.result()
+            out.gemm(k, left, right, Into::Empty)
+        })
     })
 }
 
@@ -130,18 +104,16 @@ wrapping!(u8, i32, i64);
 
 /// The products of two batches of matrices of integers.
 pub(crate) fn integers<T: Wrapping>(dtype: DType, left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
-    let batch = Batch::new(&left.layout, &right.layout);
+    let batch = Batch::new(&left.layout, &right.layout)?;
     let [m, k, n] = batch.sizes;
-    let (a, b) = (left.storage.slice::<T>(), right.storage.slice::<T>());
+    let (a, b) = (left.storage.slice::<T>()?, right.storage.slice::<T>()?);
     filled(dtype, batch.len * m * n, |buffer| {
-        let out = buffer.slice_mut::<T>();
-        let rows: Vec<Mutex<&mut [T]>> = out.chunks_mut(n).map(Mutex::new).collect();
-        let work = rows.len() as f64 * n as f64 * k as f64;
-        for_each_index(rows.len(), work, |index| {
-            let (matrix, row) = (index / m, index % m);
+        let out = buffer.slice_mut::<T>()?;
+        let nanoseconds = k as f64;
+        for_each_chunk(out, n, nanoseconds, |start, out| {
+            let (matrix, row) = (start / n / m, start / n % m);
             let [[left_row, left_step], [right_row, right_step]] = batch.steps;
             let [left_start, right_start] = [0, 1].map(|side| batch.starts[side][matrix] as isize);
-            let mut out = rows[index].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             out.fill(T::zeroed());
             for k in 0..k as isize {
                 let x = a[(left_start + row as isize * left_row + k * left_step) as usize];
@@ -150,6 +122,7 @@ pub(crate) fn integers<T: Wrapping>(dtype: DType, left: &CpuView, right: &CpuVie
                     *out = out.multiply_add(x, y);
                 }
             }
+            Ok(())
         })
     })
 }

@@ -13,29 +13,24 @@ pub(crate) fn for_each_chunk<T: Pod + Send>(
     out: &mut [T],
     chunk: usize,
     nanoseconds: f64,
-    task: impl Fn(usize, &mut [T]) + Sync,
+    task: impl Fn(usize, &mut [T]) -> Result<()> + Sync,
 ) -> Result<()> {
     let cost = cost(out.len() as f64 * nanoseconds);
     let chunk = chunk.max(1);
     threads::current()?
-        .for_each(out.chunks_mut(chunk).enumerate(), cost, |(index, piece)| task(index * chunk, piece));
-    Ok(())
+        .try_for_each(out.chunks_mut(chunk).enumerate(), cost, |(index, piece)| task(index * chunk, piece))
 }
 
 /// Runs `task` on items; all of them together take about `nanoseconds` on one thread.
-pub(crate) fn for_each_item<I: Send>(items: Vec<I>, nanoseconds: f64, task: impl Fn(I) + Sync) -> Result<()> {
-    threads::current()?.for_each(items.into_iter(), cost(nanoseconds), task);
-    Ok(())
+pub(crate) fn for_each_item<I: Send>(
+    items: Vec<I>,
+    nanoseconds: f64,
+    task: impl Fn(I) -> Result<()> + Sync,
+) -> Result<()> {
+    threads::current()?.try_for_each(items.into_iter(), cost(nanoseconds), task)
 }
 
-/// Runs `task` on the numbers below `n`; all of them together take about `nanoseconds` on one thread.
-#[allow(dead_code, reason = "for operations whose work is not a slice")]
-pub(crate) fn for_each_index(n: usize, nanoseconds: f64, task: impl Fn(usize) + Sync) -> Result<()> {
-    threads::current()?.for_each(0..n, cost(nanoseconds), task);
-    Ok(())
-}
-
-pub(crate) fn cost(nanoseconds: f64) -> Duration {
+fn cost(nanoseconds: f64) -> Duration {
     // A minute is worth threads however long it really takes, and cannot overflow.
     Duration::from_nanos(nanoseconds.clamp(0.0, 6e10) as u64)
 }

@@ -36,11 +36,11 @@ impl Windows {
 /// The pooling of 32-bit floats.
 pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
     let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } = *windows;
-    let (data, steps) = (image.storage.slice::<f32>(), image.layout.strides());
+    let (data, steps) = (image.storage.slice::<f32>()?, image.layout.strides());
     let across: Vec<Reach> = (0..columns).map(|column| windows.reach(1, column)).collect();
     let nanoseconds = 2.0 + kernel[0] as f64 * kernel[1] as f64;
     filled(DType::F32, images * channels * rows * columns, |buffer| {
-        for_each_chunk(buffer.slice_mut::<f32>(), columns, nanoseconds, |start, out| {
+        for_each_chunk(buffer.slice_mut::<f32>()?, columns, nanoseconds, |start, out| {
             let row = start / columns;
             let (plane, row) = (row / rows, row % rows);
             let down = windows.reach(0, row);
@@ -65,6 +65,7 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
                     }
                 };
             }
+            Ok(())
         })
     })
 }

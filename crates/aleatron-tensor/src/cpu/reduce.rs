@@ -9,7 +9,7 @@ use half::f16;
 use super::elementwise::Leaf;
 use super::{CpuView, cast, filled, parallel, simd};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::op::Reducer;
 use crate::storage::CpuStorage;
@@ -26,43 +26,68 @@ const RUN: usize = 256;
 /// Elements in the type they are reduced in.
 pub(crate) trait Load: Pod + Send + Sync {
     /// Those from `start` on: a slice of the storage, or copied to `scratch`.
-    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<Self>) -> &'s [Self];
+    fn load<'s>(
+        leaf: &'s Leaf<'_>,
+        start: usize,
+        len: usize,
+        scratch: &'s mut Vec<Self>,
+    ) -> Result<&'s [Self]>;
 }
 
-fn gathered<'s, T: Pod>(leaf: &Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<T>) -> &'s [T] {
+fn gathered<'s, T: Pod>(
+    leaf: &Leaf<'_>,
+    start: usize,
+    len: usize,
+    scratch: &'s mut Vec<T>,
+) -> Result<&'s [T]> {
     scratch.resize(len, T::zeroed());
-    leaf.gather(start, scratch);
-    scratch
+    leaf.gather(start, scratch)?;
+    Ok(scratch)
 }
 
 impl Load for f32 {
-    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<f32>) -> &'s [f32] {
+    fn load<'s>(
+        leaf: &'s Leaf<'_>,
+        start: usize,
+        len: usize,
+        scratch: &'s mut Vec<f32>,
+    ) -> Result<&'s [f32]> {
         if leaf.dtype() == DType::F16 {
             let mut halves = Vec::new();
-            gathered::<f16>(leaf, start, len, &mut halves);
+            gathered::<f16>(leaf, start, len, &mut halves)?;
             scratch.resize(len, 0.0);
             cast::widen(&halves, scratch);
-            return scratch;
+            return Ok(scratch);
         }
         if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
     }
 }
 
 impl Load for i32 {
-    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<i32>) -> &'s [i32] {
+    fn load<'s>(
+        leaf: &'s Leaf<'_>,
+        start: usize,
+        len: usize,
+        scratch: &'s mut Vec<i32>,
+    ) -> Result<&'s [i32]> {
         if leaf.dtype() != DType::I32 {
             let mut bytes = Vec::new();
-            gathered::<u8>(leaf, start, len, &mut bytes);
+            gathered::<u8>(leaf, start, len, &mut bytes)?;
             scratch.clear();
             scratch.extend(bytes.iter().map(|&byte| i32::from(byte)));
-            return scratch;
+            return Ok(scratch);
         }
         if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
     }
 }
 
 impl Load for i64 {
-    fn load<'s>(leaf: &'s Leaf<'_>, start: usize, len: usize, scratch: &'s mut Vec<i64>) -> &'s [i64] {
+    fn load<'s>(
+        leaf: &'s Leaf<'_>,
+        start: usize,
+        len: usize,
+        scratch: &'s mut Vec<i64>,
+    ) -> Result<&'s [i64]> {
         if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
     }
 }
@@ -86,10 +111,8 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
             }
             Reducer::ArgMax => places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key)),
             Reducer::ArgMin => places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key)),
-            // Those come with their own function.
-            Reducer::Custom { identity, .. } => {
-                fold(view, reduced, DType::F32, f32::from_bits(*identity), |x, _| x)
-            }
+            // Those come with their own function, through `fold`.
+            Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce")),
         },
     }
 }
@@ -137,7 +160,8 @@ fn integers<T: Whole>(
     match reducer {
         Reducer::Sum => fold(view, reduced, T::DTYPE, T::SMALL[0], T::plus),
         Reducer::Prod => fold(view, reduced, T::DTYPE, T::SMALL[1], T::times),
-        Reducer::Max | Reducer::Custom { .. } => fold(view, reduced, T::DTYPE, extremes[0], Ord::max),
+        Reducer::Max => fold(view, reduced, T::DTYPE, extremes[0], Ord::max),
+        Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::integers")),
         Reducer::Min => fold(view, reduced, T::DTYPE, extremes[1], Ord::min),
         Reducer::ArgMax => places::<T, T>(view, reduced, extremes[0], |x| x),
         Reducer::ArgMin => places::<T, T>(view, reduced, extremes[0], |x| !x),
@@ -173,8 +197,7 @@ pub(crate) fn fold<T: Load>(
 ) -> Result<CpuStorage> {
     let by_columns = is_by_columns(&view.layout, reduced);
     let (view, results, n) = ordered(view, reduced, by_columns)?;
-    let leaves = Leaf::all(std::slice::from_ref(&view));
-    let Some(leaf) = leaves.first() else { return filled(dtype, results, |_| Ok(())) };
+    let leaf = &Leaf::only(&view);
     if by_columns {
         return fold_columns(leaf, results, n, dtype, identity, f);
     }
@@ -188,27 +211,28 @@ pub(crate) fn fold<T: Load>(
         if pieces == 1 && n < BLOCK {
             for (i, parts) in parts.chunks_mut(together).enumerate() {
                 let start = (first + i * together) * n;
-                let elements = T::load(leaf, start, parts.len() * n, &mut scratch);
+                let elements = T::load(leaf, start, parts.len() * n, &mut scratch)?;
                 for (part, row) in parts.iter_mut().zip(elements.chunks_exact(n)) {
                     *part = simd::fold(row, identity, f);
                 }
             }
-            return;
+            return Ok(());
         }
         for (i, part) in parts.iter_mut().enumerate() {
             let (row, piece) = ((first + i) / pieces, (first + i) % pieces);
             let (begin, end) = (piece * PIECE, n.min((piece + 1) * PIECE));
             let mut value = identity;
             for at in (begin..end).step_by(BLOCK) {
-                let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch);
+                let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch)?;
                 value = f(value, simd::fold(elements, identity, f));
             }
             *part = value;
         }
+        Ok(())
     })?;
     filled(dtype, results, |buffer| {
-        for (result, parts) in buffer.slice_mut::<T>().iter_mut().zip(parts.chunks_mut(pieces)) {
-            *result = fold_in_pairs(parts, f).unwrap_or(identity);
+        for (result, parts) in buffer.slice_mut::<T>()?.iter_mut().zip(parts.chunks_mut(pieces)) {
+            *result = fold_in_pairs(parts, f).ok_or(Error::internal("cpu::reduce::fold"))?;
         }
         Ok(())
     })
@@ -261,16 +285,17 @@ fn fold_columns<T: Load>(
         let (mut scratch, mut run) = (Vec::new(), vec![identity; out.len()]);
         let (begin, end) = (piece * rows, n.min((piece + 1) * rows));
         for (i, row) in (begin..end).enumerate() {
-            let elements = T::load(leaf, row * results + first, out.len(), &mut scratch);
+            let elements = T::load(leaf, row * results + first, out.len(), &mut scratch)?;
             simd::fold_into(&mut run, elements, f);
             if (i + 1) % RUN == 0 || row + 1 == end {
                 simd::fold_into(out, &run, f);
                 run.fill(identity);
             }
         }
+        Ok(())
     })?;
     filled(dtype, results, |buffer| {
-        let out = buffer.slice_mut::<T>();
+        let out = buffer.slice_mut::<T>()?;
         let mut rows: Vec<&mut [T]> = parts.chunks_mut(results).collect();
         while rows.len() > 1 {
             let mut next = Vec::with_capacity(rows.len().div_ceil(2));
@@ -283,9 +308,8 @@ fn fold_columns<T: Load>(
             }
             rows = next;
         }
-        if let Some(total) = rows.first() {
-            out.copy_from_slice(total);
-        }
+        let total = rows.first().ok_or(Error::internal("cpu::reduce::fold_columns"))?;
+        out.copy_from_slice(total);
         Ok(())
     })
 }
@@ -300,8 +324,7 @@ fn places<T: Load, K: Ord + Copy + Send + Sync>(
     key: impl Fn(T) -> K + Copy + Sync,
 ) -> Result<CpuStorage> {
     let (view, results, n) = ordered(view, reduced, false)?;
-    let leaves = Leaf::all(std::slice::from_ref(&view));
-    let Some(leaf) = leaves.first() else { return filled(DType::I32, results, |_| Ok(())) };
+    let leaf = &Leaf::only(&view);
     let pieces = n.div_ceil(PIECE);
     let mut parts = parts_of(results, pieces, (least, 0))?;
     let together = if pieces == 1 { (PIECE / n).max(1) } else { 1 };
@@ -314,21 +337,25 @@ fn places<T: Load, K: Ord + Copy + Send + Sync>(
             let end = n.min(begin + PIECE);
             let mut best: Option<(K, usize)> = None;
             for at in (begin..end).step_by(BLOCK) {
-                let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch);
+                let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch)?;
                 let largest = simd::largest_key(elements, least, key);
                 if best.is_none_or(|(best, _)| largest > best) {
-                    let place = elements.iter().position(|&x| key(x) == largest).unwrap_or(0);
+                    let place = elements.iter().position(|&x| key(x) == largest);
+                    let place = place.ok_or(Error::internal("cpu::reduce::places, largest of a block"))?;
                     best = Some((largest, at + place));
                 }
             }
-            *part = best.unwrap_or((least, begin));
+            *part = best.ok_or(Error::internal("cpu::reduce::places, empty piece"))?;
         }
+        Ok(())
     })?;
     filled(DType::I32, results, |buffer| {
-        for (result, parts) in buffer.slice_mut::<i32>().iter_mut().zip(parts.chunks(pieces)) {
+        for (result, parts) in buffer.slice_mut::<i32>()?.iter_mut().zip(parts.chunks(pieces)) {
             // The first of several pieces with the same key has it.
             let best = parts.iter().copied().reduce(|best, part| if part.0 > best.0 { part } else { best });
-            *result = best.map_or(0, |(_, place)| place as i32);
+            let (_, place) = best.ok_or(Error::internal("cpu::reduce::places, no pieces"))?;
+            *result =
+                i32::try_from(place).map_err(|_| Error::internal("cpu::reduce::places, axis length"))?;
         }
         Ok(())
     })

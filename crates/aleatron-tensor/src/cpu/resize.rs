@@ -10,20 +10,21 @@ use crate::storage::CpuStorage;
 
 /// The tensor of 32-bit floats with other elements along an axis.
 pub(crate) fn run(view: &CpuView, axis: usize, taps: &Taps, shape: &[usize]) -> Result<CpuStorage> {
-    let (data, layout) = (view.storage.slice::<f32>(), &view.layout);
+    let (data, layout) = (view.storage.slice::<f32>()?, &view.layout);
     let inner = layout.keep_axes(axis + 1..layout.rank());
     let outer = layout.keep_axes(0..axis);
     let base = layout.offset() as isize;
-    let starts: Vec<isize> = outer.places().map(|place| place as isize - base).collect();
+    let starts = outer.place_list()?;
     let (lines, size, step) = (inner.len(), shape[axis], layout.strides()[axis]);
     filled(DType::F32, elements(shape)?, |buffer| {
         let nanoseconds = 1.0 + taps.count as f64;
-        for_each_chunk(buffer.slice_mut::<f32>(), lines, nanoseconds, |start, out| {
+        for_each_chunk(buffer.slice_mut::<f32>()?, lines, nanoseconds, |start, out| {
             let row = start / lines;
-            let (outer, i) = (starts[row / size], row % size);
+            let (outer, i) = (starts[row / size] as isize - base, row % size);
             let own = i * taps.count..(i + 1) * taps.count;
             let (places, weights) = (&taps.places[own.clone()], &taps.weights[own]);
             sum_neighbours(data, &inner, outer, step, places, weights, taps.outside, out);
+            Ok(())
         })
     })
 }

@@ -16,7 +16,7 @@ pub(crate) fn scan(view: &CpuView, n: usize, reducer: &Reducer) -> Result<CpuSto
         DType::I32 => rows::<i32, i32>(
             view,
             n,
-            buffer.slice_mut(),
+            buffer.slice_mut()?,
             |x| x,
             |x| x,
             |a, b| {
@@ -26,7 +26,7 @@ pub(crate) fn scan(view: &CpuView, n: usize, reducer: &Reducer) -> Result<CpuSto
         DType::I64 => rows::<i64, i64>(
             view,
             n,
-            buffer.slice_mut(),
+            buffer.slice_mut()?,
             |x| x,
             |x| x,
             |a, b| {
@@ -36,7 +36,7 @@ pub(crate) fn scan(view: &CpuView, n: usize, reducer: &Reducer) -> Result<CpuSto
         _ => rows::<f32, f64>(
             view,
             n,
-            buffer.slice_mut(),
+            buffer.slice_mut()?,
             f64::from,
             |x| x as f32,
             |a, b| {
@@ -54,7 +54,7 @@ fn rows<T: Pod + Send + Sync, A: Copy>(
     narrow: impl Fn(A) -> T + Sync,
     f: impl Fn(A, A) -> A + Sync,
 ) -> Result<()> {
-    let from: &[T] = &view.storage.slice()[view.layout.offset()..];
+    let from: &[T] = &view.storage.slice()?[view.layout.offset()..];
     parallel::for_each_chunk(out, n * ((1 << 14) / n).max(1), 1.0, |start, out| {
         for (row, out) in out.chunks_mut(n).enumerate() {
             let from = &from[start + row * n..][..out.len()];
@@ -65,5 +65,6 @@ fn rows<T: Pod + Send + Sync, A: Copy>(
                 total = Some(next);
             }
         }
+        Ok(())
     })
 }

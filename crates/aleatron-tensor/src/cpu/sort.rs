@@ -24,12 +24,11 @@ fn rows<T: Load, K: Ord + Copy + Send + Sync>(
     key: impl Fn(T) -> K + Sync,
     order: Order,
 ) -> Result<CpuStorage> {
-    let leaves = Leaf::all(std::slice::from_ref(view));
+    let leaf = Leaf::only(view);
     filled(DType::I32, view.layout.len(), |buffer| {
-        let Some(leaf) = leaves.first() else { return Ok(()) };
-        parallel::for_each_chunk(buffer.slice_mut::<i32>(), n, 20.0, |start, out| {
+        parallel::for_each_chunk(buffer.slice_mut::<i32>()?, n, 20.0, |start, out| {
             let mut scratch = Vec::new();
-            let elements = T::load(leaf, start, out.len(), &mut scratch);
+            let elements = T::load(&leaf, start, out.len(), &mut scratch)?;
             let mut pairs: Vec<(K, i32)> =
                 elements.iter().zip(0..).map(|(&x, place)| (key(x), place)).collect();
             match order {
@@ -41,6 +40,7 @@ fn rows<T: Load, K: Ord + Copy + Send + Sync>(
             for (out, (_, place)) in out.iter_mut().zip(pairs) {
                 *out = place;
             }
+            Ok(())
         })
     })
 }

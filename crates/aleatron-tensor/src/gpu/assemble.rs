@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -12,6 +12,7 @@ use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
 use super::program;
+use super::size::{offset, size, steps, words_of};
 use super::wgsl::{Items, Operand, ParamsShape, value_type};
 use crate::dtype::Constant;
 use crate::error::Result;
@@ -26,7 +27,7 @@ pub(crate) const MAX_BOXES: usize = 6;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Assemble {
     boxes: Vec<Operand>,
-    rank: u8,
+    rank: usize,
     out: Operand,
     params: ParamsShape,
 }
@@ -73,7 +74,7 @@ impl Describe for Assemble {
     }
 
     fn body(&self, _: Capabilities) -> String {
-        let (rank, value) = (usize::from(self.rank), value_type(self.out.dtype));
+        let (rank, value) = (self.rank, value_type(self.out.dtype));
         let word = |i: usize| self.params.word(i);
         let mut text = format!("fn element(o: u32) -> {value} {{\n");
         coordinates(rank, word, 4, &mut text);
@@ -95,10 +96,6 @@ impl Describe for Assemble {
         entry(&word(0), &word(1), value, &mut text);
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records the assembly of a tensor of a shape from views, each at some place of it, and a constant everywhere else. The shape has at
@@ -116,25 +113,32 @@ pub(crate) fn launch(
         return Ok(out);
     }
     let vectors = len.div_ceil(4);
-    let mut params = vec![vectors as u32, len as u32 - 1, fill.bits() as u32, (fill.bits() >> 32) as u32];
-    params.extend(shape[1..].iter().map(|&size| size as u32));
+    let [low, high] = words_of(fill.bits());
+    let mut params = vec![size("vectors", vectors)?, size("elements", len - 1)?, low, high];
+    for &length in &shape[1..] {
+        params.push(size("length of an axis", length)?);
+    }
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     let mut operands = Vec::with_capacity(boxes.len());
     for (view, starts) in boxes {
         device.check_recording(view.data.recording)?;
-        params.push(view.layout.offset() as u32);
-        params.extend(view.layout.strides().iter().map(|&stride| stride as u32));
-        params.extend(starts.iter().map(|&start| start as u32));
-        params.extend(view.layout.shape().iter().map(|&size| size as u32));
+        params.push(offset(view.layout.offset())?);
+        params.extend(steps(&view.layout)?);
+        for &start in starts {
+            params.push(size("first coordinate of a part", start)?);
+        }
+        for &length in view.layout.shape() {
+            params.push(size("length of an axis", length)?);
+        }
         operands.push(operand(device, &view.data, Items::Singles, Access::Read));
         views(device, &view.data, &mut bound)?;
     }
     views(device, &out, &mut bound)?;
     let description = Assemble {
         boxes: operands,
-        rank: rank as u8,
+        rank,
         out: operand(device, &out, Items::Vectors, Access::ReadWrite),
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        params: ParamsShape::of(device, &params),
     };
     let groups = (vectors as u64).div_ceil(THREADS.into());
     let recording = device.launch(description, &bound, &params, groups)?;

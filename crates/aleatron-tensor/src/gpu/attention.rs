@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -12,9 +12,10 @@ use super::elementwise::THREADS;
 use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
+use super::size::{offset, product, signed_size, size, step, steps, wrapped};
 use super::wgsl::{Items, Operand, ParamsShape};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::{Layout, collapse_all};
 use crate::math::Helper;
 use crate::ops::attention::Sizes;
@@ -51,16 +52,16 @@ struct Blocks {
     /// For ranges: the largest scores and the sums.
     state: Option<Operand>,
     /// Parts of the length of values.
-    parts: u8,
+    parts: u32,
     ranges: Ranges,
-    batch_rank: u8,
+    batch_rank: usize,
     params: ParamsShape,
 }
 
 impl Blocks {
     /// Writes the first place of each operand in the batch.
     fn write_batch(&self, text: &mut String) {
-        let rank = usize::from(self.batch_rank);
+        let rank = self.batch_rank;
         let word = |i: usize| self.params.word(WORDS + i);
         let _ = writeln!(
             text,
@@ -187,7 +188,7 @@ if (t % 4u == 0u) {{
 }}
 workgroupBarrier();",
                 items = BLOCK * VALUES,
-                first = u32::from(part) * VALUES,
+                first = part * VALUES,
                 v = word(11),
                 v_row = word(12),
                 v_col = word(13),
@@ -231,7 +232,7 @@ state_put(at, most[4u * row4 + {row}u]); state_put(at + 1u, own); }}",
             }
             for part in 0..self.parts {
                 for (i, c) in ["x", "y", "z", "w"].into_iter().enumerate() {
-                    let column = format!("{}u + 4u * column4 + {i}u", u32::from(part) * VALUES);
+                    let column = format!("{}u + 4u * column4 + {i}u", part * VALUES);
                     let value = match self.ranges {
                         Ranges::One => format!(
                             "select(divide(vec4<f32>(c{part}_{row}.{c}), vec4<f32>(own)).x, 0.0, own == 0.0)"
@@ -334,10 +335,6 @@ for (var key0 = range * {RANGE}u; i32(key0) < seen_end; key0 += {BLOCK}u) {{",
         text.push_str("}\n");
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// The kernel that puts ranges together.
@@ -397,10 +394,6 @@ impl Describe for Join {
             ranges = word(3),
         )
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records an attention that is not empty. The result has 32-bit floats.
@@ -418,33 +411,51 @@ pub(crate) fn launch(
     let faults = Faults::of(all.iter().map(|view| &view.data.faults));
     let outer: Vec<Layout> =
         all.iter().map(|view| view.layout.keep_axes(0..view.layout.rank() - 2)).collect();
-    let (dims, mut steps) = collapse_all(&outer.iter().collect::<Vec<_>>());
-    steps.resize(4, vec![0; dims.len()]);
-    let batch: u64 = dims.iter().map(|&size| size as u64).product();
-    let rows = batch as usize * queries;
-    let (len, ranges) = (rows * value_length, keys.div_ceil(RANGE));
-    let groups = (queries as u64).div_ceil(BLOCK.into()) * batch * ranges as u64;
-    let limit = i64::from(i32::MAX) - queries as i64 - i64::from(BLOCK);
-    let mut params = vec![queries as u32, keys as u32, length as u32, value_length as u32, scale.to_bits()];
+    let (dims, mut outer_steps) = collapse_all(&outer.iter().collect::<Vec<_>>());
+    outer_steps.resize(4, vec![0; dims.len()]);
+    let batch = product("attentions of a batch", &dims)?;
+    let rows = product("queries of a batch", &[batch, queries])?;
+    let (len, ranges) = (product("elements", &[rows, value_length])?, keys.div_ceil(RANGE));
+    let groups = product("blocks of queries", &[queries.div_ceil(BLOCK as usize), batch, ranges])?;
+    let mut params = vec![
+        signed_size("queries", queries)?,
+        signed_size("keys", keys)?,
+        size("length of a query", length)?,
+        size("length of a value", value_length)?,
+        scale.to_bits(),
+    ];
+    // Past these, a query sees all keys, or none.
+    let limit = i64::from(i32::MAX) - i64::from(params[0]) - i64::from(BLOCK);
     for view in views_of.into_iter().map(Some).chain([mask]) {
         match view {
             Some(view) => {
                 let rank = view.layout.rank();
-                params.push(view.layout.offset() as u32);
-                params.extend(view.layout.strides()[rank - 2..].iter().map(|&step| step as u32));
+                params.push(offset(view.layout.offset())?);
+                params.extend(&steps(&view.layout)?[rank - 2..]);
             }
             None => params.extend([0; 3]),
         }
     }
-    params.extend([len as u32, rows as u32, groups as u32, ranges as u32]);
-    params.push(sees_past.clamp(-limit, limit) as i32 as u32);
+    let (len_word, rows_word) = (size("elements", len)?, size("queries of a batch", rows)?);
+    let ranges_word = size("ranges of keys", ranges)?;
+    params.extend([len_word, rows_word, size("blocks of queries", groups)?, ranges_word]);
+    let seen = isize::try_from(sees_past.clamp(-limit, limit));
+    params.push(wrapped("keys that are seen", seen.map_err(|_| Error::internal("gpu::attention::launch"))?)?);
     debug_assert_eq!(params.len(), WORDS);
-    params.extend(dims.iter().map(|&size| size as u32));
-    params.extend(steps.iter().flatten().map(|&step| step as u32));
-    let mut sums = allocate(device, DType::F32, len * ranges, faults.clone())?;
+    for &length in &dims {
+        params.push(size("length of an axis", length)?);
+    }
+    for outer_steps in &outer_steps {
+        for (&length, &own) in dims.iter().zip(outer_steps) {
+            params.push(step(length, own)?);
+        }
+    }
+    let all_sums = product("sums of ranges", &[len, ranges])?;
+    let mut sums = allocate(device, DType::F32, all_sums, faults.clone())?;
     let mut state = None;
     if ranges > 1 {
-        state = Some(allocate(device, DType::F32, 2 * rows * ranges, faults.clone())?);
+        let len = product("states of ranges", &[2, rows, ranges])?;
+        state = Some(allocate(device, DType::F32, len, faults.clone())?);
     }
     let read = |data: &GpuData| operand(device, data, Items::Singles, Access::Read);
     let write = |data: &GpuData| operand(device, data, Items::Singles, Access::ReadWrite);
@@ -453,10 +464,10 @@ pub(crate) fn launch(
         mask: mask.map(|view| read(&view.data)),
         out: write(&sums),
         state: state.as_ref().map(write),
-        parts: value_length.div_ceil(VALUES as usize) as u8,
+        parts: size("parts of a value", value_length.div_ceil(VALUES as usize))?,
         ranges: if ranges > 1 { Ranges::Many } else { Ranges::One },
-        batch_rank: dims.len() as u8,
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        batch_rank: dims.len(),
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     for view in &all {
@@ -466,7 +477,7 @@ pub(crate) fn launch(
     if let Some(state) = &state {
         views(device, state, &mut bound)?;
     }
-    let recording = device.launch(description, &bound, &params, groups)?;
+    let recording = device.launch(description, &bound, &params, groups as u64)?;
     drop(bound);
     let Some(mut state) = state else {
         sums.recording = recording;
@@ -474,12 +485,12 @@ pub(crate) fn launch(
     };
     (sums.recording, state.recording) = (recording, recording);
     let mut out = allocate(device, DType::F32, len, faults)?;
-    let params = [len as u32, value_length as u32, rows as u32, ranges as u32];
+    let params = [len_word, size("length of a value", value_length)?, rows_word, ranges_word];
     let description = Join {
         sums: read(&sums),
         state: read(&state),
         out: write(&out),
-        params: ParamsShape { words: 4, place: device.params_in(4) },
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     for data in [&sums, &state, &out] {

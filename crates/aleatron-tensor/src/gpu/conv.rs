@@ -2,7 +2,8 @@
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
-use super::matmul::{Bias, MatmulPlan, Patches, Problem, Right, Source, run, source};
+use super::matmul::{BatchAxis, Bias, MatmulPlan, Patches, Problem, Right, Source, run, source};
+use super::size::{self, offset, product, size, step, wrapped};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::ops::conv::Geometry;
@@ -23,40 +24,52 @@ pub(crate) fn launch(
     let weight_steps = weight.layout.strides();
     let mut left_steps = [0, out_channels as isize * weight_steps[0]];
     let sides = [(out_channels, weight_steps[0]), (depth, weight_steps[1])];
-    let left = source(&weight.data, weight.layout.offset(), sides, &mut left_steps);
+    let left = source(&weight.data, weight.layout.offset(), sides, &mut left_steps)?;
     let group_step = channels as isize * steps[1];
+    let pair =
+        |what: &'static str, [y, x]: [usize; 2]| -> Result<[u32; 2]> { Ok([size(what, y)?, size(what, x)?]) };
     // A stride or a dilation that is larger is never taken.
-    let small = |sizes: [usize; 2]| sizes.map(|size| size.min(1 << 31) as u32);
-    let patches = Patches { kernel: small(geometry.kernel), spread: small(geometry.spread) };
-    let ([stride_y, stride_x], [dilation_y, dilation_x]) = (small(geometry.stride), small(geometry.dilation));
-    let [before_y, before_x] = geometry.before.map(|before| before as u32);
-    let [extent_y, extent_x] = geometry.extent.map(|extent| extent as u32);
+    let taken = |distances: [usize; 2]| distances.map(|distance| distance.min(1 << 31));
+    // The elements of a kernel are counted in 32 bits, too.
+    product("elements of a kernel", &geometry.kernel)?;
+    let patches = Patches {
+        kernel: pair("size of a kernel", geometry.kernel)?,
+        spread: pair("stride", taken(geometry.spread))?,
+    };
+    let [stride_y, stride_x] = pair("stride", taken(geometry.stride))?;
+    let [dilation_y, dilation_x] = pair("dilation", taken(geometry.dilation))?;
+    let [extent_y, extent_x] = pair("size of an image", geometry.extent)?;
+    let [before_y, before_x] = geometry.before;
+    let image_steps = size::steps(&image.layout)?;
     let problem = Problem {
         sizes: [out_channels, geometry.places(), depth],
         batch: vec![
-            [images as u32, left_steps[0] as u32, steps[0] as u32],
-            [groups as u32, left_steps[1] as u32, group_step as u32],
+            BatchAxis { count: images, steps: [step(images, left_steps[0])?, image_steps[0]] },
+            BatchAxis { count: groups, steps: [step(groups, left_steps[1])?, step(groups, group_step)?] },
         ],
         left,
         right: Source {
             data: &image.data,
             load: Right::Patches(patches),
-            words: [image.layout.offset() as u32, dilation_y, dilation_x],
+            words: [offset(image.layout.offset())?, dilation_y, dilation_x],
         },
-        bias: bias.map(|view| Bias {
-            data: &view.data,
-            offset: view.layout.offset() as u32,
-            step: view.layout.strides()[0] as u32,
-        }),
+        bias: match bias {
+            Some(view) => Some(Bias {
+                data: &view.data,
+                offset: offset(view.layout.offset())?,
+                step: step(view.layout.shape()[0], view.layout.strides()[0])?,
+            }),
+            None => None,
+        },
         extra: vec![
-            out[1] as u32,
-            before_y,
-            before_x,
+            size("columns of the result", out[1])?,
+            wrapped("padding", before_y)?,
+            wrapped("padding", before_x)?,
             extent_y,
             extent_x,
-            steps[1] as u32,
-            steps[2] as u32,
-            steps[3] as u32,
+            image_steps[1],
+            image_steps[2],
+            image_steps[3],
             stride_y,
             stride_x,
         ],

@@ -8,19 +8,17 @@ use aleatron_device::{BufferView, GpuBuffer};
 use super::device::{GpuDevice, lock};
 use super::elementwise;
 use super::fault::Faults;
+use super::size::MAX_ELEMENTS;
 use crate::dtype::DType;
 use crate::error::{Error, Limit, Result};
 use crate::expr::Expr;
 use crate::layout::Layout;
 
-/// The most elements of a tensor on a GPU: indices of kernels have 32 bits, and those of a last, half-empty vector or workgroup must not
-/// wrap either.
-pub(crate) const MAX_ELEMENTS: u128 = u32::MAX as u128 - (1 << 16);
-
 /// The words of a buffer for elements of a type: whole vectors of 16 bytes, and of four elements.
 pub(crate) fn words(dtype: DType, len: usize) -> Result<usize> {
-    if len as u128 > MAX_ELEMENTS {
-        return Err(Error::TooLarge { what: Limit::GpuElements, actual: len as u128, limit: MAX_ELEMENTS });
+    if len > MAX_ELEMENTS {
+        let (actual, limit) = (len as u128, MAX_ELEMENTS as u128);
+        return Err(Error::TooLarge { what: Limit::GpuElements, actual, limit });
     }
     let bytes = (len.max(1).next_multiple_of(4) * dtype.size()).next_multiple_of(16);
     Ok(bytes / 4)

@@ -16,7 +16,7 @@ use bytemuck::Pod;
 
 use super::fault::FaultSlots;
 use super::kernel::{Describe, Described};
-use super::wgsl::ParamsIn;
+use super::wgsl::{ParamsIn, ParamsShape};
 use crate::error::{Error, Limit, Result};
 
 /// A poisoned lock here guards plain collections that are whole between any two statements.
@@ -281,7 +281,10 @@ impl GpuDevice {
             let (actual, limit) = (needed as u128, limit as u128);
             return Err(Error::TooLarge { what: Limit::Bindings, actual, limit });
         }
-        let place = description.params().place;
+        let ParamsShape { words, place } = description.params();
+        if words != params.len() {
+            return Err(Error::internal("gpu::device::launch_grid, number of parameters"));
+        }
         let pipeline = context.pipeline(&Described(description), &[])?;
         let table;
         let (bound, params): (_, &[u8]) = match place {

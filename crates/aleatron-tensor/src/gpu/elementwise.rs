@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -11,9 +11,10 @@ use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
 use super::program;
+use super::size::{offset, size, step};
 use super::wgsl::{Items, Operand, ParamsShape, value_type};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{Expr, Node, Program};
 use crate::layout::{Layout, collapse_all, elements};
 use crate::math::Helper;
@@ -48,14 +49,14 @@ pub(crate) enum Rows {
 pub(crate) struct Leaves {
     pub(crate) operands: Vec<(Operand, Walk)>,
     /// The axes that strided leaves need.
-    pub(crate) rank: u8,
+    pub(crate) rank: usize,
     pub(crate) rows: Rows,
 }
 
 impl Leaves {
     /// The leaves of views of one shape, and their parameters: the sizes of all axes but the first, then for each leaf its offset and
     /// strides.
-    pub(crate) fn of(device: &GpuDevice, views: &[GpuView], params: &mut Vec<u32>) -> Self {
+    pub(crate) fn of(device: &GpuDevice, views: &[GpuView], params: &mut Vec<u32>) -> Result<Self> {
         let is_uniform = |layout: &Layout| {
             layout.shape().iter().zip(layout.strides()).all(|(&size, &stride)| size == 1 || stride == 0)
         };
@@ -68,43 +69,47 @@ impl Leaves {
         let (dims, strides) = collapse_all(&strided);
         let inner = dims.last().copied().unwrap_or(1);
         let rows = if inner.is_multiple_of(4) { Rows::Whole } else { Rows::Ragged };
-        params.extend(dims[1..].iter().map(|&size| size as u32));
+        for &length in &dims[1..] {
+            params.push(size("length of an axis", length)?);
+        }
         let mut strides = strides.into_iter();
-        let leaf = |view: &GpuView| {
+        let mut operands = Vec::with_capacity(views.len());
+        for view in views {
             let layout = &view.layout;
             let (walk, items) = if is_uniform(layout) {
-                params.push(layout.offset() as u32);
+                params.push(offset(layout.offset())?);
                 (Walk::Uniform, Items::Singles)
             } else if in_order(layout) {
-                params.push((layout.offset() / 4) as u32);
+                params.push(offset(layout.offset() / 4)?);
                 (Walk::InOrder, Items::Vectors)
             } else {
-                let own = strides.next().unwrap_or_default();
+                let own = strides.next().ok_or(Error::internal("gpu::elementwise::Leaves::of"))?;
                 let (outer, last) = own.split_at(own.len().saturating_sub(1));
                 let vectors = rows == Rows::Whole
                     && last == [1]
                     && layout.offset().is_multiple_of(4)
                     && outer.iter().all(|stride| stride % 4 == 0);
-                let unit = if vectors { 4 } else { 1 };
-                params.push((layout.offset() / unit as usize) as u32);
-                // Negative steps wrap, as do sums with them.
-                params.extend(outer.iter().map(|stride| (stride / unit) as u32));
-                params.extend(last.iter().map(|&stride| stride as u32));
+                params.push(offset(layout.offset() / if vectors { 4 } else { 1 })?);
+                for (&length, stride) in dims.iter().zip(outer) {
+                    params.push(step(length, if vectors { stride / 4 } else { *stride })?);
+                }
+                for &stride in last {
+                    params.push(step(inner, stride)?);
+                }
                 if vectors { (Walk::StridedVectors, Items::Vectors) } else { (Walk::Strided, Items::Singles) }
             };
-            (operand(device, &view.data, items, Access::Read), walk)
-        };
-        let operands = views.iter().map(leaf).collect();
-        Self { operands, rank: dims.len() as u8, rows }
+            operands.push((operand(device, &view.data, items, Access::Read), walk));
+        }
+        Ok(Self { operands, rank: dims.len(), rows })
     }
 
     /// The words of their parameters.
     pub(crate) fn words(&self) -> usize {
         let own = |(_, walk): &(Operand, Walk)| match walk {
             Walk::InOrder | Walk::Uniform => 1,
-            Walk::Strided | Walk::StridedVectors => 1 + usize::from(self.rank),
+            Walk::Strided | Walk::StridedVectors => 1 + self.rank,
         };
-        usize::from(self.rank) - 1 + self.operands.iter().map(own).sum::<usize>()
+        self.rank - 1 + self.operands.iter().map(own).sum::<usize>()
     }
 
     pub(crate) fn named(&self) -> Vec<(String, Operand)> {
@@ -114,7 +119,7 @@ impl Leaves {
     /// Writes functions `leafK(t)` that give the elements 4 t to 4 t + 3 of each leaf. Their parameters begin at `first`; `last` is the
     /// expression of the number of the last element.
     pub(crate) fn declare(&self, params: ParamsShape, first: usize, last: &str, out: &mut String) {
-        let rank = usize::from(self.rank);
+        let rank = self.rank;
         let mut at = first + rank - 1;
         for (k, (operand, walk)) in self.operands.iter().enumerate() {
             let value = value_type(operand.dtype);
@@ -237,10 +242,6 @@ impl Describe for Elementwise {
         let _ = writeln!(text, "    out_put_vec(t, v{});\n}}", self.program.steps.len() - 1);
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records the computation of an expression over a shape.
@@ -255,11 +256,11 @@ pub(crate) fn launch(device: &GpuDevice, expr: &Expr<GpuView>, shape: &[usize]) 
         device.check_recording(leaf.data.recording)?;
     }
     let vectors = len.div_ceil(4);
-    let mut params = vec![vectors as u32, len as u32 - 1];
-    let leaves = Leaves::of(device, &expr.leaves, &mut params);
-    program::constant_params(&expr.constants, &mut params);
+    let mut params = vec![size("vectors", vectors)?, size("elements", len - 1)?];
+    let leaves = Leaves::of(device, &expr.leaves, &mut params)?;
+    program::constant_params(&expr.program, &expr.constants, &mut params)?;
     let out = operand(device, &data, Items::Vectors, Access::ReadWrite);
-    let params_shape = ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) };
+    let params_shape = ParamsShape::of(device, &params);
     let program = expr.program.clone();
     let description = Elementwise { program, leaves, out, params: params_shape };
     let mut bound: Vec<BufferView<'_>> = Vec::new();

@@ -10,7 +10,6 @@ use aleatron_device::{GpuBuffer, GpuContext};
 
 use super::data::GpuView;
 use super::device::{GpuDevice, lock};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 /// The indices that may be under examination at a time; past this, the oldest are waited for.
@@ -115,16 +114,13 @@ impl Fault {
 
     fn value(&self, device: &GpuDevice, place: usize) -> Result<i64> {
         let GpuView { data, layout } = &self.indices;
-        let at = layout.places().nth(place).unwrap_or(layout.offset());
-        Ok(match data.dtype {
-            DType::I64 => {
-                let words: Vec<u32> = device.read(data.buffer.view_of(2 * at, 2)?)?.wait()?;
-                (u64::from(words[0]) | u64::from(words[1]) << 32) as i64
-            }
-            _ => {
-                let words: Vec<u32> = device.read(data.buffer.view_of(at, 1)?)?.wait()?;
-                i64::from(words[0] as i32)
-            }
+        let at = layout.nth_place(place).ok_or(Error::internal("gpu::fault::Fault::value"))?;
+        let words = data.dtype.size() / 4;
+        let words: Vec<u32> = device.read(data.buffer.view_of(words * at, words)?)?.wait()?;
+        Ok(match words[..] {
+            [low, high] => bytemuck::cast([low, high]),
+            [word] => bytemuck::cast::<u32, i32>(word).into(),
+            _ => return Err(Error::internal("gpu::fault::Fault::value, type of the indices")),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::assemble::{coordinates, entry};
 use super::data::{GpuData, GpuView};
@@ -12,7 +12,8 @@ use super::elementwise::THREADS;
 use super::fault::{Fault, Faults};
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
-use super::wgsl::{Items, Operand, ParamsShape, value_type};
+use super::size::{offset, product, signed_size, size, step, steps};
+use super::wgsl::{Items, Operand, ParamsShape, i64_of, value_type};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::{Layout, elements};
@@ -25,7 +26,7 @@ struct Gather {
     x: Operand,
     indices: Operand,
     faults: Operand,
-    rank: u8,
+    rank: usize,
     out: Operand,
     params: ParamsShape,
 }
@@ -48,7 +49,7 @@ impl Describe for Gather {
     }
 
     fn body(&self, _: Capabilities) -> String {
-        let (rank, value) = (usize::from(self.rank), value_type(self.out.dtype));
+        let (rank, value) = (self.rank, value_type(self.out.dtype));
         let word = |i: usize| self.params.word(i);
         let mut text = format!("fn element(o: u32) -> {value} {{\n");
         coordinates(rank, word, OWN_PARAMS, &mut text);
@@ -60,26 +61,22 @@ impl Describe for Gather {
         let _ = writeln!(
             text,
             "    var index = indices_at({}{});
-    let len = {index}({});
+    let len = {len};
     if (index < {index}(0)) {{ index += len; }}
     if (index < {index}(0) || index >= len) {{ faults_raise({}, 0xffffffffu - (0u{})); index = {index}(0); }}
     return x_at({}{} + u32(index) * {});
 }}",
             word(3),
             sum(first + rank),
-            word(5),
             word(6),
             sum(first + 2 * rank),
             word(2),
             sum(first),
             word(4),
+            len = if index == "i64" { i64_of("0u", &word(5)) } else { format!("i32({})", word(5)) },
         );
         entry(&word(0), &word(1), value, &mut text);
         text
-    }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
     }
 }
 
@@ -112,19 +109,30 @@ pub(crate) fn launch(device: &GpuDevice, job: &Job<'_>) -> Result<GpuData> {
     let fault = Fault::new(device, job.op, job.indices, job.axis_len)?;
     let mut out = allocate(device, job.x.data.dtype, len, sources.with(&fault))?;
     let vectors = len.div_ceil(4);
+    let what = "length of the axis that is indexed";
+    let axis_len = match job.indices.data.dtype {
+        DType::I64 => size(what, job.axis_len)?,
+        _ => signed_size(what, job.axis_len)?,
+    };
+    // Places of indices are noted in 32 bits.
+    product("indices", job.indices.layout.shape())?;
     let mut params = vec![
-        vectors as u32,
-        len as u32 - 1,
-        job.base.offset() as u32,
-        job.over.offset() as u32,
-        job.axis_stride as u32,
-        job.axis_len as u32,
-        fault.slot as u32,
+        size("vectors", vectors)?,
+        size("elements", len - 1)?,
+        offset(job.base.offset())?,
+        offset(job.over.offset())?,
+        step(job.axis_len, job.axis_stride)?,
+        axis_len,
+        size("slot of a fault", fault.slot)?,
     ];
-    params.extend(shape[1..].iter().map(|&size| size as u32));
-    params.extend(job.base.strides().iter().map(|&stride| stride as u32));
-    params.extend(job.over.strides().iter().map(|&stride| stride as u32));
-    params.extend(job.numbers.iter().map(|&stride| stride as u32));
+    for &length in &shape[1..] {
+        params.push(size("length of an axis", length)?);
+    }
+    params.extend(steps(&job.base)?);
+    params.extend(steps(&job.over)?);
+    for (&length, &number) in shape.iter().zip(&job.numbers) {
+        params.push(if length > 1 { size("indices", number)? } else { 0 });
+    }
     let slots = device.faults().buffer(device.context())?;
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, &job.x.data, &mut bound)?;
@@ -141,9 +149,9 @@ pub(crate) fn launch(device: &GpuDevice, job: &Job<'_>) -> Result<GpuData> {
             windows: 1,
             window_log2: 0,
         },
-        rank: rank as u8,
+        rank,
         out: operand(device, &out, Items::Vectors, Access::ReadWrite),
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        params: ParamsShape::of(device, &params),
     };
     let groups = (vectors as u64).div_ceil(THREADS.into());
     let recording = device.launch(description, &bound, &params, groups)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use aleatron_device::{Access, BoundsChecks, Capabilities, Kernel};
+use aleatron_device::{Access, BoundsChecks, BoundsProof, Capabilities, Kernel};
 
 use super::wgsl::{Operand, ParamsIn, ParamsShape, helpers};
 use crate::dtype::DType;
@@ -39,8 +39,11 @@ pub(crate) trait Describe: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// The entry point, and functions of its own.
     fn body(&self, capabilities: Capabilities) -> String;
 
-    /// Whether it is compiled with run-time checks.
-    fn checks(&self) -> BoundsChecks;
+    /// Whether every index is known to be inside, for the reasons in `gpu/mod.rs` and beside the kernel, so that it is compiled without run-time
+    /// checks.
+    fn is_proven(&self) -> bool {
+        true
+    }
 }
 
 /// The kernel of a description.
@@ -60,7 +63,7 @@ impl<D: Describe> Kernel for Described<D> {
         let mut binding = 0;
         for (name, operand) in &operands {
             operand.declare(name, binding, &mut text);
-            binding += usize::from(operand.windows);
+            binding += operand.windows;
         }
         self.0.params().declare(binding, &mut text);
         text += &self.0.body(capabilities);
@@ -68,7 +71,7 @@ impl<D: Describe> Kernel for Described<D> {
     }
 
     fn bindings(&self) -> Cow<'static, [Access]> {
-        let windows = |(_, operand): (String, Operand)| vec![operand.access; operand.windows.into()];
+        let windows = |(_, operand): (String, Operand)| vec![operand.access; operand.windows];
         let mut bindings: Vec<Access> = self.0.operands().into_iter().flat_map(windows).collect();
         if self.0.params().place == ParamsIn::Buffer {
             bindings.push(Access::Read);
@@ -76,15 +79,22 @@ impl<D: Describe> Kernel for Described<D> {
         bindings.into()
     }
 
-    fn immediate_bytes(&self) -> u32 {
+    fn immediate_bytes(&self) -> usize {
         let params = self.0.params();
         match params.place {
-            ParamsIn::Immediate => 4 * u32::from(params.words),
+            ParamsIn::Immediate => 4 * params.words,
             ParamsIn::Buffer => 0,
         }
     }
 
     fn checks(&self) -> BoundsChecks {
-        self.0.checks()
+        if !self.0.is_proven() {
+            return BoundsChecks::Kept;
+        }
+        // SAFETY: descriptions are private to this crate. Each is launched by the file that declares it, with the sizes and views its argument
+        // rests on, which have passed `size.rs` and `Layout`; `GpuDevice::launch_grid` compares the number of parameters. The arguments are
+        // those of `gpu/mod.rs` and of the comments beside the kernels.
+        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
+        BoundsChecks::Removed(unsafe { BoundsProof::assume() })
     }
 }

@@ -10,6 +10,11 @@
 //! vectors of four elements and of 16 bytes, so the vector of an element is inside where the element is. Loops run from 0 to sizes of axes;
 //! divisors are sizes of axes, which are at least 1, since nothing is launched for a tensor without elements. Indices that are themselves
 //! elements are compared with the size of their axis before they are used. Whatever a kernel adds to this is said beside it.
+//!
+//! All of this rests on the numbers that kernels get being those of the host: they pass `size.rs`, and casts that could cut one off are
+//! denied.
+
+#![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 pub(crate) mod assemble;
 pub(crate) mod attention;
@@ -30,6 +35,7 @@ mod program;
 pub(crate) mod reduce;
 pub(crate) mod resize;
 pub(crate) mod scan;
+mod size;
 pub(crate) mod sort;
 mod wgsl;
 
@@ -39,3 +45,4 @@ pub use device_pool::GpuDevicePool;
 pub use matmul_cache::GpuMatmulCache;
 
 pub(crate) use data::{GpuData, GpuView, words};
+pub(crate) use size::MAX_ELEMENTS;

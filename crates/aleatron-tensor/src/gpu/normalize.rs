@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -12,6 +12,8 @@ use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
 use super::program;
+use super::reduce::lanes_for;
+use super::size::{product, size};
 use super::wgsl::{Items, Operand, ParamsShape};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -52,7 +54,7 @@ struct Normalize {
     weights: Vec<Operand>,
     lanes: u32,
     /// Vectors of each thread, where it keeps them.
-    kept: Option<u8>,
+    kept: Option<u32>,
     out: Operand,
     params: ParamsShape,
 }
@@ -85,7 +87,7 @@ impl Normalize {
                 writeln!(
                     text,
                     "    {{ let t = first + {}u; let x = x{k}; if (t < stop) {{ {statement} }} }}",
-                    u32::from(k) * lanes
+                    k * lanes
                 )
             }),
             None => writeln!(
@@ -167,7 +169,7 @@ impl Describe for Normalize {
             word(0),
         );
         for k in 0..self.kept.unwrap_or(0) {
-            let t = format!("first + {}u", u32::from(k) * lanes);
+            let t = format!("first + {}u", k * lanes);
             let _ = writeln!(text, "    var x{k} = vec4<f32>(0.0); if ({t} < stop) {{ x{k} = value({t}); }}");
         }
         match self.normal {
@@ -220,10 +222,6 @@ impl Describe for Normalize {
         text += "}\n";
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records the normalisation of rows of `n` elements, a multiple of 4, over an expression of a shape whose last axes they are. Weights are rows
@@ -241,19 +239,24 @@ pub(crate) fn launch(
         device.check_recording(data.recording)?;
     }
     let faults = Faults::of(expr.leaves.iter().chain(weights).map(|view| &view.data.faults));
-    let mut out = allocate(device, dtype, rows * n, faults)?;
+    let len = product("elements", &[rows, n])?;
+    let mut out = allocate(device, dtype, len, faults)?;
     let vectors = n / 4;
-    let lanes = (vectors / 2).next_power_of_two().clamp(1, THREADS as usize);
-    let each = vectors.div_ceil(lanes);
-    let mut params = vec![rows as u32, vectors as u32, (rows * n - 1) as u32, epsilon.to_bits()];
-    let leaves = Leaves::of(device, &expr.leaves, &mut params);
-    program::constant_params(&expr.constants, &mut params);
+    let lanes = lanes_for(vectors / 2)?;
+    let each = vectors.div_ceil(lanes as usize);
+    let mut params = vec![
+        size("rows", rows)?,
+        size("vectors of a row", vectors)?,
+        size("elements", len - 1)?,
+        epsilon.to_bits(),
+    ];
+    let leaves = Leaves::of(device, &expr.leaves, &mut params)?;
+    program::constant_params(&expr.program, &expr.constants, &mut params)?;
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     for view in expr.leaves.iter().chain(weights) {
         views(device, &view.data, &mut bound)?;
     }
     views(device, &out, &mut bound)?;
-    let lanes = lanes as u32;
     let description = Normalize {
         normal,
         program: expr.program.clone(),
@@ -263,9 +266,9 @@ pub(crate) fn launch(
             .map(|view| operand(device, &view.data, Items::Vectors, Access::Read))
             .collect(),
         lanes,
-        kept: (each <= KEPT).then_some(each as u8),
+        kept: if each <= KEPT { Some(size("vectors of a thread", each)?) } else { None },
         out: operand(device, &out, Items::Vectors, Access::ReadWrite),
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        params: ParamsShape::of(device, &params),
     };
     let groups = (rows as u64).div_ceil((THREADS / lanes).into());
     let recording = device.launch(description, &bound, &params, groups)?;

@@ -19,20 +19,23 @@ pub(crate) fn allocate(device: &GpuDevice, dtype: DType, len: usize, faults: Fau
 }
 
 /// The bytes of a window as a power of two: the largest that a binding holds.
-fn window_log2(device: &GpuDevice) -> u8 {
-    device.context().max_binding_bytes().max(16).ilog2() as u8
+fn window_log2(device: &GpuDevice) -> u32 {
+    device.context().max_binding_bytes().max(16).ilog2()
+}
+
+/// The words of a window.
+fn window_words(device: &GpuDevice) -> usize {
+    1 << (window_log2(device) - 2)
 }
 
 /// How a kernel sees a buffer.
 pub(crate) fn operand(device: &GpuDevice, data: &GpuData, items: Items, access: Access) -> Operand {
-    let bytes = data.view().bytes();
-    if bytes <= device.context().max_binding_bytes() {
+    if data.view().bytes() <= device.context().max_binding_bytes() {
         return Operand { dtype: data.dtype, items, access, windows: 1, window_log2: 0 };
     }
-    let window_log2 = window_log2(device);
-    // More than fit a byte are refused when they are bound.
-    let windows = bytes.div_ceil(1 << window_log2).min(u8::MAX.into()) as u8;
-    Operand { dtype: data.dtype, items, access, windows, window_log2 }
+    // More than a kernel can bind are refused when it is launched.
+    let windows = data.view().len().div_ceil(window_words(device));
+    Operand { dtype: data.dtype, items, access, windows, window_log2: window_log2(device) }
 }
 
 /// The views to bind for a buffer, in the order in which its operand declares them.
@@ -42,7 +45,7 @@ pub(crate) fn views<'a>(device: &GpuDevice, data: &'a GpuData, out: &mut Vec<Buf
         out.push(view);
         return Ok(());
     }
-    let window = (1usize << window_log2(device)) / 4;
+    let window = window_words(device);
     for start in (0..view.len()).step_by(window) {
         out.push(view.part(start, window.min(view.len() - start))?);
     }

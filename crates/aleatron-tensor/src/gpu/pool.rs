@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -11,6 +11,7 @@ use super::elementwise::THREADS;
 use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
+use super::size::{offset, product, size, steps};
 use super::wgsl::{Items, Operand, ParamsShape};
 use crate::error::{Error, Limit, Result};
 use crate::math::Helper;
@@ -19,9 +20,6 @@ use crate::ops::pool::{Padding, Pool, Windows};
 /// The elements of the largest window: a thread goes through it, and some drivers end loops after 2^16 rounds. Whole images are reduced
 /// otherwise.
 const MAX_AREA: u128 = 1 << 15;
-
-/// The words of its parameters.
-const WORDS: usize = 22;
 
 /// The kernel of a pooling.
 ///
@@ -142,10 +140,6 @@ impl Describe for PoolKernel {
         );
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records a pooling.
@@ -156,30 +150,37 @@ pub(crate) fn launch(device: &GpuDevice, windows: &Windows, image: &GpuView) -> 
     if area > MAX_AREA {
         return Err(Error::TooLarge { what: Limit::AxisLength, actual: area, limit: MAX_AREA });
     }
-    let len = images * channels * out[0] * out[1];
+    let len = product("elements", &[images, channels, out[0], out[1]])?;
     let mut data = allocate(device, image.data.dtype, len, Faults::of([&image.data.faults]))?;
     if len == 0 {
         return Ok(data);
     }
     device.check_recording(image.data.recording)?;
     let vectors = len.div_ceil(4);
+    let mut params = vec![size("vectors", vectors)?, size("elements", len - 1)?];
+    for (what, length) in [("channels", channels), ("rows", rows), ("columns", columns)] {
+        params.push(size(what, length)?);
+    }
     // A stride or a dilation that is larger is never taken.
-    let small = |size: usize| size.min(1 << 31) as u32;
-    let mut params = vec![vectors as u32, len as u32 - 1, channels as u32, rows as u32, columns as u32];
-    params.extend(out.map(|size| size as u32));
-    params.extend(kernel.map(small));
-    params.extend(stride.map(small));
-    params.extend(dilation.map(small));
-    params.extend(padding.map(|[before, _]| before as u32));
-    params.extend([0, 1].map(|axis| (windows.shape[axis + 2] + padding[axis][0] + padding[axis][1]) as u32));
-    params.push(image.layout.offset() as u32);
-    params.extend(image.layout.strides().iter().map(|&step| step as u32));
-    debug_assert_eq!(params.len(), WORDS);
+    let taken = |distance: usize| distance.min(1 << 31);
+    let ends = [0, 1].map(|axis| windows.shape[axis + 2] + padding[axis][0] + padding[axis][1]);
+    for (what, [down, across]) in [
+        ("positions of a window", out),
+        ("size of a window", kernel),
+        ("stride", stride.map(taken)),
+        ("dilation", dilation.map(taken)),
+        ("padding", padding.map(|[before, _]| before)),
+        ("padded size of an image", ends),
+    ] {
+        params.extend([size(what, down)?, size(what, across)?]);
+    }
+    params.push(offset(image.layout.offset())?);
+    params.extend(steps(&image.layout)?);
     let description = PoolKernel {
         pool,
         image: operand(device, &image.data, Items::Singles, Access::Read),
         out: operand(device, &data, Items::Vectors, Access::ReadWrite),
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, &image.data, &mut bound)?;

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use super::wgsl::value_type;
+use super::size::words_of;
+use super::wgsl::{i64_of, value_type};
 use crate::dtype::{Constant, DType, Kind};
-use crate::expr::{Node, Program};
+use crate::error::{Error, Result};
+use crate::expr::{Node, Place, Program};
 use crate::math::Helper;
 
 /// The words a constant takes among the parameters.
@@ -12,14 +14,48 @@ fn constant_words(dtype: DType) -> usize {
     if dtype == DType::I64 { 2 } else { 1 }
 }
 
-/// The constants as parameters.
-pub(crate) fn constant_params(constants: &[Constant], params: &mut Vec<u32>) {
-    for constant in constants {
-        params.push(constant.bits() as u32);
-        if constant_words(constant.dtype()) == 2 {
-            params.push((constant.bits() >> 32) as u32);
+/// The operation of a step as WGSL; `None` for one that its types do not have, and for steps without an operation.
+fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str> {
+    match node {
+        Node::Unary(op, x) => {
+            let entry = op.entry();
+            match program.dtype_of(x).kind() {
+                Kind::Float if dtype == DType::Bool => entry.predicate.map(|predicate| predicate.wgsl),
+                Kind::Float => entry.float.map(|float| float.wgsl),
+                Kind::Integer => entry.integer.map(|integer| integer.wgsl),
+                Kind::Bool => entry.boolean.map(|(_, wgsl)| wgsl),
+            }
+        }
+        Node::Binary(op, x, _) => {
+            let entry = op.entry();
+            match (&entry.comparison, program.dtype_of(x).kind()) {
+                (Some(comparison), Kind::Float) => Some(comparison.float_wgsl),
+                (Some(comparison), Kind::Integer) => Some(comparison.wgsl),
+                (Some(comparison), Kind::Bool) => comparison.bool_wgsl,
+                (None, Kind::Float) => entry.float.map(|float| float.wgsl),
+                (None, Kind::Integer) => entry.integer.map(|integer| integer.wgsl),
+                (None, Kind::Bool) => entry.boolean.map(|(_, wgsl)| wgsl),
+            }
+        }
+        Node::Leaf(_) | Node::Constant(_) | Node::Select(..) | Node::Cast(_) => None,
+    }
+}
+
+/// Adds the constants of a program, whose operations must all be there for their types, to the parameters.
+pub(crate) fn constant_params(
+    program: &Program,
+    constants: &[Constant],
+    params: &mut Vec<u32>,
+) -> Result<()> {
+    for &(node, dtype) in &program.steps {
+        if matches!(node, Node::Unary(..) | Node::Binary(..)) && template(program, node, dtype).is_none() {
+            return Err(Error::internal("gpu::program, types of an operation"));
         }
     }
+    for constant in constants {
+        params.extend(&words_of(constant.bits())[..constant_words(constant.dtype())]);
+    }
+    Ok(())
 }
 
 /// The helper files a program calls.
@@ -84,14 +120,14 @@ pub(crate) fn write(
 ) {
     for (place, &(node, dtype)) in program.steps.iter().enumerate() {
         let value = match node {
-            Node::Leaf(index) => leaf(index.into()),
+            Node::Leaf(index) => leaf(index),
             Node::Constant(index) => {
                 let before = program.steps.iter().filter_map(|(node, dtype)| match node {
                     Node::Constant(other) if *other < index => Some((*other, constant_words(*dtype))),
                     _ => None,
                 });
                 // A constant may be named by several steps; each counts once.
-                let mut widths: Vec<(u16, usize)> = before.collect();
+                let mut widths: Vec<(usize, usize)> = before.collect();
                 widths.sort_unstable();
                 widths.dedup_by_key(|(index, _)| *index);
                 let at = first_constant + widths.iter().map(|(_, words)| words).sum::<usize>();
@@ -99,28 +135,8 @@ pub(crate) fn write(
             }
             Node::Select(c, x, y) => format!("select(v{y}, v{x}, v{c})"),
             Node::Cast(x) => cast(program.dtype_of(x), dtype, &format!("v{x}")),
-            Node::Unary(op, x) => {
-                let (entry, from) = (op.entry(), program.dtype_of(x));
-                let template = match from.kind() {
-                    Kind::Float if dtype == DType::Bool => entry.predicate.map(|predicate| predicate.wgsl),
-                    Kind::Float => entry.float.map(|float| float.wgsl),
-                    Kind::Integer => entry.integer.map(|integer| integer.wgsl),
-                    Kind::Bool => entry.boolean.map(|(_, wgsl)| wgsl),
-                };
-                fill(template.unwrap_or("{x}"), from, &format!("v{x}"), "")
-            }
-            Node::Binary(op, x, y) => {
-                let (entry, from) = (op.entry(), program.dtype_of(x));
-                let template = match (&entry.comparison, from.kind()) {
-                    (Some(comparison), Kind::Float) => Some(comparison.float_wgsl),
-                    (Some(comparison), Kind::Integer) => Some(comparison.wgsl),
-                    (Some(comparison), Kind::Bool) => comparison.bool_wgsl,
-                    (None, Kind::Float) => entry.float.map(|float| float.wgsl),
-                    (None, Kind::Integer) => entry.integer.map(|integer| integer.wgsl),
-                    (None, Kind::Bool) => entry.boolean.map(|(_, wgsl)| wgsl),
-                };
-                fill(template.unwrap_or("{x}"), from, &format!("v{x}"), &format!("v{y}"))
-            }
+            Node::Unary(_, x) => fill(template(program, node, dtype), program.dtype_of(x), [x, x]),
+            Node::Binary(_, x, y) => fill(template(program, node, dtype), program.dtype_of(x), [x, y]),
         };
         let computes = !matches!(node, Node::Leaf(_) | Node::Constant(_) | Node::Select(..));
         let value = match dtype {
@@ -132,11 +148,13 @@ pub(crate) fn write(
     }
 }
 
-fn fill(template: &str, dtype: DType, x: &str, y: &str) -> String {
+/// An operation on values. One that is missing, which [`constant_params`] has refused, would be no shader.
+fn fill(template: Option<&str>, dtype: DType, [x, y]: [Place; 2]) -> String {
     let value = value_type(dtype);
     template
-        .replace("{x}", x)
-        .replace("{y}", y)
+        .unwrap_or("missing_operation()")
+        .replace("{x}", &format!("v{x}"))
+        .replace("{y}", &format!("v{y}"))
         .replace("{T}", &format!("vec4<{value}>"))
         .replace("{t}", value)
 }
@@ -146,7 +164,7 @@ pub(crate) fn constant(dtype: DType, low: &str, high: &str) -> String {
     match dtype {
         DType::F32 | DType::F16 => format!("vec4<f32>(bitcast<f32>({low}))"),
         DType::I32 => format!("vec4<i32>(bitcast<i32>({low}))"),
-        DType::I64 => format!("vec4<i64>((i64({high}) << 32u) | i64({low}))"),
+        DType::I64 => format!("vec4<i64>({})", i64_of(high, low)),
         DType::U8 => format!("vec4<u32>({low})"),
         DType::Bool => format!("vec4<bool>({low} != 0u)"),
     }
@@ -164,5 +182,20 @@ fn cast(from: DType, to: DType, x: &str) -> String {
         (Kind::Bool, _) => format!("select({target}(0), {target}(1), {x})"),
         (Kind::Integer, DType::Bool) => format!("({x} != vec4<{}>(0))", value_type(from)),
         (Kind::Integer, _) => format!("{target}({x})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::UnaryOp;
+
+    #[test]
+    fn operation_without_a_form_for_its_type_is_an_internal_error() {
+        let program =
+            |dtype| Program { steps: vec![(Node::Leaf(0), dtype), (Node::Unary(UnaryOp::Exp, 0), dtype)] };
+        assert_eq!(constant_params(&program(DType::F32), &[], &mut Vec::new()), Ok(()));
+        let refused = constant_params(&program(DType::I32), &[], &mut Vec::new());
+        assert!(matches!(refused, Err(Error::Internal { .. })), "{refused:?}");
     }
 }

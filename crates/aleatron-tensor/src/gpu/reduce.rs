@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -17,7 +17,8 @@ use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
 use super::program;
-use super::wgsl::{Items, Operand, ParamsShape, value_type};
+use super::size::{product, size};
+use super::wgsl::{Items, Operand, ParamsShape, i64_of, value_type};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Program};
@@ -177,7 +178,7 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
         let field = if self.is_arg() { "key" } else { "v" };
         if matches!(self.work, Work::Parts { .. }) {
             let value = match key {
-                "i64" => "(i64(parts_at(p + 1u)) << 32u) | i64(u32(parts_at(p)))".to_owned(),
+                "i64" => i64_of("u32(parts_at(p + 1u))", "u32(parts_at(p))"),
                 "f32" => "bitcast<f32>(parts_at(p))".to_owned(),
                 _ => "parts_at(p)".to_owned(),
             };
@@ -399,12 +400,9 @@ impl Describe for Reduce {
         text
     }
 
-    fn checks(&self) -> BoundsChecks {
-        // A user's expression is not ours to vouch for.
-        match self.reducer {
-            Reducer::Custom { .. } => BoundsChecks::Kept,
-            _ => BoundsChecks::Removed,
-        }
+    fn is_proven(&self) -> bool {
+        // An expression of a user may do anything.
+        !matches!(self.reducer, Reducer::Custom { .. })
     }
 }
 
@@ -425,6 +423,10 @@ const ROW_SEGMENT: [usize; 2] = [1 << 12, 1 << 16];
 /// The longest segment of a column.
 const COLUMN_SEGMENT: usize = 256;
 
+/// The longest column: the results of its segments, at most 2^16, are folded by 256 threads, so that an element goes through at most 256
+/// additions in its segment, 256 in a thread and 8 between threads.
+const LONGEST_COLUMN: usize = COLUMN_SEGMENT << 16;
+
 /// Segments that keep a large device busy.
 const BUSY: usize = 1 << 12;
 
@@ -437,14 +439,17 @@ pub(crate) fn launch(
     reducer: &Reducer,
 ) -> Result<GpuData> {
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !reduced.contains(axis)).collect();
-    let size = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
-    let (results, n) = (size(&kept), size(reduced));
+    // Kernels number all elements, the repeated ones of broadcast axes too.
+    product("elements of a reduction", shape)?;
+    let count = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
+    let (results, n) = (count(&kept), count(reduced));
     for leaf in &expr.leaves {
         device.check_recording(leaf.data.recording)?;
     }
     let is_column = |leaf: &GpuView| innermost(&leaf.layout).map(|axis| kept.contains(&axis));
-    let by_columns =
-        results.is_multiple_of(4) && n > 1 && expr.leaves.iter().find_map(is_column).unwrap_or(false);
+    let by_columns = results.is_multiple_of(4)
+        && (2..=LONGEST_COLUMN).contains(&n)
+        && expr.leaves.iter().find_map(is_column).unwrap_or(false);
     let order: Vec<isize> = if by_columns { [reduced, &kept[..]] } else { [&kept[..], reduced] }
         .concat()
         .into_iter()
@@ -469,18 +474,22 @@ pub(crate) fn launch(
     let (store, out_dtype, out_len) = if segments == 1 {
         (Store::Result, reducer.result(dtype), results)
     } else {
-        (Store::Part, DType::I32, results * segments * state_words(reducer, dtype))
+        let len = product("parts of a reduction", &[results, segments, state_words(reducer, dtype)])?;
+        (Store::Part, DType::I32, len)
     };
     let mut out = allocate(device, out_dtype, out_len, faults)?;
     let items = if by_columns { results / 4 * segments } else { results * segments };
-    let mut params = vec![items as u32, n as u32, segments as u32, length as u32, (results * n - 1) as u32];
-    if by_columns {
-        params[2] = (results / 4) as u32;
-    }
-    let leaves = Leaves::of(device, &expr.leaves, &mut params);
-    program::constant_params(&expr.constants, &mut params);
+    let mut params = vec![
+        size("segments of a reduction", items)?,
+        size("elements of a result", n)?,
+        size("segments of a result", if by_columns { results / 4 } else { segments })?,
+        size("elements of a segment", length)?,
+        size("elements of a reduction", results * n - 1)?,
+    ];
+    let leaves = Leaves::of(device, &expr.leaves, &mut params)?;
+    program::constant_params(&expr.program, &expr.constants, &mut params)?;
     let program = expr.program.clone();
-    let lanes = (length / 8).next_power_of_two().clamp(1, THREADS as usize) as u32;
+    let lanes = lanes_for(length / 8)?;
     let (work, groups) = if by_columns {
         (Work::Columns { program, leaves }, (items as u64).div_ceil(THREADS.into()))
     } else {
@@ -498,7 +507,7 @@ pub(crate) fn launch(
         dtype,
         store,
         out: operand(device, &out, Items::Singles, Access::ReadWrite),
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        params: ParamsShape::of(device, &params),
     };
     let recording = device.launch(description, &bound, &params, groups)?;
     drop(bound);
@@ -508,6 +517,11 @@ pub(crate) fn launch(
     }
     let strides = if by_columns { [1, results] } else { [segments, 1] };
     fold_parts(device, &out, results, segments, strides, reducer, dtype)
+}
+
+/// The threads that share so many items: a power of two, at most a workgroup.
+pub(super) fn lanes_for(items: usize) -> Result<u32> {
+    size("threads", items.next_power_of_two().clamp(1, THREADS as usize))
 }
 
 /// Records the folding of results of segments.
@@ -521,15 +535,20 @@ fn fold_parts(
     dtype: DType,
 ) -> Result<GpuData> {
     let mut out = allocate(device, reducer.result(dtype), results, parts.faults.clone())?;
-    let lanes = (segments / 2).next_power_of_two().clamp(1, THREADS as usize) as u32;
-    let params = [results, segments, strides[0], strides[1]].map(|value| value as u32);
+    let lanes = lanes_for(segments / 2)?;
+    let params = [
+        size("results", results)?,
+        size("segments of a result", segments)?,
+        size("distance of results", strides[0])?,
+        size("distance of segments", strides[1])?,
+    ];
     let description = Reduce {
         work: Work::Parts { parts: operand(device, parts, Items::Singles, Access::Read), lanes },
         reducer: reducer.clone(),
         dtype,
         store: Store::Result,
         out: operand(device, &out, Items::Singles, Access::ReadWrite),
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, parts, &mut bound)?;

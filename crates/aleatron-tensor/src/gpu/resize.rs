@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -11,6 +11,7 @@ use super::elementwise::THREADS;
 use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
+use super::size::{offset, size, steps};
 use super::wgsl::{Items, Operand, ParamsShape};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -26,9 +27,9 @@ struct Resample {
     input: Operand,
     table: Operand,
     out: Operand,
-    rank: u8,
-    axis: u8,
-    taps: u8,
+    rank: usize,
+    axis: usize,
+    taps: usize,
     params: ParamsShape,
 }
 
@@ -47,7 +48,7 @@ impl Describe for Resample {
 
     fn body(&self, _: Capabilities) -> String {
         let word = |i: usize| self.params.word(i);
-        let (rank, axis) = (usize::from(self.rank), usize::from(self.axis));
+        let Self { rank, axis, .. } = *self;
         let mut text =
             String::from("fn element(index: u32) -> f32 {\n    var left = index;\n    var at = 0u;\n");
         let _ = writeln!(text, "    var place = {};", word(2));
@@ -95,10 +96,6 @@ impl Describe for Resample {
         );
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records a resizing of one axis.
@@ -118,18 +115,21 @@ pub(crate) fn launch(
     }
     device.check_recording(view.data.recording)?;
     let vectors = len.div_ceil(4);
-    let mut params = vec![vectors as u32, len as u32 - 1, view.layout.offset() as u32];
-    params.extend([taps.places.len() as u32, taps.outside.to_bits()]);
-    params.extend(shape.iter().map(|&size| size as u32));
-    params.extend(view.layout.strides().iter().map(|&step| step as u32));
+    let mut params =
+        vec![size("vectors", vectors)?, size("elements", len - 1)?, offset(view.layout.offset())?];
+    params.extend([size("neighbours", taps.places.len())?, taps.outside.to_bits()]);
+    for &length in shape {
+        params.push(size("length of an axis", length)?);
+    }
+    params.extend(steps(&view.layout)?);
     let description = Resample {
         input: operand(device, &view.data, Items::Singles, Access::Read),
         table: operand(device, &table.data, Items::Singles, Access::Read),
         out: operand(device, &data, Items::Vectors, Access::ReadWrite),
-        rank: shape.len() as u8,
-        axis: axis as u8,
-        taps: taps.count as u8,
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        rank: shape.len(),
+        axis,
+        taps: taps.count,
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     for data in [&view.data, &table.data] {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -10,6 +10,7 @@ use super::elementwise::THREADS;
 use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
+use super::size::{offset, size};
 use super::wgsl::{Items, Operand, ParamsShape, value_type};
 use crate::error::Result;
 use crate::op::Reducer;
@@ -85,10 +86,6 @@ fn element(row: u32, j: u32) -> {t} {{
 }}"
         )
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records the scan of rows of `n` elements, at most [`ROW`], that lie in order. Elements are of 32 or 64 bits.
@@ -100,7 +97,7 @@ pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, reducer: &Red
     }
     device.check_recording(view.data.recording)?;
     let rows = len / n;
-    let params = [rows as u32, n as u32, view.layout.offset() as u32];
+    let params = [size("rows", rows)?, size("elements of a row", n)?, offset(view.layout.offset())?];
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, &view.data, &mut bound)?;
     views(device, &out, &mut bound)?;
@@ -108,7 +105,7 @@ pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, reducer: &Red
         reducer: reducer.clone(),
         x: operand(device, &view.data, Items::Singles, Access::Read),
         out: operand(device, &out, Items::Singles, Access::ReadWrite),
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        params: ParamsShape::of(device, &params),
     };
     let recording = device.launch(description, &bound, &params, rows as u64)?;
     drop(bound);

@@ -7,13 +7,14 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, BufferView, Capabilities};
+use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
 use super::fault::Faults;
 use super::kernel::Describe;
 use super::operand::{allocate, operand, views};
+use super::size::{offset, product, size};
 use super::wgsl::{Items, Operand, ParamsShape, value_type};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -166,10 +167,6 @@ fn exchange(a: u32, b: u32, up: bool) {
         }
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 /// Records the sorting of rows of `n` elements that lie in order, of 32-bit floats or integers. Gives the places of the elements in their new
@@ -177,7 +174,7 @@ fn exchange(a: u32, b: u32, up: bool) {
 pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, order: Order) -> Result<(GpuData, usize)> {
     let rows = view.layout.len() / n;
     let row = n.next_power_of_two();
-    let pairs = (rows * row).next_multiple_of(BLOCK);
+    let pairs = product("elements of padded rows", &[rows, row])?.next_multiple_of(BLOCK);
     device.check_recording(view.data.recording)?;
     let faults = Faults::of([&view.data.faults]);
     let mut keys = allocate(device, DType::I32, pairs, Faults::default())?;
@@ -195,25 +192,31 @@ pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, order: Order)
             x: takes.then(|| operand(device, &view.data, Items::Singles, Access::Read)),
             keys: operand(device, keys, Items::Singles, Access::ReadWrite),
             places: operand(device, places, Items::Singles, Access::ReadWrite),
-            params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+            params: ParamsShape::of(device, params),
         };
         device.launch(description, &bound, params, groups as u64)
     };
-    let shape = [pairs as u32, row as u32];
-    let own = [shape[0], shape[1], n as u32, view.layout.offset() as u32, rows as u32];
+    let shape = [size("elements of padded rows", pairs)?, size("elements of a padded row", row)?];
+    let own = [
+        shape[0],
+        shape[1],
+        size("elements of a row", n)?,
+        offset(view.layout.offset())?,
+        size("rows", rows)?,
+    ];
     keys.recording = launch(Step::Keys(order), &own, pairs.div_ceil(256), &keys, &places)?;
     places.recording = launch(Step::Blocks, &shape, pairs / BLOCK, &keys, &places)?;
-    let mut size = 2 * BLOCK;
-    while size <= row {
-        let mut distance = size / 2;
+    let mut merged = 2 * BLOCK;
+    while merged <= row {
+        let merge = [shape[0], shape[1], size("elements of a merge", merged)?];
+        let mut distance = merged / 2;
         while distance >= BLOCK {
-            let params = [shape[0], shape[1], size as u32, distance as u32];
+            let params = [merge[0], merge[1], merge[2], size("distance of an exchange", distance)?];
             launch(Step::Exchange, &params, (pairs / 2).div_ceil(256), &keys, &places)?;
             distance /= 2;
         }
-        places.recording =
-            launch(Step::Merge, &[shape[0], shape[1], size as u32], pairs / BLOCK, &keys, &places)?;
-        size *= 2;
+        places.recording = launch(Step::Merge, &merge, pairs / BLOCK, &keys, &places)?;
+        merged *= 2;
     }
     Ok((places, row))
 }

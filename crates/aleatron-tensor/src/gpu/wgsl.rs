@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use aleatron_device::Access;
 
+use super::device::GpuDevice;
 use crate::dtype::DType;
 use crate::math::Helper;
 
@@ -33,8 +34,8 @@ pub(crate) struct Operand {
     pub(crate) items: Items,
     pub(crate) access: Access,
     /// The number of bindings it takes, and the bytes of each as a power of two.
-    pub(crate) windows: u8,
-    pub(crate) window_log2: u8,
+    pub(crate) windows: usize,
+    pub(crate) window_log2: u32,
 }
 
 /// The type of an element in expressions.
@@ -46,6 +47,11 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
         DType::I64 => "i64",
         DType::F16 | DType::F32 => "f32",
     }
+}
+
+/// A 64-bit integer of two words. Words are widened without their sign bit: naga 30 extends the sign of a `u32` that becomes an `i64`.
+pub(crate) fn i64_of(high: &str, low: &str) -> String {
+    format!("i64((u64({high}) << 32u) | u64({low}))")
 }
 
 impl Operand {
@@ -97,7 +103,7 @@ impl Operand {
         };
         let item = self.item_type();
         for window in 0..self.windows {
-            let at = binding + usize::from(window);
+            let at = binding + window;
             let _ = writeln!(
                 out,
                 "@group(0) @binding({at}) var<storage, {access}> {name}_{window}: array<{item}>;"
@@ -107,7 +113,7 @@ impl Operand {
             let _ = writeln!(out, "fn {name}_raise(i: u32, v: u32) {{ atomicMax(&{name}_0[i], v); }}");
             return;
         }
-        let shift = u32::from(self.window_log2).saturating_sub(self.item_bytes_log2());
+        let shift = self.window_log2.saturating_sub(self.item_bytes_log2());
         let mask = (1u64 << shift) - 1;
         // The body for each window, or for the only one.
         let windowed = |out: &mut String, body: &dyn Fn(&str) -> String| {
@@ -210,11 +216,16 @@ pub(crate) enum ParamsIn {
 /// The parameters of a kernel: 32-bit words, `word(i)` in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ParamsShape {
-    pub(crate) words: u16,
+    pub(crate) words: usize,
     pub(crate) place: ParamsIn,
 }
 
 impl ParamsShape {
+    /// The shape of these parameters on a device.
+    pub(crate) fn of(device: &GpuDevice, params: &[u32]) -> Self {
+        Self { words: params.len(), place: device.params_in(params.len()) }
+    }
+
     /// Declares them; in a buffer, at `binding`.
     pub(crate) fn declare(self, binding: usize, out: &mut String) {
         match self.place {

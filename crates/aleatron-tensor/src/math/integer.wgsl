@@ -44,10 +44,15 @@ fn m_int_remainder_TYPE(x: vec4<TYPE>, y: vec4<TYPE>) -> vec4<TYPE> {
     return select(value, vec4<TYPE>(0), y == vec4<TYPE>(0));
 }
 
+fn is_outside_TYPE(y: vec4<TYPE>) -> vec4<bool> {
+    return (y < vec4<TYPE>(0)) | (y >= vec4<TYPE>(WIDTH));
+}
+
 fn m_shift_left_TYPE(x: vec4<TYPE>, y: vec4<TYPE>) -> vec4<TYPE> {
-    return x << vec4<u32>(y & vec4<TYPE>(WIDTH - 1));
+    return select(x << vec4<u32>(y & vec4<TYPE>(WIDTH - 1)), vec4<TYPE>(0), is_outside_TYPE(y));
 }
 
 fn m_shift_right_TYPE(x: vec4<TYPE>, y: vec4<TYPE>) -> vec4<TYPE> {
-    return x >> vec4<u32>(y & vec4<TYPE>(WIDTH - 1));
+    let emptied = select(vec4<TYPE>(0), ~vec4<TYPE>(0), x < vec4<TYPE>(0));
+    return select(x >> vec4<u32>(y & vec4<TYPE>(WIDTH - 1)), emptied, is_outside_TYPE(y));
 }

@@ -215,9 +215,9 @@ table! {
         integer: integer!(|x, y| x ^ y, "({x} ^ {y})"),
         boolean: Some((|x, y, out| map2(x, y, out, |x: u8, y| x ^ y), "({x} != {y})")),
     }
-    /// The bits moved up, by y modulo the width.
+    /// The bits moved up by y; 0 unless y is in 0..width.
     Shl "shift_left" { integer: integer!(map2_plain, |x, y| y.shifted_left(x), "m_shift_left_{t}({x}, {y})", [Integer]) }
-    /// The bits moved down, by y modulo the width; signed integers keep their sign.
+    /// The bits moved down by y, all of them unless y is in 0..width; copies of the sign of signed integers move in.
     Shr "shift_right" { integer: integer!(map2_plain, |x, y| y.shifted_right(x), "m_shift_right_{t}({x}, {y})", [Integer]) }
 }
 
@@ -235,8 +235,14 @@ fn log_add_exp(x: f64, y: f64) -> f64 {
 /// The quotient rounded down, exactly: from the remainder, which is exact.
 #[inline(always)]
 fn floor_div(x: f32, y: f32) -> f32 {
-    let quotient = (x - remainder(x, y)) / y;
-    if y == 0.0 || y.is_infinite() { (x / y).floor() } else { quotient.round_ties_even() }
+    if x == 0.0 || y == 0.0 || x.is_infinite() || x.is_nan() {
+        return x / y;
+    }
+    if y.is_infinite() {
+        return if (x < 0.0) == (y < 0.0) { 0.0 } else { -1.0 };
+    }
+    // Adding 0 makes 0 of -0: a quotient between 0 and 1 is positive.
+    ((x - remainder(x, y)) / y).round_ties_even() + 0.0
 }
 
 #[inline(always)]
@@ -255,7 +261,7 @@ trait SecondArgument: Sized {
 }
 
 macro_rules! second_argument {
-    ($type:ty, $floors:expr) => {
+    ($type:ty, $floors:expr, $emptied:expr) => {
         impl SecondArgument for $type {
             #[inline(always)]
             fn quotient_of(self, x: Self) -> Self {
@@ -275,19 +281,19 @@ macro_rules! second_argument {
             }
             #[inline(always)]
             fn shifted_left(self, x: Self) -> Self {
-                x.wrapping_shl(self as u32)
+                u32::try_from(self).ok().and_then(|by| x.checked_shl(by)).unwrap_or(0)
             }
             #[inline(always)]
             fn shifted_right(self, x: Self) -> Self {
-                x.wrapping_shr(self as u32)
+                u32::try_from(self).ok().and_then(|by| x.checked_shr(by)).unwrap_or($emptied(x))
             }
         }
     };
 }
 
-second_argument!(i32, |rest: i32, y: i32| rest != 0 && (rest < 0) != (y < 0));
-second_argument!(i64, |rest: i64, y: i64| rest != 0 && (rest < 0) != (y < 0));
-second_argument!(u8, |_, _| false);
+second_argument!(i32, |rest: i32, y: i32| rest != 0 && (rest < 0) != (y < 0), |x: i32| x >> 31);
+second_argument!(i64, |rest: i64, y: i64| rest != 0 && (rest < 0) != (y < 0), |x: i64| x >> 63);
+second_argument!(u8, |_, _| false, |_: u8| 0);
 
 impl BinaryOp {
     /// Its name.

@@ -9,7 +9,7 @@
 //!   `min` and `max` of anything and NaN are NaN. Functions have their limits at infinity. GPUs may take subnormal 32-bit floats for zeros,
 //!   as arguments and as results. A multiplication and an addition in one fused kernel may be rounded once instead of twice.
 //! - **16-bit floats** are computed in 32 bits, and each result is rounded to the nearest one, ties to even, fused or not.
-//! - **Integers** wrap. Division rounds down, and by zero gives 0, as does the remainder. Shifts take the amount modulo the width.
+//! - **Integers** wrap. Division rounds down, and by zero gives 0, as does the remainder. Shifts by the width or more, or by less than 0, leave no bit.
 //! - **Order.** Elementwise results do not depend on anything but their arguments. Fusing changes none but as said above.
 
 mod binary;
@@ -19,7 +19,9 @@ mod unary;
 pub use binary::BinaryOp;
 pub use unary::UnaryOp;
 
+pub(crate) use binary::BinaryEntry;
 pub(crate) use reduce::Reducer;
+pub(crate) use unary::UnaryEntry;
 
 use crate::dtype::DType;
 use crate::math::Helper;

@@ -104,9 +104,10 @@ table! {
     /// -1, 0 or 1.
     Sign "sign" {
         float: float!(
-            |x: f32| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x },
-            |x| if x == 0.0 || x.is_nan() { x } else { x.signum() },
-            "keep_nan({x}, sign({x}))", [Basic], EXACT
+            // Adding 0 makes 0 of -0, and NaN of NaN.
+            |x: f32| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x + 0.0 },
+            |x| if x == 0.0 || x.is_nan() { x + 0.0 } else { x.signum() },
+            "keep_nan({x}, select(sign({x}), vec4<f32>(0.0), magnitude_bits({x}) == vec4<u32>(0u)))", [Basic], EXACT
         ),
         integer: integer!(|x| x.sign_of(), "{T}(select({T}(0), {T}(1), {x} > {T}(0)) - select({T}(0), {T}(1), {x} < {T}(0)))"),
     }

@@ -5,7 +5,7 @@ use crate::error::{Error, RankNeeded, Result};
 use crate::gpu::assemble::MAX_BOXES;
 use crate::layout;
 use crate::storage::Storage;
-use crate::tensor::{Place, Tensor, small};
+use crate::tensor::{Tensor, small};
 use crate::trace::report;
 
 /// What lies around a padded tensor.
@@ -38,9 +38,7 @@ fn assemble(
             let mut views = Vec::with_capacity(boxes.len());
             for (tensor, starts) in boxes {
                 first.check_device(op, tensor)?;
-                if let Place::Cpu(view) = tensor.place()? {
-                    views.push((view, starts.clone()));
-                }
+                views.push((tensor.host_view()?, starts.clone()));
             }
             Tensor::from_cpu(crate::cpu::assemble::assemble(&views, shape, fill)?, shape)
         }
@@ -49,9 +47,7 @@ fn assemble(
             let mut views = Vec::with_capacity(boxes.len());
             for (tensor, starts) in boxes {
                 first.check_device(op, tensor)?;
-                if let Place::Gpu(_, view) = tensor.place()? {
-                    views.push((view, starts.clone()));
-                }
+                views.push((tensor.gpu_view()?, starts.clone()));
             }
             Tensor::from_gpu_data(&gpu, crate::gpu::assemble::launch(&gpu, &views, shape, fill)?, shape)
         }

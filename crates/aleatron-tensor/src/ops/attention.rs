@@ -5,7 +5,7 @@ use crate::dtype::{DType, Kind};
 use crate::error::{Error, Limit, RankNeeded, Result};
 use crate::gpu::attention as gpu;
 use crate::layout::{broadcast_shapes, elements};
-use crate::tensor::{Place, Tensor};
+use crate::tensor::Tensor;
 use crate::trace::report;
 
 use super::conv::promote;
@@ -123,32 +123,20 @@ impl Tensor {
         if elements(&shape)? == 0 || key_count == 0 {
             return Ok(report(OP, Self::zeros(&shape, dtype, &device)?));
         }
-        let result = if device.is_gpu() {
+        let result = if let crate::Device::Gpu(gpu_device) = &device {
             if value_length > MAX_VALUE_LENGTH {
                 let (actual, limit) = (value_length as u128, MAX_VALUE_LENGTH as u128);
                 return Err(Error::TooLarge { what: Limit::HeadLength, actual, limit });
             }
-            let view = |tensor: &Self| match tensor.place()? {
-                Place::Gpu(_, view) => Ok(view),
-                Place::Cpu(_) => Err(Error::Unsupported { device: device.to_string(), what: "host memory" }),
-            };
-            let (q, k, v) = (view(&over(self)?)?, view(&over(keys)?)?, view(&over(values)?)?);
-            let mask = mask.as_ref().map(view).transpose()?;
-            let crate::Device::Gpu(gpu_device) = &device else {
-                return Err(Error::Unsupported { device: device.to_string(), what: "kernels" });
-            };
+            let view = |tensor: &Self| over(tensor)?.gpu_view();
+            let (q, k, v) = (view(self)?, view(keys)?, view(values)?);
+            let mask = mask.as_ref().map(Self::gpu_view).transpose()?;
             let data = gpu::launch(gpu_device, &sizes, [&q, &k, &v], mask.as_ref())?;
             Self::from_gpu_data(gpu_device, data, &shape)?
         } else {
             // 16-bit floats become 32-bit ones before they are repeated.
-            let floats = |tensor: &Self, shape: &[usize]| match tensor
-                .cast(DType::F32)?
-                .broadcast_to(shape)?
-                .place()?
-            {
-                Place::Cpu(view) => Ok(view),
-                Place::Gpu(..) => Err(Error::Unsupported { device: device.to_string(), what: "a GPU" }),
-            };
+            let floats =
+                |tensor: &Self, shape: &[usize]| tensor.cast(DType::F32)?.broadcast_to(shape)?.host_view();
             let over = |tensor: &Self| floats(tensor, &[&batch[..], &sides(tensor)].concat());
             let (q, k, v) = (over(self)?, over(keys)?, over(values)?);
             let mask = mask.as_ref().map(|mask| floats(mask, mask.shape())).transpose()?;

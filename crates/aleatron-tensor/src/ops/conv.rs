@@ -370,31 +370,13 @@ impl Tensor {
         let matrix = weight.reshape(&[shape[1], geometry.depth()])?;
         match self.place()? {
             Place::Cpu(_) => {
-                let floats = |tensor: &Self| match tensor.cast(DType::F32)?.place()? {
-                    Place::Cpu(view) => Ok(view),
-                    Place::Gpu(..) => Err(Error::Devices {
-                        op,
-                        left: device.to_string(),
-                        right: tensor.device().to_string(),
-                    }),
-                };
-                let bias = match bias {
-                    Some(bias) => bias.cast(DType::F32)?.to_vec::<f32>()?,
-                    None => Vec::new(),
-                };
-                let storage = cpu::conv::run(&geometry, &floats(self)?, &floats(&matrix)?, &bias)?;
+                let floats = |tensor: &Self| tensor.cast(DType::F32)?.host_view();
+                let bias = bias.map(|bias| bias.cast(DType::F32)?.to_vec::<f32>()).transpose()?;
+                let storage = cpu::conv::run(&geometry, &floats(self)?, &floats(&matrix)?, bias.as_deref())?;
                 Self::from_cpu(storage, &shape)?.cast(dtype)
             }
             Place::Gpu(device, image) => {
-                let view = |tensor: &Self| match tensor.place()? {
-                    Place::Gpu(_, view) => Ok(view),
-                    Place::Cpu(_) => Err(Error::Devices {
-                        op,
-                        left: device.to_string(),
-                        right: tensor.device().to_string(),
-                    }),
-                };
-                let (matrix, bias) = (view(&matrix)?, bias.map(view).transpose()?);
+                let (matrix, bias) = (matrix.gpu_view()?, bias.map(Self::gpu_view).transpose()?);
                 let data = gpu::launch(&device, &geometry, &image, &matrix, bias.as_ref(), dtype, plan)?;
                 Self::from_gpu_data(&device, data, &shape)
             }

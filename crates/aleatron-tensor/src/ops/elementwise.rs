@@ -149,22 +149,27 @@ fn elementwise(
     let len = Layout::contiguous(shape)?.len();
     let tensor = match arguments(op, operands, dtypes, shape, Fuse::Yes)? {
         Arguments::Cpu(exprs) => {
-            let Built::Cpu(expr) = build(Builder::Cpu(&exprs)) else { return Err(no_arguments(op)) };
+            let Built::Cpu(expr) = build(Builder::Cpu(&exprs)) else { return Err(other_device()) };
             Tensor::from_cpu(crate::cpu::elementwise::evaluate(&expr, len)?, shape)?
         }
         Arguments::Gpu(gpu, exprs) => {
-            let Built::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else { return Err(no_arguments(op)) };
+            let Built::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else { return Err(other_device()) };
             if expr.leaves.len() > MAX_LEAVES || expr.program.steps.len() > MAX_STEPS {
                 let Arguments::Gpu(_, exprs) = arguments(op, operands, dtypes, shape, Fuse::No)? else {
-                    return Err(no_arguments(op));
+                    return Err(other_device());
                 };
-                let Built::Gpu(small) = build(Builder::Gpu(&exprs)) else { return Err(no_arguments(op)) };
+                let Built::Gpu(small) = build(Builder::Gpu(&exprs)) else { return Err(other_device()) };
                 expr = small;
             }
             Tensor::from_gpu(GpuStorage::pending(&gpu, expr, shape)?, shape)?
         }
     };
     Ok(report(op, tensor))
+}
+
+/// The error for arguments that changed their device while an expression was built.
+fn other_device() -> Error {
+    Error::internal("ops::elementwise, device of an expression")
 }
 
 fn no_arguments(op: &'static str) -> Error {

@@ -3,7 +3,9 @@
 mod assemble;
 pub(crate) mod attention;
 pub(crate) mod conv;
+mod distinct;
 mod elementwise;
+pub(crate) mod fold;
 mod gather;
 mod matmul;
 mod normalize;

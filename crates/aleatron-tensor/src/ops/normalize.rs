@@ -10,9 +10,9 @@ use crate::gpu::normalize::{LONGEST, Normal};
 use crate::layout;
 use crate::op::Reducer;
 use crate::ops::Dims;
-use crate::ops::reduce::fold;
+use crate::ops::fold::fold;
 use crate::storage::Storage;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::Tensor;
 use crate::trace::report;
 
 impl Tensor {
@@ -165,8 +165,7 @@ impl Tensor {
             let sizes = axes.iter().map(|&axis| self.shape()[axis]).collect::<Vec<_>>();
             let strides = axes.iter().map(|&axis| over.strides()[axis]).collect();
             let row = weight.with_layout(crate::layout::Layout::raw(&sizes, strides, over.offset()));
-            let Place::Gpu(_, view) = row.cast(DType::F32)?.whole()?.place()? else { return Ok(None) };
-            own.push(view);
+            own.push(row.cast(DType::F32)?.whole()?.gpu_view()?);
         }
         let gpu = storage.device().clone();
         let mut expr = match storage.share(self.layout()) {

@@ -176,12 +176,7 @@ impl Tensor {
         let out_shape = [shape[0], shape[1], out[0], out[1]];
         let result = match self.place()? {
             Place::Cpu(_) => {
-                let Place::Cpu(view) = self.cast(DType::F32)?.place()? else {
-                    return Err(Error::Unsupported {
-                        device: self.device().to_string(),
-                        what: "host memory",
-                    });
-                };
+                let view = self.cast(DType::F32)?.host_view()?;
                 Self::from_cpu(cpu::pool::run(&windows, &view)?, &out_shape)?.cast(dtype)?
             }
             Place::Gpu(device, view) => {

@@ -259,9 +259,7 @@ impl Tensor {
         shape[axis] = taps.places.len() / taps.count;
         match self.place()? {
             Place::Cpu(_) => {
-                let Place::Cpu(view) = self.cast(DType::F32)?.place()? else {
-                    return Err(Error::Unsupported { device: device.to_string(), what: "host memory" });
-                };
+                let view = self.cast(DType::F32)?.host_view()?;
                 Self::from_cpu(cpu::resize::run(&view, axis, taps, &shape)?, &shape)?.cast(dtype)
             }
             Place::Gpu(gpu_device, view) => {
@@ -272,9 +270,7 @@ impl Tensor {
                     .map(|&place| place as i32)
                     .chain(taps.weights.iter().map(|weight| weight.to_bits() as i32))
                     .collect();
-                let Place::Gpu(_, table) = Self::from_slice(&words, &[words.len()], device)?.place()? else {
-                    return Err(Error::Unsupported { device: device.to_string(), what: "tables" });
-                };
+                let table = Self::from_slice(&words, &[words.len()], device)?.gpu_view()?;
                 let data = gpu::launch(&gpu_device, &view, axis, taps, &table, &shape, dtype)?;
                 Self::from_gpu_data(&gpu_device, data, &shape)
             }

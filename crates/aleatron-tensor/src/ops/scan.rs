@@ -54,7 +54,7 @@ impl Tensor {
 
     /// Scans the last axis of elements that lie in order.
     fn scan_rows(&self, reducer: &Reducer) -> Result<Self> {
-        let n = self.shape().last().copied().unwrap_or(1);
+        let n = *self.shape().last().ok_or(Error::internal("ops::scan, rows without an axis"))?;
         match self.place()? {
             Place::Cpu(view) => Self::from_cpu(crate::cpu::scan::scan(&view, n, reducer)?, self.shape()),
             Place::Gpu(gpu, view) if n <= ROW => {

@@ -104,10 +104,19 @@ impl CpuStorage {
         }
     }
 
-    /// The elements as they are stored. Callers know the type; those of another one are none.
-    pub(crate) fn slice<T: Pod>(&self) -> &[T] {
-        debug_assert_eq!(size_of::<T>(), self.dtype.size());
-        bytemuck::try_cast_slice(self.bytes()).unwrap_or_default()
+    /// The elements as they are stored.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for a type of another size: callers know the type.
+    pub(crate) fn slice<T: Pod>(&self) -> Result<&[T]> {
+        if self.len == 0 {
+            // The address of no bytes is that of any.
+            return Ok(&[]);
+        }
+        match bytemuck::try_cast_slice(self.bytes()) {
+            Ok(elements) if elements.len() == self.len => Ok(elements),
+            _ => Err(Error::internal("storage::CpuStorage::slice")),
+        }
     }
 }
 
@@ -161,8 +170,15 @@ impl HostBuffer {
     }
 
     /// The elements as they are stored. Buffers begin with a cache line, so those of any type are aligned.
-    pub(crate) fn slice_mut<T: Pod>(&mut self) -> &mut [T] {
-        bytemuck::try_cast_slice_mut(self.bytes_mut()).unwrap_or_default()
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for a type of which the buffer holds no whole elements.
+    pub(crate) fn slice_mut<T: Pod>(&mut self) -> Result<&mut [T]> {
+        if self.len == 0 {
+            return Ok(&mut []);
+        }
+        bytemuck::try_cast_slice_mut(self.bytes_mut())
+            .map_err(|_| Error::internal("storage::HostBuffer::slice_mut"))
     }
 }
 
@@ -196,7 +212,8 @@ mod tests {
     #[test]
     fn foreign_memory_must_hold_elements() {
         let storage = CpuStorage::foreign(DType::F32, Box::new(vec![1.5f32, 2.5])).unwrap();
-        assert_eq!((storage.len(), storage.slice::<f32>()), (2, &[1.5f32, 2.5][..]));
+        assert_eq!((storage.len(), storage.slice::<f32>()), (2, Ok(&[1.5f32, 2.5][..])));
+        assert_eq!(storage.slice::<u16>(), Err(Error::internal("storage::CpuStorage::slice")));
         assert!(CpuStorage::foreign(DType::F32, Box::new(vec![1u8; 7])).is_err());
         assert!(CpuStorage::foreign(DType::Bool, Box::new(vec![0u8, 1])).is_ok());
         assert!(CpuStorage::foreign(DType::Bool, Box::new(vec![0u8, 2])).is_err());

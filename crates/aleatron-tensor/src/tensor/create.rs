@@ -21,7 +21,7 @@ impl Tensor {
     pub fn from_slice<T: Element>(data: &[T], shape: &[usize], device: &Device) -> Result<Self> {
         check_len(shape, data.len())?;
         let storage = filled(T::DTYPE, data.len(), |buffer| {
-            for (stored, value) in buffer.slice_mut::<T::Stored>().iter_mut().zip(data) {
+            for (stored, value) in buffer.slice_mut::<T::Stored>()?.iter_mut().zip(data) {
                 *stored = value.to_stored();
             }
             Ok(())
@@ -199,10 +199,11 @@ fn generate<T: Element<Stored = T> + Pod>(
     value: impl Fn(usize) -> T + Sync,
 ) -> Result<CpuStorage> {
     filled(T::DTYPE, len, |buffer| {
-        crate::cpu::parallel::for_each_chunk(buffer.slice_mut::<T>(), 1 << 16, 1.0, |start, piece| {
+        crate::cpu::parallel::for_each_chunk(buffer.slice_mut::<T>()?, 1 << 16, 1.0, |start, piece| {
             for (i, element) in piece.iter_mut().enumerate() {
                 *element = value(start + i);
             }
+            Ok(())
         })
     })
 }

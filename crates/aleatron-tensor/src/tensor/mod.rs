@@ -66,12 +66,21 @@ impl Tensor {
 
     /// All of a new storage on the host.
     pub(crate) fn from_cpu(storage: CpuStorage, shape: &[usize]) -> Result<Self> {
-        Ok(Self { storage: Storage::Cpu(Arc::new(storage)), layout: Layout::contiguous(shape)? })
+        Self::whole_of(Storage::Cpu(Arc::new(storage)), shape)
     }
 
     /// All of a new storage on a GPU.
     pub(crate) fn from_gpu(storage: GpuStorage, shape: &[usize]) -> Result<Self> {
-        Ok(Self { storage: Storage::Gpu(Arc::new(storage)), layout: Layout::contiguous(shape)? })
+        Self::whole_of(Storage::Gpu(Arc::new(storage)), shape)
+    }
+
+    /// A shape over all of a storage, which must have as many elements: kernels rely on it.
+    fn whole_of(storage: Storage, shape: &[usize]) -> Result<Self> {
+        let (layout, actual) = (Layout::contiguous(shape)?, storage.len());
+        if layout.len() == actual {
+            return Ok(Self { storage, layout });
+        }
+        Err(Error::Elements { shape: shape.to_vec(), expected: layout.len() as u128, actual })
     }
 
     /// All of new elements on a GPU.
@@ -161,8 +170,43 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// The view of a tensor that is known to be on the host.
+    pub(crate) fn host_view(&self) -> Result<CpuView> {
+        match self.place()? {
+            Place::Cpu(view) => Ok(view),
+            Place::Gpu(..) => Err(Error::internal("tensor::host_view, tensor on a GPU")),
+        }
+    }
+
+    /// The view of a tensor that is known to be on a GPU.
+    pub(crate) fn gpu_view(&self) -> Result<GpuView> {
+        match self.place()? {
+            Place::Gpu(_, view) => Ok(view),
+            Place::Cpu(_) => Err(Error::internal("tensor::gpu_view, tensor on the host")),
+        }
+    }
+}
+
 /// A view as the operations of a device take it.
 pub(crate) enum Place {
     Cpu(CpuView),
     Gpu(GpuDevice, GpuView),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_of_another_length_than_the_shape_is_refused() {
+        let storage = |len| crate::cpu::filled(DType::F32, len, |_| Ok(())).unwrap();
+        assert!(Tensor::from_cpu(storage(6), &[2, 3]).is_ok());
+        for shape in [&[7][..], &[5], &[], &[2, 0], &[1 << 32, 1 << 20]] {
+            let refused = Tensor::from_cpu(storage(6), shape);
+            assert!(matches!(refused, Err(Error::Elements { actual: 6, .. })), "{refused:?}");
+        }
+        let tensor = Tensor::from_cpu(storage(6), &[2, 3]).unwrap();
+        assert!(matches!(tensor.gpu_view(), Err(Error::Internal { .. })));
+    }
 }

@@ -77,11 +77,12 @@ fn draw(
         return Err(Error::DType { op, dtype, expected: "floats" });
     }
     let storage = filled(DType::F32, elements(shape)?, |buffer| {
-        parallel::for_each_chunk(buffer.slice_mut::<f32>(), 1 << 14, nanoseconds, |start, out| {
+        parallel::for_each_chunk(buffer.slice_mut::<f32>()?, 1 << 14, nanoseconds, |start, out| {
             for (i, out) in out.chunks_mut(4).enumerate() {
                 let values = group((start / 4 + i) as u64);
                 out.copy_from_slice(&values[..out.len()]);
             }
+            Ok(())
         })
     })?;
     let tensor = Tensor::from_cpu(storage, shape)?.cast(dtype)?.to_device(device)?;

@@ -62,7 +62,7 @@ impl Tensor {
         let source = if self.is_contiguous() { self.clone() } else { self.copied()? };
         match source.place()? {
             Place::Cpu(view) => {
-                let stored: &[T::Stored] = view.storage.slice();
+                let stored: &[T::Stored] = view.storage.slice()?;
                 let stored = &stored[view.layout.offset()..][..self.len()];
                 let mut values =
                     aleatron_core::memory::with_capacity(self.len() as u128, aleatron_core::Quantity::Words)?;
@@ -100,7 +100,9 @@ impl Tensor {
             Device::Cpu => on_host,
             Device::Gpu(gpu) => {
                 let whole = on_host.whole()?;
-                let Storage::Cpu(storage) = &whole.storage else { return Ok(whole) };
+                let Storage::Cpu(storage) = &whole.storage else {
+                    return Err(Error::internal("tensor::to_device, copy on the host"));
+                };
                 Self::from_gpu_data(gpu, upload(gpu, storage)?, self.shape())?
             }
         };
@@ -112,7 +114,7 @@ impl Tensor {
         fn fill<T: Element>(tensor: &Tensor) -> Result<CpuStorage> {
             let values = tensor.to_vec::<T>()?;
             filled(T::DTYPE, values.len(), |buffer| {
-                for (stored, value) in buffer.slice_mut::<T::Stored>().iter_mut().zip(values) {
+                for (stored, value) in buffer.slice_mut::<T::Stored>()?.iter_mut().zip(values) {
                     *stored = value.to_stored();
                 }
                 Ok(())

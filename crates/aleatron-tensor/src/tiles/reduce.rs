@@ -3,9 +3,8 @@
 use super::TILE_SIZE;
 use crate::dtype::DType;
 use crate::error::{Error, RankNeeded, Result};
-use crate::op::Reducer;
-use crate::ops::Dims;
-use crate::ops::reduce::{fold, fold_custom};
+use crate::ops::fold::fold_custom;
+use crate::ops::{Dims, Reduction};
 use crate::tensor::Tensor;
 
 /// An operation that folds floats, in any order: it must be associative and commutative, up to rounding.
@@ -109,16 +108,19 @@ impl ReduceOp for MinOp {
 
 /// Folds axes, named in ascending order.
 fn fold_axes<Op: ReduceOp>(op: &'static str, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
-    let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
-    if count == 0 {
+    if axes.iter().any(|&axis| x.shape()[axis] == 0) {
         let shape: Vec<usize> =
             (0..x.rank()).filter(|axis| !axes.contains(axis)).map(|axis| x.shape()[axis]).collect();
         return Tensor::full(&shape, Op::identity(), DType::F32, &x.device());
     }
+    let reduce = |reduction| {
+        let axes: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
+        x.reduce(reduction, &axes, Dims::Drop)
+    };
     match Op::built_in() {
-        Some(BuiltIn::Sum) => fold(op, x, axes, Dims::Drop, &Reducer::Sum),
-        Some(BuiltIn::Max) => fold(op, x, axes, Dims::Drop, &Reducer::Max),
-        Some(BuiltIn::Min) => fold(op, x, axes, Dims::Drop, &Reducer::Min),
+        Some(BuiltIn::Sum) => reduce(Reduction::Sum),
+        Some(BuiltIn::Max) => reduce(Reduction::Max),
+        Some(BuiltIn::Min) => reduce(Reduction::Min),
         None => fold_custom(op, x, axes, Op::WGSL, Op::identity(), Op::combine),
     }
 }

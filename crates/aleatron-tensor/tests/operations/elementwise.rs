@@ -193,6 +193,59 @@ fn integers_are_exact_on_every_device() {
 }
 
 #[test]
+fn special_values_follow_the_array_api_standard() {
+    let inf = f32::INFINITY;
+    // Dividend, divisor, quotient rounded down; NaN is written as such.
+    let quotients = [
+        [0.0, 1.0, 0.0],
+        [-0.0, 1.0, -0.0],
+        [0.0, -1.0, -0.0],
+        [-0.0, -1.0, 0.0],
+        [0.0, 0.0, f32::NAN],
+        [1.0, 0.0, inf],
+        [1.0, -0.0, -inf],
+        [-1.0, 0.0, -inf],
+        [inf, 2.0, inf],
+        [inf, -2.0, -inf],
+        [-inf, 2.0, -inf],
+        [-inf, -2.0, inf],
+        [inf, inf, f32::NAN],
+        [1.0, inf, 0.0],
+        [-1.0, -inf, 0.0],
+        [-1.0, inf, -1.0],
+        [1.0, -inf, -1.0],
+        [-0.5, -1.0, 0.0],
+        [5.0, -2.0, -3.0],
+        [f32::NAN, inf, f32::NAN],
+        [inf, f32::NAN, f32::NAN],
+    ];
+    let bits = |values: &[f32]| -> Vec<Option<u32>> {
+        values.iter().map(|value| (!value.is_nan()).then_some(value.to_bits())).collect()
+    };
+    for device in devices() {
+        let column = |k: usize| quotients.map(|row| row[k]);
+        let tensor = |values: &[f32]| Tensor::from_slice(values, &[values.len()], &device).unwrap();
+        let found = tensor(&column(0)).floor_divide(&tensor(&column(1))).unwrap().to_vec::<f32>().unwrap();
+        assert_eq!(bits(&found), bits(&column(2)), "{device}: {found:?}");
+        let signs = tensor(&[-0.0, 0.0, -3.0, inf, f32::NAN]).sign().unwrap().to_vec::<f32>().unwrap();
+        assert_eq!(bits(&signs), bits(&[0.0, 0.0, -1.0, 1.0, f32::NAN]), "{device}");
+        // Distances of at least the width leave no bit of a number, but copies of its sign.
+        let by = Tensor::from_slice(&[31i32, 32, 33, 64, i32::MAX, -1], &[6], &device).unwrap();
+        let x = Tensor::from_slice(&[-5i32; 6], &[6], &device).unwrap();
+        assert_eq!(
+            x.shift_left(&by).unwrap().to_vec::<i32>().unwrap(),
+            [i32::MIN, 0, 0, 0, 0, 0],
+            "{device}"
+        );
+        assert_eq!(x.shift_right(&by).unwrap().to_vec::<i32>().unwrap(), [-1; 6], "{device}");
+        let bytes = Tensor::from_slice(&[255u8; 4], &[4], &device).unwrap();
+        let by = Tensor::from_slice(&[7u8, 8, 9, 255], &[4], &device).unwrap();
+        assert_eq!(bytes.shift_left(&by).unwrap().to_vec::<u8>().unwrap(), [128, 0, 0, 0], "{device}");
+        assert_eq!(bytes.shift_right(&by).unwrap().to_vec::<u8>().unwrap(), [1, 0, 0, 0], "{device}");
+    }
+}
+
+#[test]
 fn casts() {
     let floats = [0.0f32, -0.7, 1.9, -300.5, 255.6, 3e9, -3e9, f32::NAN, f32::INFINITY, 1e-20, 65504.0];
     for device in devices() {
@@ -334,4 +387,25 @@ fn devices_do_not_mix() {
     let error = a.add(&b).unwrap_err();
     assert!(matches!(&error, Error::Devices { op: "add", left, .. } if left == "cpu"), "{error}");
     assert_eq!(b.add(&b).unwrap().device(), gpu());
+}
+
+#[test]
+fn wide_integers_with_high_low_words_are_exact() {
+    for device in all_devices().into_iter().filter(|device| device.supports(DType::I64)) {
+        let zeros = Tensor::zeros(&[5], DType::I64, &device).unwrap();
+        for number in
+            [3_000_000_000i64, -1, -3_000_000_000, i64::MAX, i64::MIN, 1 << 31, (7 << 32) + (1 << 31)]
+        {
+            let sum = zeros.add(number).unwrap().to_vec::<i64>().unwrap();
+            assert_eq!(sum, [number; 5], "{device}");
+        }
+        // Enough elements for a reduction in several steps.
+        let ones = Tensor::full(&[3, 70_000], 2_147_483_647i64, DType::I64, &device).unwrap();
+        let ones = ones.contiguous().unwrap();
+        for dims in [&[1][..], &[0, 1]] {
+            let sum = ones.sum(dims, aleatron_tensor::Dims::Drop).unwrap().to_vec::<i64>().unwrap();
+            let count = 210_000 / sum.len() as i64;
+            assert!(sum.iter().all(|&sum| sum == count * 2_147_483_647), "{sum:?} on {device}");
+        }
+    }
 }

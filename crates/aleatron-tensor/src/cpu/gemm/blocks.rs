@@ -98,7 +98,7 @@ pub(super) unsafe fn multiply(
             };
             let into = if start == 0 { out.into } else { Into::Sums };
             // SAFETY: the block is one of the product's, and the copies have room for its operands.
-            unsafe { block.multiply(Out { start: out.start.add(first), into, ..out }, copies.as_mut_ptr()) };
+            unsafe { block.multiply(Out { start: out.start.add(first), into, ..out }, copies.as_mut_ptr())? };
         }
     }
     // A thread that ends has no place for it any more.
@@ -118,7 +118,7 @@ struct Block {
 impl Block {
     /// # Safety
     /// As for [`multiply`]; `copies` must be valid for [`LEFT_COPY`] floats and k rows of n floats, rounded up to whole tiles.
-    unsafe fn multiply(self, out: Out, copies: *mut f32) {
+    unsafe fn multiply(self, out: Out, copies: *mut f32) -> Result<()> {
         let Self { kernel, sizes: [m, k, n], left, right } = self;
         let (left_copy, right_copy) = (copies, copies.wrapping_add(LEFT_COPY));
         if m == 1 && right.row_step == 1 && right.column_step != 1 {
@@ -129,7 +129,7 @@ impl Block {
                 let row = RowProduct { k, left: left_copy, right, column_step, columns: n };
                 kernel.row(row, out.start, out.into);
             }
-            return;
+            return Ok(());
         }
         let panel = kernel.columns(m);
         let in_place = if m <= FEW_ROWS && right.column_step == 1 { n / panel * panel } else { 0 };
@@ -156,10 +156,11 @@ impl Block {
                     };
                     let start = out.start.add(row * out.row_step + column);
                     let tile = Tile { k, left, right, right_step, out: Out { start, ..out } };
-                    kernel.tile(rows, panel.min(n - column), tile);
+                    kernel.tile(rows, panel.min(n - column), tile)?;
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -168,6 +169,7 @@ mod tests {
     use aleatron_cpu::Tier;
 
     use super::*;
+    use crate::error::Error;
 
     /// One chain after another, element by element.
     fn plain(kernel: Kernel, k: usize, left: impl Fn(usize) -> f32, right: impl Fn(usize) -> f32) -> f32 {
@@ -306,5 +308,21 @@ mod tests {
                 assert_eq!(got.to_bits(), want.to_bits(), "{} of {column}", tier.name());
             }
         }
+    }
+
+    #[test]
+    fn tile_larger_than_a_whole_one_is_an_internal_error() {
+        let data = [0.0f32; 64];
+        let mut sums = [7.0f32; 64];
+        for tier in Tier::available() {
+            let kernel = Kernel::of(tier);
+            let left = Operand { start: data.as_ptr(), row_step: 0, column_step: 1 };
+            let out = Out { start: sums.as_mut_ptr(), row_step: 0, into: Into::Empty };
+            let tile = Tile { k: 1, left, right: data.as_ptr(), right_step: 0, out };
+            // SAFETY: nothing is read or written.
+            let refused = unsafe { kernel.tile(9, kernel.width, tile) };
+            assert_eq!(refused, Err(Error::internal("tile of a matrix product")), "{}", tier.name());
+        }
+        assert_eq!(sums, [7.0; 64]);
     }
 }

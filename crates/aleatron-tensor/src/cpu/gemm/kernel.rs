@@ -9,6 +9,7 @@ use aleatron_cpu::Tier;
 use super::Into;
 use super::blocks::{Operand, Out};
 use super::row::{self, RowProduct};
+use crate::error::{Error, Result};
 
 /// The largest number of rows and of vectors across that a tile has.
 pub(super) const MOST_ROWS: usize = 8;
@@ -40,7 +41,8 @@ pub(super) struct Kernel {
     /// Rows and vectors across of a whole tile.
     pub(super) rows: usize,
     vectors: usize,
-    tile: unsafe fn(usize, usize, Tile),
+    /// Whether there was a copy of the code for the rows and vectors; without one nothing is written.
+    tile: unsafe fn(usize, usize, Tile) -> bool,
     pub(super) row: unsafe fn(RowProduct, *mut f32, Into),
     /// Whether multiplications are fused with additions.
     #[cfg_attr(not(test), allow(dead_code, reason = "what tests expect"))]
@@ -87,15 +89,22 @@ impl Kernel {
     /// # Safety
     /// The tile's operands must be valid for `rows` rows and the columns rounded up to whole vectors, and its result for `rows` rows of
     /// `columns` elements, that nothing else refers to.
-    pub(super) unsafe fn tile(self, rows: usize, columns: usize, tile: Tile) {
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for a tile that is larger than a whole one.
+    pub(super) unsafe fn tile(self, rows: usize, columns: usize, tile: Tile) -> Result<()> {
+        const PLACE: &str = "tile of a matrix product";
         let vectors = match columns.div_ceil(self.width) {
             vectors @ ..=MOST_VECTORS => vectors,
             _ => ROW_VECTORS,
         };
         if columns == vectors * self.width {
             // SAFETY: as the caller says; the machine has the tier's instructions.
-            unsafe { (self.tile)(rows, vectors, tile) };
-            return;
+            let written = unsafe { (self.tile)(rows, vectors, tile) };
+            return if written { Ok(()) } else { Err(Error::internal(PLACE)) };
+        }
+        if rows * vectors > MOST_ROWS * MOST_VECTORS {
+            return Err(Error::internal(PLACE));
         }
         // The last vector goes past the columns: the tile is computed beside the result.
         let mut beside = [0.0f32; MOST_ROWS * MOST_VECTORS * MOST_WIDTH];
@@ -103,12 +112,15 @@ impl Kernel {
         // SAFETY: as the caller says; the array has room for the largest tile.
         unsafe {
             let out = Out { start: beside.as_mut_ptr(), row_step, into: Into::Empty };
-            (self.tile)(rows, vectors, Tile { out, ..tile });
+            if !(self.tile)(rows, vectors, Tile { out, ..tile }) {
+                return Err(Error::internal(PLACE));
+            }
             for (row, sums) in beside.chunks(row_step).enumerate().take(rows) {
                 let out = tile.out.start.add(row * tile.out.row_step);
                 tile.out.into.write(sums, std::slice::from_raw_parts_mut(out, columns));
             }
         }
+        Ok(())
     }
 }
 
@@ -183,19 +195,20 @@ unsafe fn compute<V: Vector, const R: usize, const C: usize>(tile: Tile) {
     }
 }
 
-/// The tile of a number of rows and vectors: one copy of the code for each.
+/// The tile of a number of rows and vectors: one copy of the code for each. Whether there is one.
 macro_rules! of_shape {
-    ($vector:ty, $rows:expr, $vectors:expr, $tile:expr, [$($r:literal)*]) => {
+    ($vector:ty, $rows:expr, $vectors:expr, $tile:expr, [$($r:literal)*]) => {{
         match ($rows, $vectors) {
             (1, ROW_VECTORS) => compute::<$vector, 1, ROW_VECTORS>($tile),
             $(
                 ($r, 1) => compute::<$vector, $r, 1>($tile),
                 ($r, 2) => compute::<$vector, $r, 2>($tile),
-                ($r, _) => compute::<$vector, $r, 3>($tile),
+                ($r, 3) => compute::<$vector, $r, 3>($tile),
             )*
-            _ => {}
+            _ => return false,
         }
-    };
+        true
+    }};
 }
 
 /// Four floats, which the compiler keeps in a register.
@@ -234,7 +247,7 @@ impl Vector for Four {
 
 /// # Safety
 /// As for [`Kernel::tile`].
-unsafe fn baseline(rows: usize, vectors: usize, tile: Tile) {
+unsafe fn baseline(rows: usize, vectors: usize, tile: Tile) -> bool {
     // SAFETY: as the caller says.
     unsafe { of_shape!(Four, rows, vectors, tile, [1 2 3 4 5 6 7 8]) }
 }
@@ -306,7 +319,7 @@ mod x86_64 {
     /// # Safety
     /// As for [`Kernel::tile`], and the machine must have AVX-512F.
     #[target_feature(enable = "avx512f")]
-    unsafe fn avx512(rows: usize, vectors: usize, tile: Tile) {
+    unsafe fn avx512(rows: usize, vectors: usize, tile: Tile) -> bool {
         // SAFETY: as the caller says.
         unsafe { of_shape!(__m512, rows, vectors, tile, [1 2 3 4 5 6 7 8]) }
     }
@@ -314,7 +327,7 @@ mod x86_64 {
     /// # Safety
     /// As for [`Kernel::tile`], and the machine must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2(rows: usize, vectors: usize, tile: Tile) {
+    unsafe fn avx2(rows: usize, vectors: usize, tile: Tile) -> bool {
         // SAFETY: as the caller says.
         unsafe { of_shape!(__m256, rows, vectors, tile, [1 2 3 4 5 6]) }
     }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{BoundsChecks, Capabilities, MatrixElement};
+use aleatron_device::{Capabilities, MatrixElement};
 
 use super::tile::{Along, Edges, Load, WORDS};
 use crate::gpu::device::GpuDevice;
@@ -143,7 +143,7 @@ pub(crate) struct Squares {
     pub(crate) right: (Operand, Load),
     pub(crate) out: Operand,
     pub(crate) edges: Edges,
-    pub(crate) batch_rank: u8,
+    pub(crate) batch_rank: usize,
     pub(crate) params: ParamsShape,
 }
 
@@ -358,7 +358,7 @@ let start = subgroup * 256u + lane * 8u; let at = out_base + row * N + col;",
 
     fn write_batch(&self, out: &mut String) {
         let _ = writeln!(out, "var base_a = 0u; var base_b = 0u; var left = batch;");
-        let rank = usize::from(self.batch_rank);
+        let rank = self.batch_rank;
         let word = |i: usize| self.params.word(WORDS + i);
         for axis in (0..rank).rev() {
             let (size, step_a, step_b) = (word(axis), word(rank + axis), word(2 * rank + axis));
@@ -477,10 +477,6 @@ let out_base = batch * M * N;",
         text.push_str("}\n");
         text
     }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
-    }
 }
 
 #[cfg(test)]
@@ -509,7 +505,7 @@ mod tests {
                             out: operand(Items::Vectors, Access::ReadWrite),
                             edges,
                             batch_rank: 1,
-                            params: ParamsShape { words: WORDS as u16 + 3, place: ParamsIn::Immediate },
+                            params: ParamsShape { words: WORDS + 3, place: ParamsIn::Immediate },
                         };
                         let source = aleatron_device::Kernel::source(&Described(squares), Capabilities::ALL);
                         let module = naga::front::wgsl::parse_str(&source)

@@ -3,16 +3,13 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{BoundsChecks, Capabilities};
+use aleatron_device::Capabilities;
 
 use crate::gpu::elementwise::THREADS;
 use crate::gpu::kernel::Describe;
 use crate::gpu::wgsl::{Operand, ParamsShape};
 
-/// The words of its parameters: vectors, slices, vectors of a slice, elements of a row, rows, and where the bias begins and its step.
-pub(crate) const WORDS: usize = 7;
-
-/// The kernel.
+/// The kernel. Its parameters: vectors, slices, vectors of a slice, elements of a row, rows, and where the bias begins and its step.
 ///
 /// In bounds: as `gpu/mod.rs` says; slices are whole vectors, and rows of the bias are counted modulo their number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,9 +66,5 @@ impl Describe for Finish {
         }
         text += "    out_put_vec(t, v);\n}\n";
         text
-    }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
     }
 }

@@ -18,6 +18,7 @@ use super::device::GpuDevice;
 use super::elementwise::THREADS;
 use super::fault::Faults;
 use super::operand::{allocate, operand, views};
+use super::size::{self, product, size, step};
 use super::wgsl::{Items, ParamsShape};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -27,7 +28,7 @@ use finish::Finish;
 use tile::{Edges, Product, SLICE, Slices, WORDS, out_items};
 
 /// Workgroups that keep a large GPU busy.
-const BUSY: u64 = 128;
+const BUSY: usize = 128;
 
 /// The most bytes for slices that are computed apart.
 const SLICE_BYTES: u128 = 256 << 20;
@@ -67,12 +68,19 @@ pub(crate) struct Bias<'a> {
     pub(crate) step: u32,
 }
 
+/// An axis of a batch: its length, and its steps in both operands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchAxis {
+    pub(crate) count: usize,
+    pub(crate) steps: [u32; 2],
+}
+
 /// A batch of products.
 pub(crate) struct Problem<'a> {
     /// The rows and columns of each result, and the common axis.
     pub(crate) sizes: [usize; 3],
-    /// The axes of the batch: their sizes, and their steps in both operands.
-    pub(crate) batch: Vec<[u32; 3]>,
+    /// The axes of the batch.
+    pub(crate) batch: Vec<BatchAxis>,
     pub(crate) left: Source<'a, Load>,
     pub(crate) right: Source<'a, Right>,
     pub(crate) bias: Option<Bias<'a>>,
@@ -82,13 +90,40 @@ pub(crate) struct Problem<'a> {
     pub(crate) dtype: DType,
 }
 
+impl Problem<'_> {
+    /// The words of the sizes, of the tiles along columns and rows, and of all tiles.
+    fn size_words(&self, tiles: [usize; 2], groups: usize) -> Result<Vec<u32>> {
+        let [m, n, k] = self.sizes;
+        Ok(vec![
+            size("rows", m)?,
+            size("columns", n)?,
+            size("common axis of a product", k)?,
+            size("tiles of a row", tiles[0])?,
+            size("tiles of a column", tiles[1])?,
+            size("tiles", groups)?,
+        ])
+    }
+
+    /// The words of the batch: the sizes of its axes, then their steps in each operand.
+    fn batch_words(&self) -> Result<Vec<u32>> {
+        let mut words = Vec::with_capacity(3 * self.batch.len());
+        for axis in &self.batch {
+            words.push(size("length of an axis", axis.count)?);
+        }
+        for side in 0..2 {
+            words.extend(self.batch.iter().map(|axis| axis.steps[side]));
+        }
+        Ok(words)
+    }
+}
+
 /// How a matrix with these steps is loaded, and its words. `batch` are its steps along the batch.
 pub(crate) fn source<'a>(
     data: &'a GpuData,
     offset: usize,
     [side, depth]: [(usize, isize); 2],
     batch: &mut [isize],
-) -> Source<'a, Load> {
+) -> Result<Source<'a, Load>> {
     // Along the axis whose neighbours are closest.
     let is_step = |(size, step): (usize, isize)| if size > 1 { step.unsigned_abs() } else { usize::MAX };
     let along = if is_step(depth) <= is_step(side) { Along::Depth } else { Along::Side };
@@ -103,15 +138,15 @@ pub(crate) fn source<'a>(
         && batch.iter().all(|step| step % 4 == 0);
     let (items, unit) = if is_vectors { (Items::Vectors, 4) } else { (Items::Singles, 1) };
     batch.iter_mut().for_each(|step| *step /= unit);
-    // Negative steps wrap, as do sums with them.
-    let words = [(offset / unit as usize) as u32, (side.1 / unit) as u32, (depth.1 / unit) as u32];
-    let words = match (items, along) {
-        // A step that is never taken need not be whole vectors.
-        (Items::Vectors, Along::Depth) => [words[0], words[1], 0],
-        (Items::Vectors, Along::Side) => [words[0], 0, words[2]],
-        _ => words,
+    let whole = |(size, stride): (usize, isize)| step(size, stride / unit);
+    // A step that is never taken need not be whole vectors.
+    let steps = match (items, along) {
+        (Items::Vectors, Along::Depth) => [whole(side)?, 0],
+        (Items::Vectors, Along::Side) => [0, whole(depth)?],
+        _ => [whole(side)?, whole(depth)?],
     };
-    Source { data, load: Load { along, items }, words }
+    let first = size::offset(if is_vectors { offset / 4 } else { offset })?;
+    Ok(Source { data, load: Load { along, items }, words: [first, steps[0], steps[1]] })
 }
 
 /// Records the products of two batches of matrices, whose axes but the last two are the same.
@@ -134,10 +169,12 @@ pub(crate) fn launch(
         // The steps of a single product are never taken.
         (sizes, left_steps, right_steps) = (Vec::new(), Vec::new(), Vec::new());
     }
-    let left_source = source(&left.data, left.layout.offset(), [m, k], &mut left_steps);
-    let right_source = source(&right.data, right.layout.offset(), [n, k_right], &mut right_steps);
-    let batch = sizes.iter().zip(left_steps.iter().zip(&right_steps));
-    let batch = batch.map(|(&size, (&a, &b))| [size as u32, a as u32, b as u32]).collect();
+    let left_source = source(&left.data, left.layout.offset(), [m, k], &mut left_steps)?;
+    let right_source = source(&right.data, right.layout.offset(), [n, k_right], &mut right_steps)?;
+    let mut batch = Vec::with_capacity(sizes.len());
+    for (&count, (&a, &b)) in sizes.iter().zip(left_steps.iter().zip(&right_steps)) {
+        batch.push(BatchAxis { count, steps: [step(count, a)?, step(count, b)?] });
+    }
     let problem = Problem {
         sizes: [m.0, n.0, k.0],
         batch,
@@ -162,13 +199,14 @@ pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -
     {
         device.check_recording(data.recording)?;
     }
-    let batch: u64 = problem.batch.iter().map(|[size, ..]| u64::from(*size)).product();
+    let batch =
+        product("products of a batch", &problem.batch.iter().map(|axis| axis.count).collect::<Vec<_>>())?;
     if let Some(tile) = cooperative_tile(device, problem, batch, plan)? {
         return launch_squares(device, problem, batch, tile);
     }
     let count = k.div_ceil(SLICE).max(1);
     let (tile, slices) = choose(device, problem, batch, count, plan)?;
-    let len = m * n * batch as usize;
+    let len = product("elements", &[m, n, batch])?;
     let faults = Faults::of(
         [&problem.left.data.faults, &problem.right.data.faults]
             .into_iter()
@@ -177,14 +215,17 @@ pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -
     let is_direct = slices == Slices::InTurn && dtype == DType::F32;
     let stored = if slices == Slices::Apart { count } else { 1 };
     let step = len.next_multiple_of(4);
-    let sums_len = if stored > 1 { step * stored } else { len };
+    let sums_len = if stored > 1 { product("sums of slices", &[step, stored])? } else { len };
     let mut sums = allocate(device, DType::F32, sums_len, faults.clone())?;
     let mut first = 0;
     while first < count {
         let last = if slices == Slices::Apart { count } else { count.min(first + SLICES_IN_TURN) };
         let bias = problem.bias.as_ref().filter(|_| is_direct && last == count);
         let range = if slices == Slices::Apart { [0, count] } else { [first, last] };
-        let eight = if slices == Slices::Apart { step as u32 } else { bias.map_or(0, |bias| bias.offset) };
+        let eight = match slices {
+            Slices::Apart => size("elements of a slice", step)?,
+            Slices::InTurn => bias.map_or(0, |bias| bias.offset),
+        };
         sums.recording = launch_tiles(device, problem, &sums, (tile, slices), range, eight, bias, batch)?;
         first = last;
     }
@@ -205,20 +246,18 @@ fn launch_tiles(
     [first, last]: [usize; 2],
     eight: u32,
     bias: Option<&Bias<'_>>,
-    batch: u64,
+    batch: usize,
 ) -> Result<u64> {
     let Problem { sizes: [m, n, k], .. } = *problem;
     let tiles = [n.div_ceil(tile.columns as usize), m.div_ceil(tile.rows as usize)];
-    let apart = if slices == Slices::Apart { (last - first) as u64 } else { 1 };
-    let groups = tiles[0] as u64 * tiles[1] as u64 * batch * apart;
-    let mut params = vec![m as u32, n as u32, k as u32, tiles[0] as u32, tiles[1] as u32, groups as u32];
-    params.extend([first as u32, last as u32, eight]);
+    let apart = if slices == Slices::Apart { last - first } else { 1 };
+    let groups = product("tiles", &[tiles[0], tiles[1], batch, apart])?;
+    let mut params = problem.size_words(tiles, groups)?;
+    params.extend([size("first slice", first)?, size("last slice", last)?, eight]);
     params.extend(problem.left.words);
     params.extend(problem.right.words);
     params.push(bias.map_or(0, |bias| bias.step));
-    for i in 0..3 {
-        params.extend(problem.batch.iter().map(|axis| axis[i]));
-    }
+    params.extend(problem.batch_words()?);
     params.extend(&problem.extra);
     let is_whole = [(m, tile.rows), (n, tile.columns), (k, tile.depth)]
         .into_iter()
@@ -229,7 +268,7 @@ fn launch_tiles(
         Right::Patches(_) => Items::Singles,
     };
     let right_operand = operand(device, problem.right.data, right_items, Access::Read);
-    let product = Product {
+    let kernel = Product {
         tile,
         left: (left_operand, problem.left.load),
         right: (right_operand, problem.right.load),
@@ -237,8 +276,8 @@ fn launch_tiles(
         out: operand(device, out, out_items(n), Access::ReadWrite),
         edges: if is_whole { Edges::Whole } else { Edges::Ragged },
         slices,
-        batch_rank: problem.batch.len() as u8,
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        batch_rank: problem.batch.len(),
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, problem.left.data, &mut bound)?;
@@ -248,7 +287,7 @@ fn launch_tiles(
     }
     views(device, out, &mut bound)?;
     debug_assert_eq!(params.len(), WORDS + 3 * problem.batch.len() + problem.extra.len());
-    device.launch(product, &bound, &params, groups)
+    device.launch(kernel, &bound, &params, groups as u64)
 }
 
 fn launch_finish(
@@ -261,14 +300,14 @@ fn launch_finish(
     let [m, n, _] = problem.sizes;
     let vectors = out.len.div_ceil(4);
     // The last axis of a batch with a bias is that of groups, each of which has rows of its own.
-    let groups = problem.batch.last().map_or(1, |axis| axis[0] as usize);
+    let groups = problem.batch.last().map_or(1, |axis| axis.count);
     let bias = problem.bias.as_ref();
     let params = [
-        vectors as u32,
-        count as u32,
-        (step / 4) as u32,
-        n as u32,
-        (m * groups) as u32,
+        size("vectors", vectors)?,
+        size("slices", count)?,
+        size("vectors of a slice", step / 4)?,
+        size("columns", n)?,
+        size("rows of all groups", product("rows of all groups", &[m, groups])?)?,
         bias.map_or(0, |bias| bias.offset),
         bias.map_or(0, |bias| bias.step),
     ];
@@ -276,7 +315,7 @@ fn launch_finish(
         slices: operand(device, sums, Items::Vectors, Access::Read),
         bias: bias.map(|bias| operand(device, bias.data, Items::Singles, Access::Read)),
         out: operand(device, out, Items::Vectors, Access::ReadWrite),
-        params: ParamsShape { words: finish::WORDS as u16, place: device.params_in(finish::WORDS) },
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, sums, &mut bound)?;
@@ -291,7 +330,7 @@ fn launch_finish(
 fn cooperative_tile(
     device: &GpuDevice,
     problem: &Problem<'_>,
-    batch: u64,
+    batch: usize,
     plan: MatmulPlan,
 ) -> Result<Option<CooperativeTile>> {
     let Right::Matrix(_) = problem.right.load else { return Ok(None) };
@@ -307,7 +346,7 @@ fn cooperative_tile(
         && is_bound_whole(problem.right.data);
     let can = |tile: CooperativeTile| fits && cooperative::is_supported(device, tile);
     let tiles = |tile: CooperativeTile| {
-        (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
+        m.div_ceil(tile.rows as usize).saturating_mul(n.div_ceil(tile.columns as usize)).saturating_mul(batch)
     };
     match plan {
         MatmulPlan::Cooperative(tile) if can(tile) => Ok(Some(tile)),
@@ -326,7 +365,7 @@ fn cooperative_tile(
 fn launch_squares(
     device: &GpuDevice,
     problem: &Problem<'_>,
-    batch: u64,
+    batch: usize,
     tile: CooperativeTile,
 ) -> Result<GpuData> {
     let Problem { sizes: [m, n, k], dtype, .. } = *problem;
@@ -334,17 +373,15 @@ fn launch_squares(
         return Err(Error::Unsupported { device: device.to_string(), what: "matrix units for patches" });
     };
     let faults = Faults::of([&problem.left.data.faults, &problem.right.data.faults]);
-    let mut out = allocate(device, dtype, m * n * batch as usize, faults)?;
+    let mut out = allocate(device, dtype, product("elements", &[m, n, batch])?, faults)?;
     let tiles = [n.div_ceil(tile.columns as usize), m.div_ceil(tile.rows as usize)];
-    let groups = tiles[0] as u64 * tiles[1] as u64 * batch;
-    let mut params = vec![m as u32, n as u32, k as u32, tiles[0] as u32, tiles[1] as u32, groups as u32];
+    let groups = product("tiles", &[tiles[0], tiles[1], batch])?;
+    let mut params = problem.size_words(tiles, groups)?;
     params.extend([0; 3]);
     params.extend(problem.left.words);
     params.extend(problem.right.words);
     params.push(0);
-    for i in 0..3 {
-        params.extend(problem.batch.iter().map(|axis| axis[i]));
-    }
+    params.extend(problem.batch_words()?);
     let is_whole = [(m, tile.rows), (n, tile.columns), (k, tile.depth)]
         .into_iter()
         .all(|(size, part)| size.is_multiple_of(part as usize));
@@ -358,14 +395,14 @@ fn launch_squares(
         right: side(problem.right.data, right_load),
         out: operand(device, &out, Items::Vectors, Access::ReadWrite),
         edges: if is_whole { Edges::Whole } else { Edges::Ragged },
-        batch_rank: problem.batch.len() as u8,
-        params: ParamsShape { words: params.len() as u16, place: device.params_in(params.len()) },
+        batch_rank: problem.batch.len(),
+        params: ParamsShape::of(device, &params),
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, problem.left.data, &mut bound)?;
     views(device, problem.right.data, &mut bound)?;
     views(device, &out, &mut bound)?;
-    let recording = device.launch(squares, &bound, &params, groups)?;
+    let recording = device.launch(squares, &bound, &params, groups as u64)?;
     drop(bound);
     out.recording = recording;
     Ok(out)
@@ -375,14 +412,15 @@ fn launch_squares(
 fn choose(
     device: &GpuDevice,
     problem: &Problem<'_>,
-    batch: u64,
+    batch: usize,
     count: usize,
     plan: MatmulPlan,
 ) -> Result<(Tile, Slices)> {
     let [m, n, _] = problem.sizes;
     let can_be_apart = count > 1
         && count <= MAX_APART
-        && count as u128 * m as u128 * n as u128 * u128::from(batch) * 4 <= SLICE_BYTES;
+        && [m, n, batch, 4].iter().fold(count as u128, |bytes, &by| bytes.saturating_mul(by as u128))
+            <= SLICE_BYTES;
     let fits = |tile: &&Tile| tile.fits(device.info(), problem.right.load);
     if let MatmulPlan::InTurn(tile) | MatmulPlan::Apart(tile) = plan {
         if !fits(&&tile) {
@@ -407,13 +445,13 @@ fn choose(
         return Err(Error::Unsupported { device: device.to_string(), what });
     };
     let tiles = |tile: &Tile| {
-        (m as u64).div_ceil(tile.rows.into()) * (n as u64).div_ceil(tile.columns.into()) * batch
+        m.div_ceil(tile.rows as usize).saturating_mul(n.div_ceil(tile.columns as usize)).saturating_mul(batch)
     };
     let own = &candidates[..candidates.len().saturating_sub(1).max(1)];
     if let Some(tile) = own.iter().find(|tile| tiles(tile) >= BUSY) {
         return Ok((*tile, Slices::InTurn));
     }
-    let apart = own.iter().find(|tile| tiles(tile) * count as u64 >= BUSY);
+    let apart = own.iter().find(|tile| tiles(tile).saturating_mul(count) >= BUSY);
     Ok(match apart {
         Some(tile) if can_be_apart => (*tile, Slices::Apart),
         _ if can_be_apart => (smallest, Slices::Apart),

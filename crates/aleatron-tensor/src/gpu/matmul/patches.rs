@@ -26,7 +26,7 @@ pub(super) fn declare_registers(tile: Tile, out: &mut String) {
 
 /// Declares the function that loads an element: row `k` of the place whose first row and column in the image are `y0` and `x0`.
 pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String) {
-    let first = WORDS + 3 * usize::from(product.batch_rank);
+    let first = WORDS + 3 * product.batch_rank;
     let word = |i: usize| product.params.word(first + i);
     let Patches { kernel: [height, width], spread: [sy, sx] } = patches;
     let spread =
@@ -59,7 +59,7 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
 
 /// Writes where the column of a thread lies in the image.
 pub(super) fn write_places(product: &Product, out: &mut String) {
-    let first = WORDS + 3 * usize::from(product.batch_rank);
+    let first = WORDS + 3 * product.batch_rank;
     let word = |i: usize| product.params.word(first + i);
     let _ = writeln!(
         out,

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{AdapterInfo, BoundsChecks, Capabilities};
+use aleatron_device::{AdapterInfo, Capabilities};
 
 use super::patches::{self, Patches};
 use crate::gpu::kernel::Describe;
@@ -81,7 +81,7 @@ impl Tile {
             && thread_columns.is_multiple_of(4)
             && columns.is_multiple_of(thread_columns)
             && depth.is_multiple_of(4)
-            && (SLICE as u32).is_multiple_of(depth)
+            && SLICE.is_multiple_of(depth as usize)
     }
 
     /// Whether a device can run it, for a matrix or for patches.
@@ -156,7 +156,7 @@ pub(crate) struct Product {
     pub(crate) edges: Edges,
     pub(crate) slices: Slices,
     /// The axes of the batch.
-    pub(crate) batch_rank: u8,
+    pub(crate) batch_rank: usize,
     pub(crate) params: ParamsShape,
 }
 
@@ -315,10 +315,10 @@ impl Product {
             let store = match load.along {
                 Along::Side => format!("{shared}[({k}) * {}u + ({x}) / 4u] = p{name}{j};", pitch / 4),
                 Along::Depth => {
-                    let store = |(c, part): (usize, &str)| {
-                        format!("{shared}[at + {}u] = p{name}{j}.{part};", c as u32 * pitch)
+                    let store = |(c, part): (u32, &str)| {
+                        format!("{shared}[at + {}u] = p{name}{j}.{part};", c * pitch)
                     };
-                    let stores: String = ["x", "y", "z", "w"].into_iter().enumerate().map(store).collect();
+                    let stores: String = (0..).zip(["x", "y", "z", "w"]).map(store).collect();
                     format!("let at = ({k}) * {pitch}u + {x}; {stores}")
                 }
             };
@@ -380,8 +380,7 @@ impl Product {
             for group in 0..thread_rows / 4 {
                 let vec = self.shared_vec(&left, Some(self.left.1), &self.row_of(4 * group));
                 let _ = writeln!(out, "let xs{group} = {vec};");
-                for i in 0..4 {
-                    let part = ["x", "y", "z", "w"][i as usize];
+                for (i, part) in (0..).zip(["x", "y", "z", "w"]) {
                     let _ = writeln!(out, "let x{} = xs{group}.{part};", 4 * group + i);
                 }
             }
@@ -479,7 +478,7 @@ impl Product {
     /// Writes the number of the batch and the first places of its matrices.
     fn write_batch(&self, out: &mut String) {
         let _ = writeln!(out, "var base_a = 0u; var base_b = 0u; var left = batch;");
-        let rank = usize::from(self.batch_rank);
+        let rank = self.batch_rank;
         let word = |i: usize| self.params.word(WORDS + i);
         for axis in (0..rank).rev() {
             let (size, step_a, step_b) = (word(axis), word(rank + axis), word(2 * rank + axis));
@@ -603,10 +602,6 @@ let k_first = s * {SLICE}u; let k_end = min(K, k_first + {SLICE}u);"
         self.write_results(&mut text);
         let _ = writeln!(text, "}}\n}}");
         text
-    }
-
-    fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Removed
     }
 }
 

@@ -1,0 +1,126 @@
+//! Reductions of views that repeat elements: each element is read once, however often it occurs.
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::op::Reducer;
+use crate::ops::Dims;
+use crate::ops::fold::{fold, reduced_shape};
+use crate::tensor::Tensor;
+
+/// A reduction over a view in which no element is repeated along an axis.
+pub(super) struct Distinct<'a> {
+    original: &'a Tensor,
+    pub(super) view: Tensor,
+    reduced: &'a [usize],
+    dims: Dims,
+    /// How often the reduced axes of the original repeat each element.
+    pub(super) repeats: usize,
+}
+
+impl<'a> Distinct<'a> {
+    pub(super) fn of(x: &'a Tensor, reduced: &'a [usize], dims: Dims) -> Self {
+        let (mut layout, mut repeats) = (x.layout().clone(), 1);
+        if !x.is_empty() {
+            for axis in (0..x.rank()).filter(|&axis| x.layout().is_repeated(axis)) {
+                // Below the number of elements, which a layout has counted.
+                repeats *= if reduced.contains(&axis) { x.shape()[axis] } else { 1 };
+                layout = layout.with_axis(axis, 1, 0);
+            }
+        }
+        Self { original: x, view: x.with_layout(layout), reduced, dims, repeats }
+    }
+
+    fn has_repeats(&self) -> bool {
+        self.view.shape() != self.original.shape()
+    }
+
+    /// What becomes of reduced axes before [`Self::restore`].
+    fn own_dims(&self) -> Dims {
+        if self.has_repeats() { Dims::Keep } else { self.dims }
+    }
+
+    pub(super) fn fold(&self, op: &'static str, x: &Tensor, reducer: &Reducer) -> Result<Tensor> {
+        fold(op, x, self.reduced, self.own_dims(), reducer)
+    }
+
+    /// The shape of results before [`Self::restore`].
+    pub(super) fn shape(&self) -> Vec<usize> {
+        reduced_shape(self.view.shape(), self.reduced, self.own_dims())
+    }
+
+    /// The sum of as many copies of each element.
+    pub(super) fn repeat_sum(&self, sum: Tensor) -> Result<Tensor> {
+        let repeats = self.repeats as i64;
+        match sum.dtype() {
+            _ if repeats == 1 => Ok(sum),
+            dtype if dtype.is_float() => sum.mul(repeats as f64),
+            // Modulo 2^32, as the sum is.
+            DType::I32 => sum.mul(repeats as i32),
+            _ => sum.mul(repeats),
+        }
+    }
+
+    /// The product of as many copies of each element: its power, by squares.
+    pub(super) fn repeat_product(&self, product: Tensor) -> Result<Tensor> {
+        let (mut left, mut square, mut power) = (self.repeats, product, None);
+        loop {
+            if left % 2 == 1 {
+                power = Some(match power {
+                    Some(power) => Tensor::mul(&power, &square)?,
+                    None => square.clone(),
+                });
+            }
+            left /= 2;
+            match power {
+                Some(power) if left == 0 => return Ok(power),
+                _ => square = square.mul(&square)?,
+            }
+        }
+    }
+
+    /// The places of elements among all along the reduced axes, from those among the distinct ones: the first copy of each counts.
+    pub(super) fn repeat_places(&self, places: Tensor) -> Result<Tensor> {
+        if self.repeats == 1 {
+            return Ok(places);
+        }
+        let (mut step, mut own_step) = (1i64, 1i64);
+        let mut sum = places.mul(0i64)?;
+        for &axis in self.reduced.iter().rev() {
+            let [size, own_size] =
+                [self.original.shape()[axis], self.view.shape()[axis]].map(|size| size as i64);
+            if own_size > 1 {
+                sum = sum.add(&places.floor_divide(own_step)?.remainder(own_size)?.mul(step)?)?;
+            }
+            (step, own_step) = (step * size, own_step * own_size);
+        }
+        Ok(sum)
+    }
+
+    /// ln of the sum of the exponentials, in 32-bit floats.
+    pub(super) fn log_sum_exp(&self) -> Result<Tensor> {
+        const OP: &str = "logsumexp";
+        let x = &self.view;
+        if x.count_along(self.reduced)? == 0 {
+            return Tensor::full(&self.shape(), f64::NEG_INFINITY, DType::F32, &x.device());
+        }
+        let shift = x.shift(OP, self.reduced)?;
+        let exponentials = x.cast(DType::F32)?.sub(&shift)?.exp()?;
+        let sum = fold(OP, &exponentials, self.reduced, Dims::Keep, &Reducer::Sum)?;
+        self.repeat_sum(sum)?.log()?.add(&shift)?.reshape(&self.shape())
+    }
+
+    /// A result over the kept axes of the original.
+    pub(super) fn restore(&self, result: Tensor) -> Result<Tensor> {
+        if !self.has_repeats() {
+            return Ok(result);
+        }
+        let shape = reduced_shape(self.original.shape(), self.reduced, Dims::Keep);
+        let mut result = result.broadcast_to(&shape)?;
+        if self.dims == Dims::Drop {
+            for &axis in self.reduced.iter().rev() {
+                result = result.squeeze(axis as isize)?;
+            }
+        }
+        Ok(result)
+    }
+}

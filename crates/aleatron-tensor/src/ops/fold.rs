@@ -1,0 +1,182 @@
+//! The folding of axes, which reductions and normalisations are made of.
+
+use crate::dtype::DType;
+use crate::error::{Error, Limit, Result};
+use crate::expr::Expr;
+use crate::gpu::MAX_ELEMENTS;
+use crate::gpu::reduce::check_axis_length;
+use crate::layout;
+use crate::op::Reducer;
+use crate::ops::Dims;
+use crate::storage::Storage;
+use crate::tensor::Tensor;
+
+/// The shape with axes reduced.
+pub(super) fn reduced_shape(shape: &[usize], axes: &[usize], dims: Dims) -> Vec<usize> {
+    let sizes = shape.iter().enumerate().filter_map(|(axis, &size)| match (axes.contains(&axis), dims) {
+        (false, _) => Some(size),
+        (true, Dims::Keep) => Some(1),
+        (true, Dims::Drop) => None,
+    });
+    sizes.collect()
+}
+
+/// Folds axes, named in ascending order. The result has the type that is computed in.
+pub(crate) fn fold(
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    dims: Dims,
+    reducer: &Reducer,
+) -> Result<Tensor> {
+    let limit = if x.device().is_gpu() { MAX_ELEMENTS } else { usize::MAX };
+    fold_within(limit, op, x, axes, dims, reducer)
+}
+
+/// As [`fold`], by steps that take no more elements than `limit` each.
+fn fold_within(
+    limit: usize,
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    dims: Dims,
+    reducer: &Reducer,
+) -> Result<Tensor> {
+    if x.len() > limit {
+        let folded = fold_halves(limit, op, x, axes, reducer)?;
+        return folded.view(&reduced_shape(x.shape(), axes, dims));
+    }
+    let shape = reduced_shape(x.shape(), axes, dims);
+    let computed = Reducer::computed_in(x.dtype());
+    let count = layout::elements(&axes.iter().map(|&axis| x.shape()[axis]).collect::<Vec<_>>())?;
+    if count == 0 || shape.contains(&0) {
+        let value = match reducer.of_nothing(computed) {
+            Some(value) => value,
+            None if shape.contains(&0) => crate::tensor::small(0, reducer.result(computed)),
+            None => return Err(Error::argument(op, "elements", 0, "there must be at least one")),
+        };
+        return Tensor::full(&shape, value, reducer.result(computed), &x.device());
+    }
+    if matches!(reducer, Reducer::ArgMax | Reducer::ArgMin) {
+        check_axis_length(count)?;
+    }
+    match x.storage() {
+        Storage::Cpu(_) => {
+            Tensor::from_cpu(crate::cpu::reduce::reduce(&x.host_view()?, axes, reducer)?, &shape)
+        }
+        Storage::Gpu(storage) => {
+            let gpu = storage.device().clone();
+            // What is still to be computed is computed on the way.
+            let expr = match storage.share(x.layout()) {
+                Some(expr) => expr,
+                None => {
+                    let view = crate::gpu::GpuView { data: storage.data()?, layout: x.layout().clone() };
+                    Expr::leaf(view, x.dtype())
+                }
+            };
+            let expr = if expr.dtype().is_float() { expr } else { expr.cast(computed) };
+            Tensor::from_gpu_data(
+                &gpu,
+                crate::gpu::reduce::launch(&gpu, &expr, x.shape(), axes, reducer)?,
+                &shape,
+            )
+        }
+    }
+}
+
+/// Folds both halves of the longest axis, which are joined. Places and results of users' operations cannot be joined: there, the axis is one
+/// that is kept. Reduced axes have size 1.
+fn fold_halves(
+    limit: usize,
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    reducer: &Reducer,
+) -> Result<Tensor> {
+    let can_join = matches!(reducer, Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min);
+    let candidates = (0..x.rank()).filter(|axis| can_join || !axes.contains(axis));
+    let longest = candidates.max_by_key(|&axis| x.shape()[axis]).filter(|&axis| x.shape()[axis] > 1);
+    let Some(axis) = longest else {
+        let (actual, limit) = (x.len() as u128, limit as u128);
+        return Err(Error::TooLarge { what: Limit::GpuElements, actual, limit });
+    };
+    let (along, middle) = (axis as isize, x.shape()[axis] / 2);
+    let half = |part: Tensor| fold_within(limit, op, &part, axes, Dims::Keep, reducer);
+    let (first, second) = (half(x.slice(along, ..middle)?)?, half(x.slice(along, middle..)?)?);
+    match reducer {
+        _ if !axes.contains(&axis) => Tensor::concat(&[&first, &second], along),
+        Reducer::Sum => first.add(&second),
+        Reducer::Prod => first.mul(&second),
+        Reducer::Max => first.maximum(&second),
+        Reducer::Min => first.minimum(&second),
+        Reducer::ArgMax | Reducer::ArgMin | Reducer::Custom { .. } => {
+            Err(Error::internal("ops::reduce::fold_halves"))
+        }
+    }
+}
+
+/// Folds axes, named in ascending order, of 32-bit floats with a user's operation: an expression on GPUs, a function on the host.
+pub(crate) fn fold_custom(
+    op: &'static str,
+    x: &Tensor,
+    axes: &[usize],
+    wgsl: &'static str,
+    identity: f32,
+    combine: fn(f32, f32) -> f32,
+) -> Result<Tensor> {
+    match x.storage() {
+        Storage::Cpu(_) => {
+            let shape = reduced_shape(x.shape(), axes, Dims::Drop);
+            let folded = crate::cpu::reduce::fold(&x.host_view()?, axes, DType::F32, identity, combine)?;
+            Tensor::from_cpu(folded, &shape)
+        }
+        Storage::Gpu(_) => {
+            let reducer = Reducer::Custom { wgsl: wgsl.to_owned(), identity: identity.to_bits() };
+            fold(op, x, axes, Dims::Drop, &reducer)
+        }
+    }
+}
+
+impl Tensor {
+    /// The number of elements along some axes.
+    pub(super) fn count_along(&self, axes: &[usize]) -> Result<usize> {
+        layout::elements(&axes.iter().map(|&axis| self.shape()[axis]).collect::<Vec<_>>())
+    }
+
+    /// The largest along axes where it is finite, else 0: what can be taken off before exponentials.
+    pub(crate) fn shift(&self, op: &'static str, axes: &[usize]) -> Result<Self> {
+        let largest = fold(op, self, axes, Dims::Keep, &Reducer::Max)?;
+        largest.is_finite()?.where_(&largest, 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+
+    /// Steps of at most 10 elements over 6 x 7 x 4 give what one step does.
+    #[test]
+    fn fold_in_small_steps_equals_one_step() {
+        let values: Vec<i32> = (0..168).map(|i| (i * 37 + 11) % 53 - 26).collect();
+        let x = Tensor::from_slice(&values, &[6, 7, 4], &Device::Cpu).unwrap();
+        let reducers =
+            [Reducer::Sum, Reducer::Prod, Reducer::Max, Reducer::Min, Reducer::ArgMax, Reducer::ArgMin];
+        for reducer in &reducers {
+            for axes in [&[0][..], &[1], &[2], &[0, 2], &[0, 1, 2]] {
+                let fold = |limit| {
+                    fold_within(limit, "fold", &x, axes, Dims::Drop, reducer)
+                        .map(|tensor| (tensor.shape().to_vec(), tensor.to_vec::<i32>().unwrap()))
+                };
+                let is_place = matches!(reducer, Reducer::ArgMax | Reducer::ArgMin);
+                let own: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+                if is_place && own > 10 {
+                    // A result whose elements one step cannot number is refused.
+                    assert!(matches!(fold(10), Err(Error::TooLarge { .. })), "{reducer:?} {axes:?}");
+                } else {
+                    assert_eq!(fold(10), fold(usize::MAX), "{reducer:?} {axes:?}");
+                }
+            }
+        }
+    }
+}
