@@ -6,6 +6,7 @@ use std::fmt;
 use aleatron_tensor::{DType, Tensor};
 
 use crate::error::{Error, Result};
+use crate::narrow::Narrow;
 use crate::op::Op;
 
 /// A value of a graph: an input, a constant, or what a node makes. It is a number, valid in its graph alone.
@@ -13,6 +14,11 @@ use crate::op::Op;
 pub struct ValueId(usize);
 
 impl ValueId {
+    /// The value at an index.
+    pub(crate) const fn new(index: usize) -> Self {
+        Self(index)
+    }
+
     /// Its place among the values.
     #[must_use]
     pub fn index(self) -> usize {
@@ -76,6 +82,8 @@ pub struct Graph {
     pub(crate) constants: BTreeMap<ValueId, Tensor>,
     /// Of a graph inside a node: the value of the outer graph that each of these values is.
     pub(crate) captures: Vec<(ValueId, ValueId)>,
+    /// The values of integer types that tensors hold in a wider type.
+    pub(crate) narrow: BTreeMap<ValueId, Narrow>,
     /// What is said of it that changes nothing in what it computes.
     pub(crate) metadata: BTreeMap<String, String>,
 }
@@ -94,6 +102,7 @@ impl PartialEq for Graph {
             && self.inputs == other.inputs
             && self.outputs == other.outputs
             && self.captures == other.captures
+            && self.narrow == other.narrow
             && self.metadata == other.metadata
             && self.constants.len() == other.constants.len()
             && constants()
@@ -170,6 +179,12 @@ impl Graph {
         self.constants.get(&id)
     }
 
+    /// Returns the integer type of a value that tensors hold in a wider type; `None` for all other types.
+    #[must_use]
+    pub fn narrow(&self, id: ValueId) -> Option<Narrow> {
+        self.narrow.get(&id).copied()
+    }
+
     /// The constants with their values.
     pub fn constants(&self) -> impl Iterator<Item = (ValueId, &Tensor)> {
         self.constants.iter().map(|(id, tensor)| (*id, tensor))
@@ -209,6 +224,22 @@ impl Graph {
         let inputs = inputs.iter().map(|&id| Some(id)).collect();
         self.nodes.push(Node { name, op, inputs, outputs: vec![Some(output)] });
         output
+    }
+
+    /// Adds a node that computes `n` values, and returns them.
+    pub fn add_node_with_outputs(
+        &mut self,
+        name: impl Into<String>,
+        op: Op,
+        inputs: &[ValueId],
+        n: usize,
+    ) -> Vec<ValueId> {
+        let name = name.into();
+        let output = |k: usize| Value { name: format!("{name}_output{k}"), ..Value::default() };
+        let outputs: Vec<ValueId> = (0..n).map(|k| self.add_value(output(k))).collect();
+        let inputs = inputs.iter().map(|&id| Some(id)).collect();
+        self.nodes.push(Node { name, op, inputs, outputs: outputs.iter().map(|&id| Some(id)).collect() });
+        outputs
     }
 
     /// Makes a value an output.
@@ -272,7 +303,12 @@ impl Graph {
             }
         }
         if order.len() < self.nodes.len() {
-            let stuck = missing.iter().position(|&n| n > 0).unwrap_or_default();
+            let Some(stuck) = missing.iter().position(|&n| n > 0) else {
+                return Err(Error::model(
+                    "graph",
+                    "internal error: a node that needs nothing was not put in order",
+                ));
+            };
             let nodes = self.nodes.len() - order.len();
             return Err(Error::Cycle { nodes, name: self.nodes[stuck].name.clone() });
         }

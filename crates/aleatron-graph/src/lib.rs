@@ -16,6 +16,8 @@
 //!
 //! - [`Graph`]: nodes in an order in which they can run, values, constants; [`Graph::read_onnx`] reads one from a file;
 //! - [`Op`]: what a node computes;
+//! - [`Graph::bind`]: constants for inputs, numbers for symbolic sizes, the choice of an output;
+//! - [`batch`]: whether the samples of a batch are independent;
 //! - [`Graph::simplify`]: batch normalisation folded into products, constants computed, nodes that do nothing removed;
 //! - [`Runner`]: a graph on a device;
 //! - [`Graph::rounding_bound`]: how far another program's outputs may be off;
@@ -23,9 +25,12 @@
 //! - [`inspect`]: what there is in a graph, with shapes.
 #![forbid(unsafe_code)]
 
+pub mod batch;
+pub mod bind;
 mod error;
 mod graph;
 pub mod inspect;
+mod narrow;
 pub mod onnx;
 pub mod op;
 mod pass;
@@ -35,6 +40,7 @@ mod run;
 
 pub use error::{Error, Result, UnknownOperator};
 pub use graph::{Dim, Graph, Node, Value, ValueId};
+pub use narrow::Narrow;
 pub use op::{Binary, Op, Unary};
 pub use pass::Simplified;
 pub use run::{Observer, Runner};

@@ -12,7 +12,7 @@ use aleatron_tensor::{Device, Tensor};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Binary, NoAxes, Op, Pooling, Reduced, Reduction, Softmax, SoftmaxAxes, Unary, Variadic};
-use crate::run::compute;
+use crate::run::{compute, compute_in};
 
 /// Half the distance from 1 to the next 32-bit float.
 const UNIT: f64 = 1.0 / (1 << 24) as f64;
@@ -95,7 +95,7 @@ impl Graph {
             Op::Shape { .. } | Op::Size => (run(&node.op, &inputs)?, 0),
             Op::Constant(value) => (vec![magnitude(&value.0)?], 0),
             _ if is_exact => {
-                let made = run(&node.op, &inputs)?.iter().map(magnitude).collect::<Result<_>>()?;
+                let made = compute_in(self, node, &inputs)?.iter().map(magnitude).collect::<Result<_>>()?;
                 (made, largest)
             }
             Op::MatMul | Op::Gemm { .. } | Op::Conv { .. } => {

@@ -174,6 +174,115 @@ fn constants_stay_in_the_folder_of_the_model() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// A pipe has no end until somebody writes to it: it is refused, as a model and as a file of constants.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused() {
+    let folder = std::env::temp_dir().join(format!("aleatron-pipe-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let pipe = folder.join("w.bin");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let entry = |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
+    let mut graph = graph(vec![node("Add", &["x", "w"], &["y"])]);
+    graph.initializer = vec![TensorProto {
+        dims: vec![2],
+        data_type: Some(1),
+        name: Some("w".to_owned()),
+        data_location: Some(1),
+        external_data: vec![entry("location", "w.bin")],
+        ..TensorProto::default()
+    }];
+    let path = folder.join("model.onnx");
+    std::fs::write(&path, model(graph).encode_to_vec()).unwrap();
+    let error = Graph::read_onnx(&path).unwrap_err().to_string();
+    assert!(error.contains("w.bin") && error.contains("regular file"), "{error}");
+    for path in [pipe.as_path(), std::path::Path::new("/dev/zero"), folder.as_path()] {
+        let error = Graph::read_onnx(path).unwrap_err().to_string();
+        assert!(error.contains("regular file"), "{error}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Constants of a sparse file may be larger than the memory, each and all together: none of them is read.
+#[test]
+fn external_constants_that_do_not_fit_together_are_refused() {
+    let folder = std::env::temp_dir().join(format!("aleatron-sum-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let size = 1_u64 << 30;
+    std::fs::File::create(folder.join("w.bin")).unwrap().set_len(size).unwrap();
+    let entry = |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
+    let mut graph = graph(vec![node("Neg", &["x"], &["y"])]);
+    let constant = |k: usize| TensorProto {
+        dims: vec![(size / 4) as i64],
+        data_type: Some(1),
+        name: Some(format!("w{k}")),
+        data_location: Some(1),
+        external_data: vec![entry("location", "w.bin")],
+        ..TensorProto::default()
+    };
+    // Together 4 TiB.
+    graph.initializer = (0..4096).map(constant).collect();
+    let path = folder.join("model.onnx");
+    std::fs::write(&path, model(graph).encode_to_vec()).unwrap();
+    let error = Graph::read_onnx(&path).unwrap_err();
+    assert!(matches!(error, Error::Core(aleatron_core::Error::Memory { .. })), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Sixty times twice the elements: the sizes follow from those of the input, so nothing is computed.
+#[test]
+fn doubling_values_are_refused_before_they_are_computed() {
+    let name = |k: usize| if k == 0 { "x".to_owned() } else { format!("v{k}") };
+    let double = |k: usize| {
+        let mut node = node("Concat", &[&name(k), &name(k)], &[&name(k + 1)]);
+        let (axis, kind) = (Some("axis".to_owned()), Some(2));
+        node.attribute =
+            vec![AttributeProto { name: axis, i: Some(0), r#type: kind, ..AttributeProto::default() }];
+        node
+    };
+    let mut nodes: Vec<NodeProto> = (0..60).map(double).collect();
+    nodes.push(node("Relu", &["v60"], &["y"]));
+    let mut doubled = graph(nodes.clone());
+    doubled.output[0].r#type = None;
+    let mut constant = doubled.clone();
+    constant.input.clear();
+    constant.initializer = vec![TensorProto {
+        dims: vec![2],
+        data_type: Some(1),
+        name: Some("x".to_owned()),
+        float_data: vec![1.0, 2.0],
+        ..TensorProto::default()
+    }];
+    for (file, n_inputs) in [(doubled, 1), (constant, 0)] {
+        let mut graph = read(file).unwrap();
+        let simplified = graph.simplify().unwrap();
+        assert!(simplified.constants < 30, "{simplified:?}");
+        let x = Tensor::zeros(&[2], DType::F32, &Device::Cpu).unwrap();
+        let error = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x; n_inputs]).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::Node { .. }) && text.contains("Concat"), "{text}");
+    }
+}
+
+/// Every value would fit, and a sum at the end keeps all of them alive.
+#[test]
+fn values_that_do_not_fit_together_are_refused_before_they_are_computed() {
+    let n = 1_usize << 20;
+    let names: Vec<String> = (0..n).map(|k| format!("v{k}")).collect();
+    let mut nodes: Vec<NodeProto> = names.iter().map(|name| node("Neg", &["x"], &[name])).collect();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    nodes.push(node("Sum", &all, &["y"]));
+    let mut file = graph(nodes);
+    let size = 1_usize << 22;
+    file.input = vec![value("x", &[size as i64])];
+    file.output = vec![value("y", &[size as i64])];
+    let graph = read(file).unwrap();
+    let x = Tensor::zeros(&[size], DType::F32, &Device::Cpu).unwrap();
+    // At least 4 TiB together.
+    let error = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x]).unwrap_err();
+    assert!(matches!(&error, Error::Node { operator, .. } if operator == "Neg"), "{error}");
+}
+
 #[test]
 fn a_million_nodes_are_sorted() {
     let n = 1_000_000;

@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 /// The attributes of a node.
 pub(crate) struct Attributes<'a> {
     all: RefCell<BTreeMap<&'a str, &'a AttributeProto>>,
+    /// The first attribute that was asked for as a list of another type.
+    wrong: RefCell<Option<Error>>,
     folder: Option<&'a Path>,
 }
 
@@ -27,11 +29,21 @@ impl<'a> Attributes<'a> {
                 return Err(Error::attribute(name, "given twice", "once is enough"));
             }
         }
-        Ok(Self { all: RefCell::new(all), folder })
+        Ok(Self { all: RefCell::new(all), wrong: RefCell::new(None), folder })
     }
 
     fn take(&self, name: &str) -> Option<&'a AttributeProto> {
         self.all.borrow_mut().remove(name)
+    }
+
+    /// Takes a list. Of another type, it would be taken for an empty one: it is remembered, and refused by [`Self::finish`].
+    fn take_list(&self, name: &str, code: i32, expected: &str) -> Option<&'a AttributeProto> {
+        let attribute = self.take(name)?;
+        // Old files do not tell the types of attributes.
+        if attribute.r#type.is_some_and(|found| found != code && found != 0) {
+            self.wrong.borrow_mut().get_or_insert_with(|| wrong(name, expected));
+        }
+        Some(attribute)
     }
 
     /// Takes note of attributes that change nothing here.
@@ -43,6 +55,9 @@ impl<'a> Attributes<'a> {
 
     /// An attribute that nobody has asked for could change the result: it is refused.
     pub(crate) fn finish(&self) -> Result<()> {
+        if let Some(wrong) = self.wrong.borrow_mut().take() {
+            return Err(wrong);
+        }
         match self.all.borrow().keys().next() {
             Some(name) => Err(Error::attribute(*name, "given", "which the operator does not have")),
             None => Ok(()),
@@ -84,12 +99,12 @@ impl<'a> Attributes<'a> {
     }
 
     pub(crate) fn texts(&self, name: &str) -> Vec<String> {
-        let texts = self.take(name).map_or(&[][..], |a| a.strings.as_slice());
+        let texts = self.take_list(name, 8, "a list of texts").map_or(&[][..], |a| a.strings.as_slice());
         texts.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
     pub(crate) fn ints_or_none(&self, name: &str) -> Option<Vec<i64>> {
-        self.take(name).map(|a| a.ints.clone())
+        self.take_list(name, 7, "a list of integers").map(|a| a.ints.clone())
     }
 
     pub(crate) fn ints(&self, name: &str) -> Vec<i64> {
@@ -97,7 +112,7 @@ impl<'a> Attributes<'a> {
     }
 
     pub(crate) fn floats_or_none(&self, name: &str) -> Option<Vec<f32>> {
-        self.take(name).map(|a| a.floats.clone())
+        self.take_list(name, 6, "a list of floats").map(|a| a.floats.clone())
     }
 
     pub(crate) fn tensor_or_none(&self, name: &str) -> Result<Option<Tensor>> {

@@ -1,12 +1,19 @@
 //! Reading and writing ONNX files.
 //!
-//! Operator sets from 6 to 28 are read; the operators are those of [`Op`](crate::op::Op). A model with others is refused with a list of all
-//! of them. Nothing in a file is trusted: a malformed one is an error.
+//! Operator sets from 6 to 28 are read; the operators are those of [`Op`](crate::op::Op). `Scan` and some operators of classical machine
+//! learning (`ai.onnx.ml`) are read as several nodes of those. A model with others is refused with a list of all of them. Nothing in a file
+//! is trusted: a malformed one is an error.
 
 mod attribute;
+mod element;
 mod known;
+mod lower;
+mod ml;
 mod operator;
 pub mod proto;
+mod quantized;
+mod scan;
+mod signal;
 mod tensor;
 mod window;
 mod write;
@@ -18,10 +25,12 @@ use aleatron_core::{Quantity, memory};
 use prost::Message;
 
 use self::attribute::Attributes;
+use self::lower::Lowering;
 use self::proto::{GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto};
 use self::tensor::{ElementType, type_name};
 use crate::error::{Error, Result, UnknownOperator};
 use crate::graph::{Dim, Graph, Node, Value, ValueId};
+use crate::narrow::Narrow;
 
 /// The oldest operator set that is read.
 pub const OLDEST_OPSET: i64 = 6;
@@ -43,7 +52,13 @@ impl Graph {
     pub fn read_onnx(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let in_file = |source| Error::File { path: path.to_owned(), source };
-        let size = std::fs::metadata(path).map_err(in_file)?.len();
+        let file = std::fs::metadata(path).map_err(in_file)?;
+        if !file.is_file() {
+            // Opening a pipe waits for its writer, and a device may have no end.
+            let reason = "it is not a regular file; write the model into a file first";
+            return Err(in_file(std::io::Error::new(std::io::ErrorKind::InvalidInput, reason)));
+        }
+        let size = file.len();
         // The file, what is decoded from it, and the tensors.
         memory::check(3 * u128::from(size), Quantity::Weights)?;
         let bytes = std::fs::read(path).map_err(in_file)?;
@@ -52,8 +67,16 @@ impl Graph {
             _ => Path::new("."),
         };
         let graph = read(&bytes, Some(folder))?;
-        let stem = path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy());
-        Ok(graph.with_name(stem))
+        let name = path.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy());
+        // A dot may be part of a name: "model.v1" is not "model".
+        let stem =
+            name.len().checked_sub(".onnx".len()).and_then(|at| Some((name.get(..at)?, name.get(at..)?)));
+        Ok(match stem {
+            Some((stem, ending)) if ending.eq_ignore_ascii_case(".onnx") && !stem.is_empty() => {
+                graph.with_name(stem)
+            }
+            _ => graph.with_name(name),
+        })
     }
 
     /// Reads a model from memory. Constants that are kept in files are refused.
@@ -81,6 +104,11 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
             version = Some(new);
         }
     }
+    // Operators of classical machine learning have a set of their own; a model may have no others.
+    let is_ml = |node: &NodeProto| domain(node) == known::ML;
+    if version.is_none() && !graph.node.is_empty() && graph.node.iter().all(is_ml) {
+        version = Some(NEWEST_OPSET);
+    }
     let Some(version) = version else { return Err(fault("no operator set is named".to_owned())) };
     if !(OLDEST_OPSET..=NEWEST_OPSET).contains(&version) {
         return Err(fault(format!("operator set {version}; {OLDEST_OPSET} to {NEWEST_OPSET} are read")));
@@ -88,6 +116,7 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
     let importer = Importer { version, folder, functions: model.functions.len() };
     importer.refuse_unknown(graph)?;
     let mut read = importer.graph(graph, None, 0)?;
+    element::infer(&mut read, &BTreeMap::new())?;
     let entries = model.metadata_props.iter();
     read.metadata = entries
         .map(|entry| (entry.key.clone().unwrap_or_default(), entry.value.clone().unwrap_or_default()))
@@ -112,7 +141,7 @@ impl Importer<'_> {
         while let Some(graph) = graphs.pop() {
             for node in &graph.node {
                 let (domain, name) = (domain(node), node.op_type.as_deref().unwrap_or_default());
-                if !domain.is_empty() || !known::is_known(name) {
+                if !known::is_known(domain, name) {
                     *unknown.entry((domain.to_owned(), name.to_owned())).or_default() += 1;
                 }
                 graphs.extend(node.attribute.iter().filter_map(|attribute| attribute.g.as_ref()));
@@ -144,22 +173,29 @@ impl Importer<'_> {
         if self.functions > 0 && depth == 0 && proto.node.is_empty() {
             return Err(fault("a model of functions alone is not read"));
         }
+        // Constants in other files may be many times as large as this one: all of them must fit before the first is read.
+        let outside = proto.initializer.iter().filter(|tensor| tensor.data_location == Some(1));
+        let bytes = outside.map(tensor::bytes_as_tensor).fold(0_u128, u128::saturating_add);
+        memory::check(bytes, Quantity::Weights)?;
         let mut names: HashMap<String, ValueId> = HashMap::new();
         for initializer in &proto.initializer {
             let name = initializer.name.clone().unwrap_or_default();
             let id = graph.add_constant(&name, tensor::read(initializer, self.folder)?);
+            let element = ElementType::from_code(initializer.data_type.unwrap_or_default());
+            graph.narrow.extend(element.and_then(ElementType::narrow).map(|narrow| (id, narrow)));
             if name.is_empty() || names.insert(name.clone(), id).is_some() {
                 return Err(Error::RepeatedValue { name });
             }
         }
         for input in &proto.input {
-            let value = read_value(input)?;
+            let (value, narrow) = read_value(input)?;
             // An input with a constant of its name has that as its default: it is a constant.
             if names.contains_key(&value.name) && depth == 0 {
                 continue;
             }
             let name = value.name.clone();
             let id = graph.add_input(value);
+            graph.narrow.extend(narrow.map(|narrow| (id, narrow)));
             if name.is_empty() || names.insert(name.clone(), id).is_some() {
                 return Err(Error::RepeatedValue { name });
             }
@@ -178,7 +214,10 @@ impl Importer<'_> {
                     continue;
                 }
                 let value = match known.get(name.as_str()) {
-                    Some(info) => read_value(info)?,
+                    // A list of maps from labels to probabilities, of which the probabilities are passed on.
+                    Some(_) if is_zip_map(node) => Value { name: name.clone(), ..Value::default() },
+                    // The integer types of values between nodes are inferred.
+                    Some(info) => read_value(info)?.0,
                     None => Value { name: name.clone(), ..Value::default() },
                 };
                 let id = graph.add_value(value);
@@ -203,8 +242,22 @@ impl Importer<'_> {
                     false => Some(resolve(name, &mut graph, &mut names, outer).map_err(in_node)?),
                 });
             }
-            let op = self.operator(node, &mut graph, &mut names, outer, depth).map_err(in_node)?;
             let name = node.name.clone().unwrap_or_default();
+            if domain(node) == known::ML {
+                let mut lowering = Lowering { graph: &mut graph, name, inputs, outputs };
+                ml::lower(&mut lowering, node, self.folder).map_err(in_node)?;
+                continue;
+            }
+            let op = self.operator(node, &mut graph, &mut names, outer, depth).map_err(in_node)?;
+            if node.op_type.as_deref() == Some("Scan") {
+                let mut lowering = Lowering { graph: &mut graph, name, inputs, outputs };
+                scan::lower(&mut lowering, op, node).map_err(in_node)?;
+                continue;
+            }
+            let own = element::of_attributes(node).and_then(ElementType::narrow);
+            if let (Some(narrow), Some(Some(id))) = (own, outputs.first()) {
+                graph.narrow.insert(*id, narrow);
+            }
             graph.nodes.push(Node { name, op, inputs, outputs });
         }
         for output in &proto.output {
@@ -243,6 +296,10 @@ impl Importer<'_> {
                 else_branch: subgraph("else_branch")?,
             },
             "Loop" => crate::op::Op::Loop { body: subgraph("body")? },
+            "Scan" => {
+                scan::check(&attributes, self.version)?;
+                crate::op::Op::Loop { body: subgraph("body")? }
+            }
             _ => operator::read(self, name, node, &attributes)?,
         };
         attributes.finish()?;
@@ -302,10 +359,15 @@ fn domain(node: &NodeProto) -> &str {
     }
 }
 
-fn read_value(info: &ValueInfoProto) -> Result<Value> {
+fn is_zip_map(node: &NodeProto) -> bool {
+    domain(node) == known::ML && node.op_type.as_deref() == Some("ZipMap")
+}
+
+/// Reads what is known of a value, and its type if tensors hold that in a wider one.
+fn read_value(info: &ValueInfoProto) -> Result<(Value, Option<Narrow>)> {
     let name = info.name.clone().unwrap_or_default();
     let fault = |reason: String| Error::model(format!("value \"{name}\""), reason);
-    let Some(kind) = &info.r#type else { return Ok(Value { name, ..Value::default() }) };
+    let Some(kind) = &info.r#type else { return Ok((Value { name, ..Value::default() }, None)) };
     let TypeProto { tensor_type, sequence_type, map_type, sparse_tensor_type, optional_type } = kind;
     let Some(tensor) = tensor_type else {
         let kind = match (sequence_type, map_type, sparse_tensor_type, optional_type) {
@@ -313,12 +375,13 @@ fn read_value(info: &ValueInfoProto) -> Result<Value> {
             (_, Some(_), ..) => "a map",
             (_, _, Some(_), _) => "a sparse tensor",
             (_, _, _, Some(_)) => "optional",
-            _ => return Ok(Value { name, ..Value::default() }),
+            _ => return Ok((Value { name, ..Value::default() }, None)),
         };
         return Err(fault(format!("it is {kind}; tensors are read")));
     };
     let code = tensor.elem_type.unwrap_or_default();
-    let dtype = match (code, ElementType::from_code(code)) {
+    let element = ElementType::from_code(code);
+    let dtype = match (code, element) {
         (0, _) => None,
         (_, Some(element)) => Some(element.dtype()),
         _ => return Err(fault(format!("elements of type {} are not read", type_name(code)))),
@@ -347,7 +410,7 @@ fn read_value(info: &ValueInfoProto) -> Result<Value> {
             Some(dims)
         }
     };
-    Ok(Value { name, dtype, shape })
+    Ok((Value { name, dtype, shape }, element.and_then(ElementType::narrow)))
 }
 
 /// Reads a tensor that stands in a file of its own, as ONNX's tests have them.

@@ -1,7 +1,8 @@
 //! Constants of an ONNX file as tensors.
 //!
 //! Elements come as bytes, as numbers of a field for their type, or from another file beside the model. Types that tensors do not have
-//! are converted: bfloat16 and double become f32, small integers i32, unsigned ones of 32 and 64 bits i64 where they fit.
+//! are held in wider ones: bfloat16 as f32, int8, int16 and uint16 as i32, uint32 and, as far as they fit, uint64 as i64. The graph knows the
+//! types of integers, see [`Narrow`]. 64-bit floats are rounded to f32.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -13,6 +14,7 @@ use half::{bf16, f16};
 
 use super::proto::TensorProto;
 use crate::error::{Error, Result};
+use crate::narrow::Narrow;
 
 /// The element types of ONNX that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,46 @@ impl ElementType {
         }
     }
 
+    /// The type of integers that tensors hold in a wider one, if it is one of those.
+    pub(crate) fn narrow(self) -> Option<Narrow> {
+        Some(match self {
+            Self::I8 => Narrow::Int8,
+            Self::I16 => Narrow::Int16,
+            Self::U16 => Narrow::UInt16,
+            Self::U32 => Narrow::UInt32,
+            Self::U64 => Narrow::UInt64,
+            Self::F32
+            | Self::F64
+            | Self::BF16
+            | Self::F16
+            | Self::U8
+            | Self::I32
+            | Self::I64
+            | Self::Bool => {
+                return None;
+            }
+        })
+    }
+
+    /// The name of the type in ONNX.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "float",
+            Self::U8 => "uint8",
+            Self::I8 => "int8",
+            Self::U16 => "uint16",
+            Self::I16 => "int16",
+            Self::I32 => "int32",
+            Self::I64 => "int64",
+            Self::Bool => "bool",
+            Self::F16 => "float16",
+            Self::F64 => "double",
+            Self::U32 => "uint32",
+            Self::U64 => "uint64",
+            Self::BF16 => "bfloat16",
+        }
+    }
+
     fn size(self) -> usize {
         match self {
             Self::U8 | Self::I8 | Self::Bool => 1,
@@ -89,6 +131,13 @@ pub(crate) fn type_name(code: i32) -> String {
         _ => return format!("number {code}"),
     };
     name.to_owned()
+}
+
+/// The bytes that a constant takes as a tensor, for a sum over all of them; 0 for one that is refused later.
+pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
+    let Some(element) = ElementType::from_code(proto.data_type.unwrap_or_default()) else { return 0 };
+    let sizes = proto.dims.iter().map(|&size| u128::try_from(size).unwrap_or(0));
+    sizes.fold(element.dtype().size() as u128, u128::saturating_mul)
 }
 
 /// A constant as a tensor on the host. `folder` is where files beside the model are.
@@ -116,7 +165,10 @@ pub(crate) fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Tensor>
         Some(bytes) => {
             if len.checked_mul(element.size()) != Some(bytes.len()) {
                 let found = bytes.len();
-                return Err(fault(format!("shape {shape:?} of {element:?} does not have {found} bytes")));
+                return Err(fault(format!(
+                    "shape {shape:?} of {} does not have {found} bytes",
+                    element.name()
+                )));
             }
             from_bytes(element, bytes, &shape, &fault)
         }
@@ -195,9 +247,15 @@ fn from_fields(
     let cpu = &Device::Cpu;
     let check = |found: usize| match found == len {
         true => Ok(()),
-        false => Err(fault(format!("shape {shape:?} of {element:?} does not have {found} elements"))),
+        false => Err(fault(format!("shape {shape:?} of {} does not have {found} elements", element.name()))),
     };
     let small = &proto.int32_data;
+    // A field holds 32 bits of each element, of which the type has the low ones.
+    let fields = |values: &[i32], low_bits: fn(i32) -> i32| -> Result<Tensor> {
+        check(values.len())?;
+        let values: Vec<i32> = values.iter().map(|&value| low_bits(value)).collect();
+        Ok(Tensor::from_vec(values, shape, cpu)?)
+    };
     Ok(match element {
         ElementType::F32 => {
             check(proto.float_data.len())?;
@@ -215,10 +273,13 @@ fn from_fields(
             check(proto.uint64_data.len())?;
             wide(proto.uint64_data.iter().copied(), shape, fault)?
         }
-        ElementType::I32 | ElementType::I16 | ElementType::I8 | ElementType::U16 => {
+        ElementType::I32 => {
             check(small.len())?;
             Tensor::from_slice(small, shape, cpu)?
         }
+        ElementType::I8 => fields(small, |v| i32::from(v as i8))?,
+        ElementType::I16 => fields(small, |v| i32::from(v as i16))?,
+        ElementType::U16 => fields(small, |v| i32::from(v as u16))?,
         ElementType::U8 => {
             check(small.len())?;
             Tensor::from_slice(&small.iter().map(|&v| v as u8).collect::<Vec<_>>(), shape, cpu)?
@@ -255,6 +316,7 @@ fn read_external(
             "location" => location = Some(value),
             "offset" => offset = number()?,
             "length" => length = Some(number()?),
+            // A checksum, and what later versions of the format may add, says nothing of where the bytes are.
             _ => {}
         }
     }
@@ -276,6 +338,11 @@ fn read_external(
     let (real, root) = (path.canonicalize().map_err(in_file)?, folder.canonicalize().map_err(in_file)?);
     if !real.starts_with(root) {
         return Err(fault(format!("\"{location}\" is not a file beside the model")));
+    }
+    // Opening a pipe waits for its writer, and a device may have no end.
+    let kind = std::fs::metadata(&real).map_err(in_file)?;
+    if !kind.is_file() {
+        return Err(fault(format!("\"{location}\" is not a regular file")));
     }
     let mut file = File::open(real).map_err(in_file)?;
     let size = file.metadata().map_err(in_file)?.len();

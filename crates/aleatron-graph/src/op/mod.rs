@@ -1,9 +1,11 @@
 //! What nodes compute: one enum, with typed attributes. Operators of ONNX that differ in a detail are one variant.
 
 mod name;
+mod quantized;
 
 use aleatron_tensor::{DType, Tensor};
 
+pub use self::quantized::Quantized;
 use crate::graph::Graph;
 
 /// A function of each element.
@@ -396,6 +398,24 @@ pub enum ShownScores {
     Weights,
 }
 
+/// A window function of signal processing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after the functions")]
+pub enum SignalWindow {
+    Hann,
+    Hamming,
+    Blackman,
+}
+
+/// How four numbers describe a box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoxFormat {
+    /// Two opposite corners: y1, x1, y2, x2.
+    Corners,
+    /// The center and the size: x, y, width, height.
+    Center,
+}
+
 /// What a node computes.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -463,6 +483,29 @@ pub enum Op {
     },
     Einsum {
         equation: Equation,
+    },
+    QuantizeLinear {
+        axis: i64,
+        block_size: i64,
+        to: Quantized,
+    },
+    DequantizeLinear {
+        axis: i64,
+        block_size: i64,
+    },
+    DynamicQuantizeLinear,
+    MatMulInteger,
+    ConvInteger {
+        window: Window,
+        groups: i64,
+    },
+    QLinearMatMul {
+        to: Quantized,
+    },
+    QLinearConv {
+        window: Window,
+        groups: i64,
+        to: Quantized,
     },
 
     Pool {
@@ -627,6 +670,23 @@ pub enum Op {
         alpha: f32,
     },
     Det,
+    /// The axis is the third input if it is not given here.
+    Dft {
+        axis: Option<i64>,
+        inverse: bool,
+        onesided: bool,
+    },
+    Stft {
+        onesided: bool,
+    },
+    SignalWindow {
+        function: SignalWindow,
+        periodic: bool,
+        dtype: DType,
+    },
+    NonMaxSuppression {
+        format: BoxFormat,
+    },
 
     If {
         then_branch: Box<Graph>,

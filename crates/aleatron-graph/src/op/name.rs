@@ -1,6 +1,6 @@
 //! The names of operators, for people.
 
-use super::{Binary, Cell, Extreme, Op, Pooling, Reduction, Softmax, Unary, Variadic};
+use super::{Binary, Cell, Extreme, Op, Pooling, Reduction, SignalWindow, Softmax, Unary, Variadic};
 
 impl Op {
     /// The name of the operator of ONNX, for people.
@@ -48,6 +48,13 @@ impl Op {
             Self::Conv { .. } => "Conv",
             Self::ConvTranspose { .. } => "ConvTranspose",
             Self::Einsum { .. } => "Einsum",
+            Self::QuantizeLinear { .. } => "QuantizeLinear",
+            Self::DequantizeLinear { .. } => "DequantizeLinear",
+            Self::DynamicQuantizeLinear => "DynamicQuantizeLinear",
+            Self::MatMulInteger => "MatMulInteger",
+            Self::ConvInteger { .. } => "ConvInteger",
+            Self::QLinearMatMul { .. } => "QLinearMatMul",
+            Self::QLinearConv { .. } => "QLinearConv",
             Self::Pool { pooling, .. } => match pooling {
                 Pooling::Average { .. } => "AveragePool",
                 Pooling::Max { .. } => "MaxPool",
@@ -111,6 +118,14 @@ impl Op {
             Self::RotaryEmbedding { .. } => "RotaryEmbedding",
             Self::SwiGlu { .. } => "SwiGLU",
             Self::Det => "Det",
+            Self::Dft { .. } => "DFT",
+            Self::Stft { .. } => "STFT",
+            Self::SignalWindow { function, .. } => match function {
+                SignalWindow::Hann => "HannWindow",
+                SignalWindow::Hamming => "HammingWindow",
+                SignalWindow::Blackman => "BlackmanWindow",
+            },
+            Self::NonMaxSuppression { .. } => "NonMaxSuppression",
             Self::If { .. } => "If",
             Self::Loop { .. } => "Loop",
         }

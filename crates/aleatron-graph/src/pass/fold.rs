@@ -6,14 +6,20 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::op::Op;
 use crate::product::{floats, input};
+use crate::run::at_least;
 
-/// Elements that a node may make of constants: more would make a model larger than its file.
+/// Elements that a node may make of fewer constants: more would make a model larger than its file.
 const MAX_ELEMENTS: usize = 1 << 24;
+
+/// How many times the elements of all constants the computed ones may have together, besides [`MAX_ELEMENTS`].
+const MAX_GROWTH: usize = 4;
 
 /// Computes nodes all of whose inputs are constants; gives their number.
 pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
     let nodes = std::mem::take(&mut graph.nodes);
     let mut count = 0;
+    // Each may be small enough, and all of them together too large.
+    let mut left = graph.n_parameters().saturating_mul(MAX_GROWTH).saturating_add(MAX_ELEMENTS);
     for (index, node) in nodes.into_iter().enumerate() {
         let has_graph = matches!(node.op, Op::If { .. } | Op::Loop { .. });
         let inputs: Option<Vec<Option<Tensor>>> = node
@@ -25,15 +31,16 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
             })
             .collect();
         let made = match inputs {
-            Some(inputs) if !has_graph && at_least(&node.op, &inputs) <= MAX_ELEMENTS => {
-                let made = crate::run::compute(&node.op, &inputs, node.outputs.len());
+            Some(inputs) if !has_graph && at_least(&node.op, &inputs) <= most(&inputs, left) => {
+                let most = most(&inputs, left);
+                let made = crate::run::compute_in(graph, &node, &inputs);
                 let made = made.map_err(|source| Error::Node {
                     index,
                     name: node.name.clone(),
                     operator: node.op.name().to_owned(),
                     source: Box::new(source),
                 })?;
-                Some(made).filter(|made| made.iter().all(|tensor| tensor.len() <= MAX_ELEMENTS))
+                Some(made).filter(|made| made.iter().map(Tensor::len).sum::<usize>() <= most)
             }
             _ => None,
         };
@@ -41,6 +48,7 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
             graph.nodes.push(node);
             continue;
         };
+        left = left.saturating_sub(made.iter().map(Tensor::len).sum());
         for (id, tensor) in node.outputs.iter().zip(made) {
             if let Some(id) = id {
                 graph.constants.insert(*id, tensor.contiguous()?);
@@ -51,40 +59,10 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
     Ok(count)
 }
 
-/// Elements that a node makes at least, for the operators that make many of few: what is too large to be kept is not computed.
-fn at_least(op: &Op, inputs: &[Option<Tensor>]) -> usize {
-    let given = || inputs.iter().flatten();
-    let product = |sizes: &mut dyn Iterator<Item = usize>| sizes.fold(1_usize, usize::saturating_mul);
-    let number = |at: usize| {
-        let tensor = inputs.get(at)?.as_ref()?;
-        floats(tensor).ok()?.first().copied().map(f64::from)
-    };
-    match op {
-        Op::Tile => {
-            let [Some(x), Some(repeats)] = inputs else { return 0 };
-            let repeats = repeats.to_vec::<i64>().unwrap_or_default();
-            product(&mut repeats.iter().map(|&n| usize::try_from(n).unwrap_or(0)).chain([x.len()]))
-        }
-        Op::Binary(_) | Op::Variadic(_) | Op::Where => {
-            let rank = given().map(Tensor::rank).max().unwrap_or(0);
-            let size = |from_end: usize| {
-                let sizes = given().filter_map(|x| x.shape().iter().rev().nth(from_end));
-                sizes.copied().max().unwrap_or(1)
-            };
-            product(&mut (0..rank).map(size))
-        }
-        Op::MatMul => {
-            let [Some(a), Some(b)] = inputs else { return 0 };
-            let rows = a.shape().iter().rev().nth(1).copied().unwrap_or(1);
-            let columns = if b.rank() < 2 { 1 } else { b.shape()[b.rank() - 1] };
-            rows.saturating_mul(columns)
-        }
-        Op::Range => match (number(0), number(1), number(2)) {
-            (Some(start), Some(limit), Some(delta)) => ((limit - start) / delta) as usize,
-            _ => 0,
-        },
-        _ => 0,
-    }
+/// Returns how many elements a node may make of constants: as many as they have, or a few, of those that are left.
+fn most(inputs: &[Option<Tensor>], left: usize) -> usize {
+    let own = inputs.iter().flatten().map(Tensor::len).fold(0, usize::saturating_add);
+    own.max(MAX_ELEMENTS).min(left)
 }
 
 /// Folds batch normalisations into the products before them; gives their number.

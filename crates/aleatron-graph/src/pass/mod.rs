@@ -79,7 +79,7 @@ impl Graph {
     }
 
     /// Removes nodes that make nothing that is used, and constants that nothing uses.
-    fn remove_unused(&mut self) -> usize {
+    pub(crate) fn remove_unused(&mut self) -> usize {
         let before = self.nodes.len();
         let mut used = vec![false; self.values.len()];
         for id in &self.outputs {
@@ -102,7 +102,7 @@ impl Graph {
 }
 
 /// Lets graphs inside a node take other values from outside.
-fn rename_captures(op: &mut Op, same: &HashMap<ValueId, ValueId>) {
+pub(crate) fn rename_captures(op: &mut Op, same: &HashMap<ValueId, ValueId>) {
     let graphs: Vec<&mut Graph> = match op {
         Op::If { then_branch, else_branch } => vec![then_branch, else_branch],
         Op::Loop { body } => vec![body],

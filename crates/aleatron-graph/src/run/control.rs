@@ -1,11 +1,11 @@
 //! Graphs inside nodes.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 
 use aleatron_tensor::{Device, Tensor};
 
 use super::inputs::Inputs;
+use super::memory::Limits;
 use super::{Nobody, Runner};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
@@ -33,10 +33,10 @@ pub(super) fn branch(
     else_branch: &Graph,
     outer: Outer<'_>,
     device: &Device,
-    steps_left: &Cell<u32>,
+    limits: &Limits,
 ) -> Result<Vec<Tensor>> {
     let graph = if truth(inputs.get(0)?, 0)? { then_branch } else { else_branch };
-    Runner::new(graph.clone(), device)?.run_values(captured(graph, outer)?, &mut Nobody, steps_left)
+    Runner::new(graph.clone(), device)?.run_values(captured(graph, outer)?, &mut Nobody, limits)
 }
 
 pub(super) fn repeat(
@@ -44,7 +44,7 @@ pub(super) fn repeat(
     body: &Graph,
     outer: Outer<'_>,
     device: &Device,
-    steps_left: &Cell<u32>,
+    limits: &Limits,
 ) -> Result<Vec<Tensor>> {
     let most = match inputs.maybe(0) {
         Some(_) => inputs.int(0)?,
@@ -64,20 +64,19 @@ pub(super) fn repeat(
     let mut collected: Vec<Vec<Option<Tensor>>> = vec![Vec::new(); body.outputs().len() - n - 1];
     let mut step = 0;
     while goes_on && step < most {
-        let Some(left) = steps_left.get().checked_sub(1) else {
+        if !limits.take_step() {
             return Err(Error::input(0, format!("the loops of the graph take more than {MAX_STEPS} steps")));
-        };
-        steps_left.set(left);
+        }
         let mut values = given.clone();
         let number = Tensor::from_slice(&[step], &[], &Device::Cpu)?;
         let condition = Tensor::from_slice(&[goes_on], &[], &Device::Cpu)?;
         let all = [number, condition].into_iter().chain(carried);
         values.extend(body.inputs().iter().copied().zip(all));
-        let mut made = runner.run_values(values, &mut Nobody, steps_left)?.into_iter();
-        goes_on = match made.next() {
-            Some(condition) => truth(&condition, 1)?,
-            None => false,
-        };
+        let mut made = runner.run_values(values, &mut Nobody, limits)?.into_iter();
+        let condition = made.next().ok_or_else(|| {
+            Error::model("body", "internal error: it has no condition, and its outputs were counted")
+        })?;
+        goes_on = truth(&condition, 1)?;
         carried = made.by_ref().take(n).collect();
         for (list, tensor) in collected.iter_mut().zip(made) {
             list.push(Some(tensor.unsqueeze(0)?));
@@ -136,7 +135,7 @@ mod tests {
         let sum = repeated(&mut graph, 3, zero, outer);
         graph.add_output(sum);
         let runner = Runner::new(graph, &Device::Cpu).unwrap();
-        let run = |steps: u32| runner.run_values(HashMap::new(), &mut Nobody, &Cell::new(steps));
+        let run = |steps: u32| runner.run_values(HashMap::new(), &mut Nobody, &Limits::new(steps));
         assert_eq!(run(15).unwrap()[0].to_vec::<i64>().unwrap(), [12]);
         let error = run(14).unwrap_err().to_string();
         assert!(error.contains("the loops of the graph take more than"), "{error}");

@@ -150,7 +150,8 @@ pub(super) fn broadcast(x: &Tensor, y: &Tensor) -> Result<Vec<usize>> {
     broadcast_shapes(x.shape(), y.shape())
 }
 
-pub(super) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Result<Vec<usize>> {
+/// Returns the shape of two tensors that are broadcast.
+pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Result<Vec<usize>> {
     let rank = x.len().max(y.len());
     let size = |shape: &[usize], axis: usize| match (axis + shape.len()).checked_sub(rank) {
         Some(axis) => shape.get(axis).copied().unwrap_or(1),

@@ -4,30 +4,40 @@
 //! the host, and their results go back to the device. Values of types that a device does not have, such as the 64-bit integers of
 //! shapes, stay on the host.
 
+mod activation;
 mod array;
 mod attention;
+mod cell;
 mod control;
 mod elementwise;
 mod grid;
 mod index;
 mod inputs;
+mod memory;
+mod nms;
 mod normalize;
 mod pool;
 mod product;
+mod quantize;
 mod recurrent;
 mod reduce;
 mod resize;
 mod select;
 mod shape;
+mod signal;
 mod window;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use aleatron_tensor::{Device, Tensor};
 
+pub(crate) use self::elementwise::broadcast_shapes;
 use self::inputs::Inputs;
+pub(crate) use self::inputs::axis as axis_of;
+use self::memory::Limits;
+pub(crate) use self::memory::at_least;
+pub(crate) use self::shape::reshaped_shape;
 pub(crate) use self::window::Geometry;
 use crate::error::{Error, Result};
 use crate::graph::{Dim, Graph, Node, ValueId};
@@ -145,11 +155,14 @@ impl Runner {
     /// As [`Self::run`], and what the observer says.
     pub fn run_with(&self, inputs: Vec<Tensor>, observer: &mut dyn Observer) -> Result<Vec<Tensor>> {
         self.check_inputs(&inputs)?;
+        if !self.device.is_gpu() {
+            memory::check_run(&self.graph, &inputs, &self.last_uses)?;
+        }
         let mut values: HashMap<ValueId, Tensor> = HashMap::new();
         for (&id, tensor) in self.graph.inputs().iter().zip(inputs) {
             values.insert(id, to_device(tensor, &self.device)?);
         }
-        self.run_values(values, observer, &Cell::new(control::MAX_STEPS))
+        self.run_values(values, observer, &Limits::new(control::MAX_STEPS))
     }
 
     /// What a node makes of another first input; its other inputs must be constants.
@@ -171,14 +184,14 @@ impl Runner {
     /// # Errors
     /// What the node says.
     pub fn compute_with(&self, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
-        compute(&node.op, &placed(inputs, &self.device)?, node.outputs.len())
+        compute_in(&self.graph, node, &placed(inputs, &self.device)?)
     }
 
     fn run_values(
         &self,
         mut values: HashMap<ValueId, Tensor>,
         observer: &mut dyn Observer,
-        steps_left: &Cell<u32>,
+        limits: &Limits,
     ) -> Result<Vec<Tensor>> {
         for (index, node) in self.graph.nodes().iter().enumerate() {
             let in_node = |source: Error| Error::Node {
@@ -196,24 +209,58 @@ impl Runner {
             }
             let made = match observer.compute(index, node, &inputs).map_err(in_node)? {
                 Some(made) => made,
-                None => self.node(node, &inputs, &values, steps_left).map_err(in_node)?,
+                None => self.node(node, &inputs, &values, limits).map_err(in_node)?,
             };
+            limits.count(&made).map_err(in_node)?;
             observer.made(index, node, &made).map_err(in_node)?;
-            for (k, id) in node.outputs.iter().enumerate() {
-                let Some(id) = id else { continue };
-                let Some(tensor) = made.get(k) else {
-                    return Err(in_node(Error::model(
-                        format!("output {k}"),
-                        "the operator does not make it",
-                    )));
-                };
-                values.insert(*id, to_device(tensor.clone(), &self.device)?);
-            }
+            self.keep(node, made, &mut values).map_err(in_node)?;
             for id in &self.last_uses[index] {
                 values.remove(id);
             }
         }
         self.graph.outputs().iter().map(|&id| self.lookup(&values, id)).collect()
+    }
+
+    /// Runs some of the nodes, in their order, and adds their outputs to `values`, which must hold their inputs unless those are constants.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and [`Error::MissingValue`] for an input that is neither.
+    pub fn run_nodes(&self, nodes: &[usize], values: &mut HashMap<ValueId, Tensor>) -> Result<()> {
+        let limits = Limits::new(control::MAX_STEPS);
+        for &index in nodes {
+            let Some(node) = self.graph.nodes().get(index) else {
+                return Err(Error::model("graph", format!("node {index} is out of range")));
+            };
+            let in_node = |source: Error| Error::Node {
+                index,
+                name: node.name.clone(),
+                operator: node.op.name().to_owned(),
+                source: Box::new(source),
+            };
+            let inputs = node.inputs.iter().map(|id| id.map(|id| self.lookup(values, id)).transpose());
+            let inputs = inputs.collect::<Result<Vec<_>>>()?;
+            let made = self.node(node, &inputs, values, &limits).map_err(in_node)?;
+            limits.count(&made).map_err(in_node)?;
+            self.keep(node, made, values).map_err(in_node)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the outputs of a node to the values.
+    fn keep(&self, node: &Node, made: Vec<Tensor>, values: &mut HashMap<ValueId, Tensor>) -> Result<()> {
+        let mut made = made.into_iter();
+        for (k, id) in node.outputs.iter().enumerate() {
+            match (id, made.next()) {
+                (Some(id), Some(tensor)) => {
+                    values.insert(*id, to_device(tensor, &self.device)?);
+                }
+                (Some(_), None) => {
+                    return Err(Error::model(format!("output {k}"), "the operator does not make it"));
+                }
+                (None, _) => {}
+            }
+        }
+        Ok(())
     }
 
     fn lookup(&self, values: &HashMap<ValueId, Tensor>, id: ValueId) -> Result<Tensor> {
@@ -228,15 +275,16 @@ impl Runner {
         node: &Node,
         inputs: &[Option<Tensor>],
         values: &HashMap<ValueId, Tensor>,
-        steps_left: &Cell<u32>,
+        limits: &Limits,
     ) -> Result<Vec<Tensor>> {
+        memory::check_node(node, inputs)?;
         let outer = |id: ValueId| self.lookup(values, id);
         match &node.op {
             Op::If { then_branch, else_branch } => {
-                control::branch(&Inputs(inputs), then_branch, else_branch, &outer, &self.device, steps_left)
+                control::branch(&Inputs(inputs), then_branch, else_branch, &outer, &self.device, limits)
             }
-            Op::Loop { body } => control::repeat(&Inputs(inputs), body, &outer, &self.device, steps_left),
-            op => compute(op, &placed(inputs, &self.device)?, node.outputs.len()),
+            Op::Loop { body } => control::repeat(&Inputs(inputs), body, &outer, &self.device, limits),
+            _ => compute_in(&self.graph, node, &placed(inputs, &self.device)?),
         }
     }
 
@@ -263,6 +311,15 @@ impl Runner {
                     name: value.name.clone(),
                     expected: describe(value.dtype, value.shape.as_deref()),
                     actual: format!("{} {:?}", tensor.dtype(), tensor.shape()),
+                });
+            }
+            if let Some(narrow) = self.graph.narrow(id)
+                && !narrow.holds(tensor)?
+            {
+                return Err(Error::InputType {
+                    name: value.name.clone(),
+                    expected: narrow.to_string(),
+                    actual: "elements that it cannot hold".to_owned(),
                 });
             }
         }
@@ -298,6 +355,17 @@ fn placed(inputs: &[Option<Tensor>], device: &Device) -> Result<Vec<Option<Tenso
     let all_fit = inputs.iter().flatten().all(|tensor| device.supports(tensor.dtype()));
     let target = if all_fit { device } else { &Device::Cpu };
     inputs.iter().map(|tensor| tensor.as_ref().map(|t| Ok(t.to_device(target)?)).transpose()).collect()
+}
+
+/// Computes a node without graphs inside; integers of types that tensors hold in wider ones are reduced to their types.
+pub(crate) fn compute_in(graph: &Graph, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
+    let mut made = compute(&node.op, inputs, node.outputs.len())?;
+    for (id, tensor) in node.outputs.iter().zip(&mut made) {
+        if let Some(narrow) = id.and_then(|id| graph.narrow(id)) {
+            *tensor = narrow.wrap(tensor)?;
+        }
+    }
+    Ok(made)
 }
 
 /// The outputs of an operation without graphs inside.
@@ -342,6 +410,14 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
         }
         Op::Einsum { equation } => one(product::einsum(x, equation)?),
         Op::Det => one(product::determinant(x.get(0)?)?),
+
+        Op::QuantizeLinear { axis, block_size, to } => one(quantize::quantize(x, *axis, *block_size, *to)?),
+        Op::DequantizeLinear { axis, block_size } => one(quantize::dequantize(x, *axis, *block_size)?),
+        Op::DynamicQuantizeLinear => quantize::dynamic(x.get(0)?),
+        Op::MatMulInteger => one(quantize::matmul_integer(x)?),
+        Op::ConvInteger { window, groups } => one(quantize::conv_integer(x, window, *groups)?),
+        Op::QLinearMatMul { to } => one(quantize::linear_matmul(x, *to)?),
+        Op::QLinearConv { window, groups, to } => one(quantize::linear_conv(x, window, *groups, *to)?),
 
         Op::Pool { pooling, window, rounding } => {
             pool::pool(x.get(0)?, *pooling, window, *rounding, n_outputs)
@@ -406,6 +482,12 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
         Op::RotaryEmbedding { interleaved, heads, rotated } => {
             one(attention::rotary(x, *interleaved, *heads, *rotated)?)
         }
+        Op::Dft { axis, inverse, onesided } => one(signal::dft(x, *axis, *inverse, *onesided)?),
+        Op::Stft { onesided } => one(signal::stft(x, *onesided)?),
+        Op::SignalWindow { function, periodic, dtype } => {
+            one(signal::window(x, *function, *periodic, *dtype)?)
+        }
+        Op::NonMaxSuppression { format } => one(nms::suppress(x, *format)?),
         Op::If { .. } | Op::Loop { .. } => Err(Error::model(op.name(), "it needs the graph around it")),
     }
 }

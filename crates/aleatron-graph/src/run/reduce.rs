@@ -59,7 +59,12 @@ fn reduce_host<T: Number>(x: &Tensor, reduction: Reduction, kept: &[usize]) -> R
         Reduction::Max | Reduction::LogSumExp => f64::NEG_INFINITY,
         Reduction::Min => f64::INFINITY,
         Reduction::Prod => 1.0,
-        _ => 0.0,
+        Reduction::L1
+        | Reduction::L2
+        | Reduction::LogSum
+        | Reduction::Mean
+        | Reduction::Sum
+        | Reduction::SumSquare => 0.0,
     };
     let mut sums = vec![start; n];
     // Integers past 2^53 need integers.
@@ -103,7 +108,8 @@ fn reduce_host<T: Number>(x: &Tensor, reduction: Reduction, kept: &[usize]) -> R
                 *sum = wide;
                 exact[k] = whole;
             }
-            _ => {}
+            // An element that is not better than the best so far.
+            Reduction::Max | Reduction::LogSumExp | Reduction::Min => {}
         }
     });
     if reduction == Reduction::LogSumExp {

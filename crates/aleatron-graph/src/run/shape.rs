@@ -2,7 +2,7 @@
 
 use aleatron_tensor::{Device, Slice, Tensor};
 
-use super::array::{Array, for_dtype, len, place, room, strides};
+use super::array::{Array, for_dtype, len, place, strides};
 use super::elementwise::broadcast_shapes;
 use super::inputs::{Inputs, axes, axis, size};
 use crate::error::{Error, Result};
@@ -19,12 +19,17 @@ pub(super) fn reshape(inputs: &Inputs<'_>, given: Option<&[i64]>, allow_zero: bo
         Some(shape) => shape.to_vec(),
         None => inputs.ints(1)?,
     };
-    let fault = || Error::input(1, format!("shape {:?} to {wanted:?}", x.shape()));
+    Ok(x.reshape(&reshaped_shape(x.shape(), &wanted, allow_zero)?)?)
+}
+
+/// Returns the shape that a tensor gets: 0 keeps a size unless zeros are allowed, -1 is whatever is left.
+pub(crate) fn reshaped_shape(from: &[usize], wanted: &[i64], allow_zero: bool) -> Result<Vec<usize>> {
+    let fault = || Error::input(1, format!("cannot reshape {from:?} to {wanted:?}"));
     let mut shape = Vec::with_capacity(wanted.len());
     let mut open = None;
     for (axis, &number) in wanted.iter().enumerate() {
         shape.push(match number {
-            0 if !allow_zero => x.shape().get(axis).copied().ok_or_else(fault)?,
+            0 if !allow_zero => from.get(axis).copied().ok_or_else(fault)?,
             -1 if open.is_none() => {
                 open = Some(axis);
                 1
@@ -32,14 +37,14 @@ pub(super) fn reshape(inputs: &Inputs<'_>, given: Option<&[i64]>, allow_zero: bo
             number => usize::try_from(number).map_err(|_| fault())?,
         });
     }
-    if let Some(axis) = open {
-        let rest = len(&shape)?;
-        if rest == 0 || x.len() % rest != 0 {
-            return Err(fault());
-        }
-        shape[axis] = x.len() / rest;
+    let (elements, rest) = (len(from)?, len(&shape)?);
+    match open {
+        Some(_) if rest == 0 || elements % rest != 0 => return Err(fault()),
+        Some(axis) => shape[axis] = elements / rest,
+        None if elements != rest => return Err(fault()),
+        None => {}
     }
-    Ok(x.reshape(&shape)?)
+    Ok(shape)
 }
 
 pub(super) fn flatten(x: &Tensor, number: i64) -> Result<Tensor> {
@@ -134,23 +139,11 @@ pub(super) fn concat(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
             );
             return Err(Error::input(k, text));
         }
-        shape[axis] += tensor.shape()[axis];
+        let sum = shape[axis].checked_add(tensor.shape()[axis]);
+        shape[axis] = sum.ok_or_else(|| Error::input(k, format!("axis {axis} is too large")))?;
     }
-    if let [only] = tensors.as_slice() {
-        return Ok((*only).clone());
-    }
-    let before = len(&shape[..axis])?;
-    for_dtype!(first, T => {
-        let arrays = tensors.iter().map(|tensor| Array::<T>::read(tensor)).collect::<Result<Vec<_>>>()?;
-        let mut data = room(&shape)?;
-        for i in 0..before {
-            for array in &arrays {
-                let run = array.data.len() / before;
-                data.extend_from_slice(&array.data[i * run..(i + 1) * run]);
-            }
-        }
-        Array { shape, data }.tensor()
-    })
+    len(&shape)?;
+    Ok(Tensor::concat(&tensors, axis as isize)?)
 }
 
 pub(super) fn split(

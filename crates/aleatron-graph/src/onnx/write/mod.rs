@@ -21,6 +21,7 @@ use super::proto::{
 use crate::error::{Error, Result};
 use crate::graph::{Dim, Graph, Node, Value, ValueId};
 use crate::inspect::zeros_for;
+use crate::narrow::Narrow;
 use crate::op::Op;
 use crate::run::Runner;
 
@@ -99,8 +100,19 @@ impl Graph {
             }
         }
         let names = written.output.iter().map(|value| value.name.clone().unwrap_or_default());
-        Ok(known.into_iter().zip(names).map(|(value, name)| describe(&value, name)).collect())
+        let narrow = self.outputs.iter().map(|&id| self.narrow(id));
+        let described = known.into_iter().zip(names).zip(narrow);
+        Ok(described.map(|((value, name), narrow)| describe(&value, narrow, name)).collect())
     }
+}
+
+/// What is known of the types of a node's values.
+#[derive(Clone, Copy)]
+struct Types {
+    /// The type of the first input.
+    like: Option<DType>,
+    /// The type of the first output, if tensors hold it in a wider one.
+    made: Option<Narrow>,
 }
 
 /// Writes graphs, with names that no two values have.
@@ -136,14 +148,14 @@ impl Writer {
         let mut proto = GraphProto { name: Some(graph.name.clone()), ..GraphProto::default() };
         for (&id, tensor) in &graph.constants {
             let name = self.name(&graph.value(id)?.name);
-            proto.initializer.push(write_tensor(tensor, &name)?);
+            proto.initializer.push(write_tensor(tensor, graph.narrow(id), &name)?);
             names.insert(id, name);
         }
         for &id in &graph.inputs {
             let value = graph.value(id)?;
             let name = self.name(&value.name);
             let dtype = value.dtype.or(Some(DType::F32));
-            proto.input.push(describe(&Value { dtype, ..value.clone() }, name.clone()));
+            proto.input.push(describe(&Value { dtype, ..value.clone() }, graph.narrow(id), name.clone()));
             names.insert(id, name);
         }
         for id in graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
@@ -153,7 +165,8 @@ impl Writer {
         for (index, node) in graph.nodes.iter().enumerate() {
             let first = node.inputs.first().copied().flatten();
             let like = first.and_then(|id| graph.value(id).ok()?.dtype);
-            self.node(node, like, &names, &mut proto).map_err(|source| Error::Node {
+            let made = node.outputs.first().copied().flatten().and_then(|id| graph.narrow(id));
+            self.node(node, Types { like, made }, &names, &mut proto).map_err(|source| Error::Node {
                 index,
                 name: node.name.clone(),
                 operator: node.op.name().to_owned(),
@@ -168,11 +181,10 @@ impl Writer {
         Ok(proto)
     }
 
-    /// Writes a node whose first input is of the type `like`, where that is known.
     fn node(
         &mut self,
         node: &Node,
-        like: Option<DType>,
+        types: Types,
         names: &HashMap<ValueId, String>,
         proto: &mut GraphProto,
     ) -> Result<()> {
@@ -186,7 +198,8 @@ impl Writer {
         let mut inputs = node.inputs.iter().map(name_of).collect::<Result<Vec<_>>>()?;
         let outputs = node.outputs.iter().map(name_of).collect::<Result<Vec<_>>>()?;
         let is_given = |k: usize| node.inputs.get(k).copied().flatten().is_some();
-        let Written { operator, mut attributes, constants, version } = operator::write(&node.op, &is_given)?;
+        let Written { operator, mut attributes, constants, version } =
+            operator::write(&node.op, types.made, &is_given)?;
         self.version = self.version.max(version);
         // What these have in older sets: other inputs, which nobody looks at, would have a meaning in what is written.
         match node.op {
@@ -199,11 +212,11 @@ impl Writer {
         for (place, what, tensor) in constants {
             let name = self.name(&format!("{}_{what}", node.name));
             // Attributes of floats have 32 bits; as inputs, they are of the type of the others.
-            let tensor = match like {
+            let tensor = match types.like {
                 Some(like) if like.is_float() && tensor.dtype().is_float() => tensor.cast(like)?,
                 _ => tensor,
             };
-            proto.initializer.push(write_tensor(&tensor, &name)?);
+            proto.initializer.push(write_tensor(&tensor, None, &name)?);
             inputs.resize(inputs.len().max(place + 1), String::new());
             inputs[place] = name;
         }
@@ -264,18 +277,26 @@ fn inner(name: &str, graph: GraphProto) -> AttributeProto {
     }
 }
 
-/// The number of ONNX for a type.
-pub(super) fn code_of(dtype: DType) -> i32 {
-    match dtype {
+/// The number of ONNX for a type of tensors, or for the narrower one that it holds.
+pub(super) fn code_of(dtype: DType, narrow: Option<Narrow>) -> Result<i32> {
+    if let Some(narrow) = narrow {
+        return Ok(match narrow {
+            Narrow::Int8 => 3,
+            Narrow::UInt16 => 4,
+            Narrow::Int16 => 5,
+            Narrow::UInt32 => 12,
+            Narrow::UInt64 => 13,
+        });
+    }
+    Ok(match dtype {
         DType::F32 => 1,
         DType::U8 => 2,
         DType::I32 => 6,
         DType::I64 => 7,
         DType::Bool => 9,
         DType::F16 => 10,
-        // Undefined, which readers refuse.
-        _ => 0,
-    }
+        other => return Err(Error::model("type", format!("internal error: {other} has no number in ONNX"))),
+    })
 }
 
 /// The bytes that elements are written as.
@@ -307,27 +328,42 @@ fn bytes_of<T: aleatron_tensor::Element + Bytes>(tensor: &Tensor) -> Result<Vec<
     Ok(bytes)
 }
 
-/// A constant with its elements.
-fn write_tensor(tensor: &Tensor, name: &str) -> Result<TensorProto> {
-    let raw = match tensor.dtype() {
-        DType::F32 => bytes_of::<f32>(tensor)?,
-        DType::F16 => bytes_of::<f16>(tensor)?,
-        DType::I32 => bytes_of::<i32>(tensor)?,
-        DType::I64 => bytes_of::<i64>(tensor)?,
-        DType::U8 => bytes_of::<u8>(tensor)?,
-        DType::Bool => bytes_of::<bool>(tensor)?,
-        other => return Err(Error::model(format!("tensor \"{name}\""), format!("{other} is not written"))),
+/// A constant with its elements, those of a narrow type as that type.
+fn write_tensor(tensor: &Tensor, narrow: Option<Narrow>, name: &str) -> Result<TensorProto> {
+    let raw = match (narrow, tensor.dtype()) {
+        (Some(narrow), _) => narrow_bytes(tensor, narrow)?,
+        (None, DType::F32) => bytes_of::<f32>(tensor)?,
+        (None, DType::F16) => bytes_of::<f16>(tensor)?,
+        (None, DType::I32) => bytes_of::<i32>(tensor)?,
+        (None, DType::I64) => bytes_of::<i64>(tensor)?,
+        (None, DType::U8) => bytes_of::<u8>(tensor)?,
+        (None, DType::Bool) => bytes_of::<bool>(tensor)?,
+        (None, other) => {
+            return Err(Error::model(format!("tensor \"{name}\""), format!("{other} is not written")));
+        }
     };
     Ok(TensorProto {
         dims: tensor.shape().iter().map(|&size| size as i64).collect(),
-        data_type: Some(code_of(tensor.dtype())),
+        data_type: Some(code_of(tensor.dtype(), narrow)?),
         name: Some(name.to_owned()),
         raw_data: Some(raw),
         ..TensorProto::default()
     })
 }
 
-fn describe(value: &Value, name: String) -> ValueInfoProto {
+/// The low bytes of integers, which are all that a narrow type has.
+fn narrow_bytes(tensor: &Tensor, narrow: Narrow) -> Result<Vec<u8>> {
+    let size = match narrow {
+        Narrow::Int8 => 1,
+        Narrow::Int16 | Narrow::UInt16 => 2,
+        Narrow::UInt32 => 4,
+        Narrow::UInt64 => 8,
+    };
+    let values = tensor.cast(DType::I64)?.to_vec::<i64>()?;
+    Ok(values.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size)).collect())
+}
+
+fn describe(value: &Value, narrow: Option<Narrow>, name: String) -> ValueInfoProto {
     let dimension = |dim: &Dim| match dim {
         Dim::Fixed(size) => DimensionProto { dim_value: Some(*size as i64), dim_param: None },
         Dim::Named(name) => DimensionProto { dim_value: None, dim_param: Some(name.clone()) },
@@ -336,7 +372,9 @@ fn describe(value: &Value, name: String) -> ValueInfoProto {
     // More axes than can be read are left out, as where they are not known.
     let dims = value.shape.as_ref().filter(|dims| dims.len() <= MAX_RANK);
     let shape = dims.map(|dims| TensorShapeProto { dim: dims.iter().map(dimension).collect() });
-    let tensor_type = TensorTypeProto { elem_type: value.dtype.map(code_of), shape };
+    // A type without a number stays undefined, as one that is not known.
+    let elem_type = value.dtype.and_then(|dtype| code_of(dtype, narrow).ok());
+    let tensor_type = TensorTypeProto { elem_type, shape };
     let kind = TypeProto { tensor_type: Some(tensor_type), ..TypeProto::default() };
     ValueInfoProto { name: Some(name), r#type: Some(kind) }
 }

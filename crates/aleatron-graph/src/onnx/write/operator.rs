@@ -5,10 +5,11 @@ use aleatron_tensor::{Device, Tensor};
 use super::super::proto::AttributeProto;
 use super::{OPSET, code_of, write_tensor};
 use crate::error::{Error, Result};
+use crate::narrow::Narrow;
 use crate::op::{
-    Aspect, Attention, Binary, BlockOrder, Cell, Coordinates, Direction, Equation, Extreme, Interpolation,
-    Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Padding, Pooling, Recurrent, Reduced, Resize, Rounding,
-    Scatter, ShownScores, SoftmaxAxes, Tie, Triangle, Unary, Window,
+    Aspect, Attention, Binary, BlockOrder, BoxFormat, Cell, Coordinates, Direction, Equation, Extreme,
+    Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Padding, Pooling, Quantized, Recurrent,
+    Reduced, Resize, Rounding, Scatter, ShownScores, SoftmaxAxes, Tie, Triangle, Unary, Window,
 };
 
 /// An operator as it is written.
@@ -65,8 +66,8 @@ fn floats(name: &str, values: Vec<f32>) -> AttributeProto {
     }
 }
 
-fn tensor(name: &str, value: &Tensor) -> Result<AttributeProto> {
-    let t = Some(write_tensor(value, "")?);
+fn tensor(name: &str, value: &Tensor, narrow: Option<Narrow>) -> Result<AttributeProto> {
+    let t = Some(write_tensor(value, narrow, "")?);
     Ok(AttributeProto { name: Some(name.to_owned()), t, r#type: Some(4), ..AttributeProto::default() })
 }
 
@@ -86,8 +87,9 @@ pub(super) fn flattened_softmax(op: &Op) -> Option<i64> {
     }
 }
 
-/// How an operation is written; `is_given` says which of its inputs there are.
-pub(super) fn write(op: &Op, is_given: &dyn Fn(usize) -> bool) -> Result<Written> {
+/// How an operation is written; `made` is the type of its output, if tensors hold that in a wider one, and `is_given` says which of its
+/// inputs there are.
+pub(super) fn write(op: &Op, made: Option<Narrow>, is_given: &dyn Fn(usize) -> bool) -> Result<Written> {
     let mut constants: Vec<(usize, &'static str, Tensor)> = Vec::new();
     let attributes = match op {
         Op::Unary(function) => unary(*function),
@@ -100,8 +102,8 @@ pub(super) fn write(op: &Op, is_given: &dyn Fn(usize) -> bool) -> Result<Written
             }
             vec![]
         }
-        Op::Cast(dtype) => vec![integer("to", code_of(*dtype).into())],
-        Op::Constant(value) => vec![tensor("value", &value.0)?],
+        Op::Cast(dtype) => vec![integer("to", code_of(*dtype, made)?.into())],
+        Op::Constant(value) => vec![tensor("value", &value.0, made)?],
         Op::Reduce { axes, reduced, no_axes, .. } => {
             if let Some(axes) = axes {
                 constants.push((1, "axes", numbers(axes)?));
@@ -166,7 +168,31 @@ pub(super) fn write(op: &Op, is_given: &dyn Fn(usize) -> bool) -> Result<Written
             };
             vec![text("mode", mode)]
         }
-        Op::ConstantOfShape { value } => vec![tensor("value", &value.0)?],
+        Op::ConstantOfShape { value } => vec![tensor("value", &value.0, made)?],
+        Op::EyeLike { diagonal, dtype } => {
+            let code = dtype.map(|dtype| code_of(dtype, made)).transpose()?;
+            let dtype = code.map(|code| integer("dtype", code.into()));
+            [integer("k", *diagonal)].into_iter().chain(dtype).collect()
+        }
+        Op::QuantizeLinear { axis, block_size, to } => {
+            let mut attributes = vec![integer("axis", *axis)];
+            if *block_size != 0 {
+                attributes.push(integer("block_size", *block_size));
+            }
+            if !is_given(2) && *to != Quantized::UInt8 {
+                attributes.push(integer("output_dtype", code_of(to.dtype(), made)?.into()));
+            }
+            attributes
+        }
+        Op::SignalWindow { periodic, dtype, .. } => {
+            vec![integer("output_datatype", code_of(*dtype, None)?.into()), flag("periodic", *periodic)]
+        }
+        Op::Dft { axis, inverse, onesided } => {
+            if let Some(axis) = axis {
+                constants.push((2, "axis", Tensor::from_slice(&[*axis], &[], &Device::Cpu)?));
+            }
+            vec![flag("inverse", *inverse), flag("onesided", *onesided)]
+        }
         op => match network(op)? {
             Some(attributes) => attributes,
             None => shaping(op),
@@ -195,6 +221,9 @@ fn version(op: &Op) -> i64 {
         Op::Pool { pooling: Pooling::Average { .. }, .. } | Op::Resize(_) | Op::Upsample { .. } => 19,
         Op::RmsNormalization { .. } | Op::RotaryEmbedding { .. } => 23,
         Op::Attention(_) => 24,
+        Op::Dft { .. } => 20,
+        Op::QuantizeLinear { block_size: 0, to: Quantized::Int8 | Quantized::UInt8, .. } => 19,
+        Op::QuantizeLinear { .. } | Op::DequantizeLinear { .. } => 21,
         Op::CumProd { .. } => 26,
         Op::SwiGlu { .. } => super::super::NEWEST_OPSET,
         _ => OPSET,
@@ -329,6 +358,15 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
             integer("rotary_embedding_dim", *rotated),
         ],
         Op::SwiGlu { alpha } => vec![float("alpha", *alpha)],
+        Op::DequantizeLinear { axis, block_size } => {
+            let block = (*block_size != 0).then(|| integer("block_size", *block_size));
+            [integer("axis", *axis)].into_iter().chain(block).collect()
+        }
+        Op::ConvInteger { window: w, groups } | Op::QLinearConv { window: w, groups, .. } => {
+            [vec![integer("group", *groups)], window(w)].concat()
+        }
+        Op::Stft { onesided } => vec![flag("onesided", *onesided)],
+        Op::NonMaxSuppression { format } => vec![flag("center_point_box", *format == BoxFormat::Center)],
         _ => return Ok(None),
     }))
 }
@@ -347,10 +385,6 @@ fn shaping(op: &Op) -> Vec<AttributeProto> {
         Op::ScatterNd { scatter } => vec![scattering(*scatter)],
         Op::Compress { axis: Some(axis) } => vec![integer("axis", *axis)],
         Op::Trilu { triangle } => vec![flag("upper", *triangle == Triangle::Upper)],
-        Op::EyeLike { diagonal, dtype } => {
-            let dtype = dtype.map(|dtype| integer("dtype", code_of(dtype).into()));
-            [integer("k", *diagonal)].into_iter().chain(dtype).collect()
-        }
         Op::DepthToSpace { block, order } => {
             let order = if *order == BlockOrder::DepthColumnRow { "DCR" } else { "CRD" };
             vec![integer("blocksize", *block), text("mode", order)]
