@@ -1,5 +1,7 @@
 //! What a model is: its architecture and sizes, read from `config.json`.
 
+mod family;
+
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -9,6 +11,9 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::options::{Options, read_object};
 use crate::rope::{Rope, RopeScaling};
+use family::{Family, LLAMA, MISTRAL, QWEN2};
+
+pub(crate) use family::end_tokens;
 
 /// The family of a model, which decides the names of its tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,6 +91,15 @@ pub struct Biases {
     pub feed_forward: bool,
 }
 
+/// A sliding window of attention, which bounds the positions that a token attends to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SlidingWindow {
+    /// The positions that a token attends to: its own and those directly before it.
+    pub positions: usize,
+    /// The first layer with a window. Tokens of earlier layers attend to all earlier positions.
+    pub first_layer: usize,
+}
+
 /// The architecture and the sizes of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -109,6 +123,8 @@ pub struct Config {
     pub max_positions: usize,
     /// How activations are normalised.
     pub norm: NormKind,
+    /// The sliding window of attention; without one, tokens attend to all earlier positions.
+    pub sliding_window: Option<SlidingWindow>,
     /// What keeps the divisor of a norm from being 0.
     pub norm_epsilon: f32,
     /// Rotary positions; without them positions are learned.
@@ -144,7 +160,6 @@ const IRRELEVANT: &[&str] = &[
     "problem_type",
     "chunk_size_feed_forward",
     "_attn_implementation",
-    "max_window_layers",
     "sliding_window_pattern",
     "summary_type",
     "summary_use_proj",
@@ -172,16 +187,14 @@ impl Config {
         let options = Options::new(&map, "");
         options.ignore(IRRELEVANT);
         let config = match options.text("model_type")?.ok_or_else(|| options.missing("model_type"))? {
-            "llama" => Self::llama(&options, Architecture::Llama)?,
+            "llama" => Self::llama(&options, &LLAMA)?,
             "mistral" => {
-                options.only("sliding_window", Value::is_null)?;
-                Self::llama(&options, Architecture::Llama)?
+                // These layers have no biases, whatever the file says.
+                options.only("attention_bias", |value| value.as_bool() == Some(false))?;
+                options.only("mlp_bias", |value| value.as_bool() == Some(false))?;
+                Self::llama(&options, &MISTRAL)?
             }
-            "qwen2" => {
-                options.only("use_sliding_window", |value| value.as_bool() == Some(false))?;
-                options.ignore(&["sliding_window"]);
-                Self::llama(&options, Architecture::Qwen2)?
-            }
+            "qwen2" => Self::llama(&options, &QWEN2)?,
             "gpt2" => Self::gpt2(&options)?,
             other => return Err(options.fault("model_type", &Value::from(other))),
         };
@@ -190,17 +203,13 @@ impl Config {
         Ok(config)
     }
 
-    fn llama(options: &Options<'_>, architecture: Architecture) -> Result<Self> {
+    fn llama(options: &Options<'_>, family: &Family) -> Result<Self> {
         let (hidden, heads) =
             (options.required_size("hidden_size")?, options.required_size("num_attention_heads")?);
-        let max_positions = options.size("max_position_embeddings")?.unwrap_or(2048);
+        let layers = options.required_size("num_hidden_layers")?;
+        let max_positions = options.size("max_position_embeddings")?.unwrap_or(family.max_positions);
         options.only("hidden_act", |value| matches!(value.as_str(), Some("silu" | "swish")))?;
-        options.only("layer_types", |value| {
-            let all_full =
-                |types: &Vec<Value>| types.iter().all(|kind| kind.as_str() == Some("full_attention"));
-            value.as_array().is_some_and(all_full)
-        })?;
-        let biases = match architecture {
+        let biases = match family.architecture {
             Architecture::Qwen2 => Biases { qkv: true, ..Biases::default() },
             _ => {
                 let attention = options.flag("attention_bias")?.unwrap_or(false);
@@ -209,22 +218,23 @@ impl Config {
             }
         };
         Ok(Self {
-            architecture,
+            architecture: family.architecture,
             vocabulary: options.required_size("vocab_size")?,
             hidden,
-            layers: options.required_size("num_hidden_layers")?,
+            layers,
             heads,
-            kv_heads: options.size("num_key_value_heads")?.unwrap_or(heads),
+            kv_heads: family.kv_heads(options, heads)?,
             head_dim: options.size("head_dim")?.unwrap_or(hidden / heads.max(1)),
             inner: options.required_size("intermediate_size")?,
             max_positions,
             norm: NormKind::Rms,
+            sliding_window: family.sliding_window(options, layers)?,
             norm_epsilon: options.number("rms_norm_eps")?.unwrap_or(1e-6) as f32,
             rope: Some(Rope::read(options, max_positions)?),
             activation: Activation::GatedSilu,
             biases,
             tied_head: options.flag("tie_word_embeddings")?.unwrap_or(false),
-            end_tokens: end_tokens(options)?,
+            end_tokens: end_tokens(options, family.end_token)?,
         })
     }
 
@@ -244,12 +254,13 @@ impl Config {
             inner: options.size("n_inner")?.unwrap_or(hidden.saturating_mul(4)),
             max_positions: options.required_size("n_positions")?,
             norm: NormKind::Layer,
+            sliding_window: None,
             norm_epsilon: options.number("layer_norm_epsilon")?.unwrap_or(1e-5) as f32,
             rope: None,
             activation: Activation::GeluTanh,
             biases: Biases { qkv: true, output: true, feed_forward: true },
             tied_head: options.flag("tie_word_embeddings")?.unwrap_or(true),
-            end_tokens: end_tokens(options)?,
+            end_tokens: end_tokens(options, Some(50_256))?,
         })
     }
 
@@ -280,6 +291,11 @@ impl Config {
                 return bad(name, value, "is not from 1 to 2^30");
             }
         }
+        if let Some(window) = self.sliding_window
+            && (window.positions == 0 || window.positions > MOST)
+        {
+            return bad("sliding window", window.positions, "is not from 1 to 2^30");
+        }
         if !self.heads.is_multiple_of(self.kv_heads) {
             return bad("number of heads", self.heads, "is not a multiple of the key-value heads");
         }
@@ -301,6 +317,12 @@ impl Config {
             });
         }
         Ok(())
+    }
+
+    /// Returns the positions that a token of this layer attends to, its own included; `None` without a sliding window.
+    #[must_use]
+    pub fn window(&self, layer: usize) -> Option<usize> {
+        self.sliding_window.filter(|window| layer >= window.first_layer).map(|window| window.positions)
     }
 
     /// The width of all queries.
@@ -342,17 +364,5 @@ impl Config {
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
         self.rope.is_some_and(|rope| rope.scaling == RopeScaling::Dynamic)
-    }
-}
-
-fn end_tokens(options: &Options<'_>) -> Result<Vec<u32>> {
-    let one = |value: &Value| value.as_u64().and_then(|token| u32::try_from(token).ok());
-    match options.get("eos_token_id") {
-        None => Ok(Vec::new()),
-        Some(Value::Array(tokens)) => tokens
-            .iter()
-            .map(|token| one(token).ok_or_else(|| options.fault("eos_token_id", token)))
-            .collect(),
-        Some(token) => Ok(vec![one(token).ok_or_else(|| options.fault("eos_token_id", token))?]),
     }
 }

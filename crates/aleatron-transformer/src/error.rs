@@ -197,6 +197,17 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// A step without a prefill that it could go on from, or the tokens of more steps than were submitted.
+    #[error("no step in flight: call prefill, then submit_step, before take_step")]
+    NoStep,
+    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    #[error(
+        "internal error in aleatron-transformer, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
+    )]
+    Internal {
+        /// The place in the code.
+        place: &'static str,
+    },
     /// A size of a model that has no such name.
     #[error("there is no size \"{name}\"; there are: {known}")]
     UnknownSize {

@@ -11,6 +11,7 @@
 pub mod config;
 pub mod cpu;
 pub mod error;
+mod generation;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod lora;
@@ -25,6 +26,7 @@ pub mod weights;
 pub use config::{Config, Precision};
 pub use cpu::CpuForwardPass;
 pub use error::{Error, Result};
+pub use generation::GenerationConfig;
 #[cfg(feature = "gpu")]
 pub use gpu::WgslForwardPass;
 pub use lora::{Adapter, QkvLoRA};

@@ -25,6 +25,11 @@ impl<'a> Options<'a> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
+    /// Returns whether the option is present, be it null.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.map.contains_key(name)
+    }
+
     pub(crate) fn fault(&self, name: &str, value: &Value) -> Error {
         Error::UnknownOption { option: format!("{}{name}", self.prefix), value: value.to_string() }
     }
@@ -81,14 +86,19 @@ impl<'a> Options<'a> {
         self.asked.borrow_mut().extend(names.iter().map(|&name| name.to_owned()));
     }
 
-    /// Refuses what nobody asked for. Null and false ask for nothing.
+    /// Refuses options that were never read. Null and false request nothing.
     pub(crate) fn finish(&self) -> Result<()> {
-        let asked = self.asked.borrow();
-        let inert = |value: &Value| matches!(value, Value::Null | Value::Bool(false));
-        match self.map.iter().find(|(name, value)| !asked.contains(*name) && !inert(value)) {
+        match self.unread().next() {
             Some((name, value)) => Err(self.fault(name, value)),
             None => Ok(()),
         }
+    }
+
+    /// Returns the options that were never read, without those that are null or false, which request nothing.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let asked = self.asked.borrow().clone();
+        let inert = |value: &Value| matches!(value, Value::Null | Value::Bool(false));
+        self.map.iter().filter(move |(name, value)| !asked.contains(*name) && !inert(value))
     }
 }
 

@@ -124,10 +124,7 @@ impl Rope {
                     attention_factor,
                 }
             }
-            _ => {
-                let value = rope.get("rope_type").or(rope.get("type")).cloned().unwrap_or_default();
-                return Err(rope.fault("rope_type", &value));
-            }
+            unknown => return Err(rope.fault("rope_type", &unknown.into())),
         };
         rope.finish()?;
         Ok(Self { theta, scaling })

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use crate::config::{Architecture, Config, Precision};
 use crate::cpu::CpuForwardPass;
 use crate::error::{Error, Result};
+use crate::generation::GenerationConfig;
 use crate::lora::Adapter;
 use crate::pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
 use crate::sampling::Sampling;
@@ -91,10 +92,12 @@ pub struct Transformer {
     pass: Box<dyn ForwardPass>,
     tokenizer: Option<Tokenizer>,
     precision: Precision,
+    generation: GenerationConfig,
 }
 
 impl Transformer {
-    /// Loads a folder of Hugging Face files: `config.json`, `.safetensors` files, and `tokenizer.json` where there is one.
+    /// Loads a folder of Hugging Face files: `config.json`, `.safetensors` files, and `generation_config.json` and
+    /// `tokenizer.json` if they exist.
     ///
     /// ```no_run
     /// use aleatron_transformer::{GenerateOptions, LoadOptions, Transformer};
@@ -110,7 +113,13 @@ impl Transformer {
     /// # Errors
     /// The file, the option or the tensor that is wrong, or what the device reports.
     pub fn from_pretrained(folder: &Path, options: &LoadOptions) -> Result<Self> {
-        let config = Config::read(&folder.join("config.json"))?;
+        let mut config = Config::read(&folder.join("config.json"))?;
+        let path = folder.join("generation_config.json");
+        let generation = match path.exists() {
+            true => GenerationConfig::read(&path)?,
+            false => GenerationConfig::of_config(&config),
+        };
+        config.end_tokens.clone_from(&generation.end_tokens);
         let files = TensorFiles::open_folder(folder)?;
         // GPT-2's first files leave out the prefix.
         let is_bare = |name: &str| {
@@ -127,7 +136,8 @@ impl Transformer {
             Loader { config: &config, source: &files, precision: options.precision, merged: merged.as_ref() };
         let path = folder.join("tokenizer.json");
         let tokenizer = if path.exists() { Some(Tokenizer::read(&path)?) } else { None };
-        Ok(Self { pass: open_pass(&loader, options.device)?, tokenizer, precision: options.precision })
+        let pass = open_pass(&loader, options.device)?;
+        Ok(Self { pass, tokenizer, precision: options.precision, generation })
     }
 
     /// A model with random weights, for benchmarks.
@@ -137,7 +147,8 @@ impl Transformer {
     pub fn random(config: &Config, seed: u64, options: &LoadOptions) -> Result<Self> {
         let source = RandomTensors { seed };
         let loader = Loader { config, source: &source, precision: options.precision, merged: None };
-        Ok(Self { pass: open_pass(&loader, options.device)?, tokenizer: None, precision: options.precision })
+        let (pass, generation) = (open_pass(&loader, options.device)?, GenerationConfig::of_config(config));
+        Ok(Self { pass, tokenizer: None, precision: options.precision, generation })
     }
 
     /// The architecture and the sizes.
@@ -156,6 +167,12 @@ impl Transformer {
     #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
+    }
+
+    /// Returns the defaults of generation that the folder of the model gives.
+    #[must_use]
+    pub fn generation(&self) -> &GenerationConfig {
+        &self.generation
     }
 
     /// The tokenizer.

@@ -71,14 +71,16 @@ impl CpuForwardPass {
         let (width, head, group) = (config.kv_width(), config.head_dim, config.heads / config.kv_heads);
         let scale = 1.0 / (head as f32).sqrt();
         let mut heads = vec![0.0; rows.len() * config.query_width()];
-        let terms: usize = rows.iter().map(|row| (row.position + 1) * config.query_width()).sum();
+        let window = config.window(layer).unwrap_or(usize::MAX);
+        let terms: usize = rows.iter().map(|row| (row.position + 1).min(window) * config.query_width()).sum();
         let items = heads.chunks_mut(group * head).enumerate();
         self.pool.for_each(items, Duration::from_nanos(terms as u64), |(item, out)| {
             let (i, kv_head) = (item / config.kv_heads, item % config.kv_heads);
             let row = rows[i];
             let [k, v] = &self.caches[row.sequence.0].layers[layer];
-            let (k, v) = (&k[kv_head * head..], &v[kv_head * head..]);
-            let mut scores = vec![0.0; row.position + 1];
+            let first = (row.position + 1).saturating_sub(window);
+            let (k, v) = (&k[first * width + kv_head * head..], &v[first * width + kv_head * head..]);
+            let mut scores = vec![0.0; row.position + 1 - first];
             for (g, out) in out.chunks_exact_mut(head).enumerate() {
                 let query = &qkv.row(i)[(kv_head * group + g) * head..][..head];
                 let mut largest = f32::NEG_INFINITY;

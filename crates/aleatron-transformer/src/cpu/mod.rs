@@ -334,7 +334,7 @@ impl ForwardPass for CpuForwardPass {
 
     fn submit_step(&mut self) -> Result<()> {
         let Some(Decoding { sequences, tokens, sampling }) = self.decoding.take() else {
-            return Err(Error::NoTokens);
+            return Err(Error::NoStep);
         };
         let pairs = sequences.iter().zip(&tokens);
         let segments: Vec<Segment<'_>> = pairs
@@ -348,7 +348,7 @@ impl ForwardPass for CpuForwardPass {
     }
 
     fn take_step(&mut self) -> Result<Vec<u32>> {
-        self.taken.pop_front().ok_or(Error::NoTokens)
+        self.taken.pop_front().ok_or(Error::NoStep)
     }
 
     fn epoch(&self) -> u64 {

@@ -5,10 +5,11 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use aleatron_device::{Access, BoundsChecks, Capabilities, Kernel};
+use aleatron_device::{Access, BoundsChecks, BoundsProof, Capabilities, Kernel, size_u32};
 use bytemuck::{Pod, Zeroable};
 
 use crate::config::{Activation, Config, NormKind, Precision};
+use crate::error::Result;
 
 /// What becomes of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +24,18 @@ pub(crate) enum Epilogue {
     Gelu,
 }
 
+impl Epilogue {
+    /// As the shaders name it.
+    fn constant(self) -> u32 {
+        match self {
+            Self::Store => 0,
+            Self::Add => 1,
+            Self::GatedSilu => 2,
+            Self::Gelu => 3,
+        }
+    }
+}
+
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Heads {
@@ -34,13 +47,13 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    pub(crate) fn of(config: &Config, precision: Precision) -> Self {
-        Self {
-            heads: config.heads as u32,
-            kv_heads: config.kv_heads as u32,
-            head: config.head_dim as u32,
+    pub(crate) fn of(config: &Config, precision: Precision) -> Result<Self> {
+        Ok(Self {
+            heads: size_u32(config.heads, "number of heads")?,
+            kv_heads: size_u32(config.kv_heads, "number of key-value heads")?,
+            head: size_u32(config.head_dim, "width of a head")?,
             halves: precision != Precision::F32,
-        }
+        })
     }
 
     /// The vectors of four of a head, padding included.
@@ -150,7 +163,7 @@ params! {
     /// Of `rotate.wgsl`.
     RotateParams { n_rows: u32, qkv_stride: u32, capacity: u32 }
     /// Of `attention.wgsl`.
-    AttentionParams { capacity: u32, out_stride: u32, splits: u32, scale: f32 }
+    AttentionParams { capacity: u32, out_stride: u32, splits: u32, scale: f32, window: u32 }
     /// Of `combine.wgsl`.
     CombineParams { out_stride: u32, splits: u32 }
     /// Of `activate.wgsl`.
@@ -285,7 +298,7 @@ impl Product {
         let _ = writeln!(
             text,
             "const EPILOGUE = {}u; const HAS_BIAS = {}; const HAS_SCALES = {};",
-            self.epilogue as u32,
+            self.epilogue.constant(),
             self.has_bias,
             self.has_scales()
         );
@@ -504,8 +517,8 @@ impl Kernel for PassKernel {
         self.list().iter().map(|(.., access)| *access).collect::<Vec<_>>().into()
     }
 
-    fn immediate_bytes(&self) -> u32 {
-        let bytes = match self {
+    fn immediate_bytes(&self) -> usize {
+        match self {
             Self::Embed { .. } => size_of::<EmbedParams>(),
             Self::Norm { .. } => size_of::<NormParams>(),
             Self::Product(_) => size_of::<ProductParams>(),
@@ -516,24 +529,26 @@ impl Kernel for PassKernel {
             Self::LoraDown => size_of::<LoraDownParams>(),
             Self::LoraUp => size_of::<LoraUpParams>(),
             Self::Sample { .. } => size_of::<SampleParams>(),
-        };
-        bytes as u32
+        }
     }
 
     fn checks(&self) -> BoundsChecks {
+        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
+        // SAFETY: no other crate can name a kernel, and `record.rs` launches each as its argument below says.
+        let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
         match self {
             // Rows of weights are clamped to `n_rows`, which is at least 1, and vectors to `k_vectors`: together the elements of
             // the part that is bound. Activations have room for 16 rows, and for as many as a launch of tiles has, of `x_stride`
             // vectors each, at least as many as a row of weights needs. Results are stored below `m` and `n_rows`
             // only; `Buffers` has room for as many rows of `out_stride`. Loops count up to those sizes. Indices into local arrays
             // and workgroup memory are bounded by the constants that are also their sizes.
-            Self::Product(_) => BoundsChecks::Removed,
+            Self::Product(_) => removed,
             // A row is below the rows launched, its slot and position are those of an open sequence, for which the cache has
             // room: the host keeps lengths below the capacity, and the sampler copies slots and counts positions as the host does.
             // Positions of a block stay below `end`, which is at most the row's own position + 1. Splits are at least 1.
-            Self::Attention { .. } | Self::Rotate { .. } => BoundsChecks::Removed,
+            Self::Attention { .. } | Self::Rotate { .. } => removed,
             // Rows of activations are those launched, or those of a list the host made of them.
-            Self::Norm { .. } => BoundsChecks::Removed,
+            Self::Norm { .. } => removed,
             _ => BoundsChecks::Kept,
         }
     }
@@ -597,7 +612,7 @@ mod tests {
                 }
             }
             for size in ["tiny", "tinyllama", "llama-8b"] {
-                let heads = Heads::of(&sized(size).unwrap(), precision);
+                let heads = Heads::of(&sized(size).unwrap(), precision).unwrap();
                 all.push(PassKernel::Combine { heads });
                 for flag in [false, true] {
                     all.push(PassKernel::Rotate { heads, rotary: flag });
@@ -629,7 +644,7 @@ mod tests {
             assert_eq!(bound, kernel.bindings().len(), "{kernel:?}");
             let immediates = variables().filter(|v| v.space == naga::AddressSpace::Immediate);
             let bytes: u32 = immediates.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
-            assert_eq!(bytes, kernel.immediate_bytes(), "{kernel:?}");
+            assert_eq!(bytes as usize, kernel.immediate_bytes(), "{kernel:?}");
             let shared = variables().filter(|v| v.space == naga::AddressSpace::WorkGroup);
             let bytes: u32 = shared.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
             let limit = match kernel {

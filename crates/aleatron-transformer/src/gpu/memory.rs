@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use aleatron_device::{GpuBuffer, GpuContext};
 
+use super::host_size;
 use super::kernels::Heads;
 use crate::config::{Config, Precision};
 use crate::error::{Error, Result};
@@ -42,7 +43,8 @@ impl DeviceMatrix {
             MatrixData::Int8(data, _) => (Precision::Int8, bytemuck::cast_slice(data)),
         };
         let row_bytes = bytes.len() / rows;
-        let most = (context.max_binding_bytes() as usize / row_bytes / PART_ROWS * PART_ROWS).max(PART_ROWS);
+        let most =
+            (host_size(context.max_binding_bytes()) / row_bytes / PART_ROWS * PART_ROWS).max(PART_ROWS);
         let mut parts = Vec::new();
         for first in (0..rows).step_by(most) {
             let count = most.min(rows - first);
@@ -143,7 +145,9 @@ impl Cache {
                 "{one} bytes for the keys of a layer, a binding has {most} at most"
             )));
         }
-        let allocate = || self.context.buffer::<u32>((one / 4) as usize).map_err(|e| refused(e.to_string()));
+        // Below the bytes of a binding.
+        let len = slots * capacity * words;
+        let allocate = || self.context.buffer::<u32>(len).map_err(|e| refused(e.to_string()));
         let mut layers = Vec::new();
         for _ in 0..config.layers {
             layers.push([allocate()?, allocate()?]);

@@ -3,6 +3,8 @@
 //! One token is one submission and one readback, of the token. A step goes on from the tokens that the step before it chose,
 //! which never leave the device, so that several steps can be on their way.
 
+#![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 mod kernels;
 mod matrices;
 mod memory;
@@ -12,7 +14,7 @@ mod reduce;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use aleatron_device::{Bandwidth, GpuBuffer, GpuContext, PendingRead, Profiler};
+use aleatron_device::{Bandwidth, GpuBuffer, GpuContext, PendingRead, Profiler, size_u32};
 
 use crate::config::Config;
 use crate::cpu::last_rows;
@@ -27,6 +29,11 @@ use record::{Abilities, Buffers, FEW, Launches, Work, padded};
 
 /// The most rows of one submission, and sequences of one batch.
 const MOST_ROWS: usize = 512;
+
+/// Converts bytes of a device to a size of the host, which counts all memory that it can name.
+fn host_size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
 
 /// What a list of rows is bound in: pieces of it begin at multiples of 256 bytes.
 const SELECTION: usize = 32;
@@ -104,7 +111,7 @@ impl WgslForwardPass {
     pub fn new(context: &Arc<GpuContext>, loader: &Loader<'_>) -> Result<Self> {
         let config = loader.config.clone();
         config.check()?;
-        let heads = Heads::of(&config, loader.precision);
+        let heads = Heads::of(&config, loader.precision)?;
         let mut layers = Vec::new();
         for index in 0..config.layers {
             let layer = loader.layer(index)?;
@@ -133,7 +140,7 @@ impl WgslForwardPass {
         for kernel in PassKernel::of_attention(heads) {
             context.pipeline(&kernel, &[])?;
         }
-        let every: Vec<u32> = (0..MOST_ROWS as u32).flat_map(|row| [row, row]).collect();
+        let every: Vec<u32> = (0..).take(MOST_ROWS).flat_map(|row| [row, row]).collect();
         let step_rows = || context.buffer(MOST_ROWS * 4);
         Ok(Self {
             heads,
@@ -183,7 +190,7 @@ impl WgslForwardPass {
 
     /// The rows whose logits fit the buffer for them.
     fn most_logits(&self) -> usize {
-        let fit = self.context.max_binding_bytes() as usize / (self.config.vocabulary * 4);
+        let fit = host_size(self.context.max_binding_bytes()) / (self.config.vocabulary * 4);
         (fit / SELECTION * SELECTION).clamp(SELECTION, MOST_ROWS)
     }
 
@@ -214,9 +221,12 @@ impl WgslForwardPass {
             let Sequence { len, adapter } = self.sequences.get(segment.sequence)?;
             let slot = segment.sequence.0;
             (slots, positions) = (slots.max(slot + 1), positions.max(len + segment.tokens.len()));
-            let adapter = adapter.map_or(0, |adapter| adapter.0 as u32 + 1);
-            let placed = segment.tokens.iter().zip(len..);
-            rows.extend(placed.map(|(&token, position)| [token, slot as u32, position as u32, adapter]));
+            let slot = size_u32(slot, "number of a sequence")?;
+            let adapter = adapter.map_or(Ok(0), |adapter| size_u32(adapter.0 + 1, "number of an adapter"))?;
+            // Their number was checked to be one of the model's positions.
+            let positions = size_u32(len, "position of a token")?..;
+            let placed = segment.tokens.iter().zip(positions);
+            rows.extend(placed.map(|(&token, position)| [token, slot, position, adapter]));
         }
         self.cache.reserve(&self.config, slots, positions)?;
         let wanted: Vec<usize> = match logits {
@@ -226,10 +236,13 @@ impl WgslForwardPass {
         let mut chunks = Vec::new();
         for (i, rows) in rows.chunks(MOST_ROWS).enumerate() {
             let first = i * MOST_ROWS;
-            let inside =
-                wanted.iter().enumerate().filter(|(_, row)| (first..first + rows.len()).contains(*row));
-            let wanted = inside.map(|(place, row)| [(row - first) as u32, place as u32]).collect();
-            chunks.push(Chunk { rows: rows.to_vec(), wanted });
+            let mut inside = Vec::new();
+            for (index, &row) in wanted.iter().enumerate() {
+                if (first..first + rows.len()).contains(&row) {
+                    inside.push([size_u32(row - first, "row of a call")?, size_u32(index, "row of logits")?]);
+                }
+            }
+            chunks.push(Chunk { rows: rows.to_vec(), wanted: inside });
         }
         let most = |len: fn(&Chunk) -> usize| chunks.iter().map(len).max().unwrap_or(0);
         self.reserve(most(|chunk| chunk.rows.len()), most(|chunk| chunk.wanted.len()))?;
@@ -327,9 +340,9 @@ impl WgslForwardPass {
             decoding.kept[decoding.current] = Some((key, launches));
         }
         let mut recorder = self.context.recorder(profiler)?;
-        if let Some((_, launches)) = &decoding.kept[decoding.current] {
-            launches.play(&mut recorder)?;
-        }
+        let place = "gpu::WgslForwardPass::run_step, kernels that were just recorded";
+        let (_, launches) = decoding.kept[decoding.current].as_ref().ok_or(Error::Internal { place })?;
+        launches.play(&mut recorder)?;
         let read = recorder.read(self.chosen.view_of(0, rows)?)?;
         recorder.submit()?;
         decoding.on_their_way.push_back(read);
@@ -457,7 +470,7 @@ impl ForwardPass for WgslForwardPass {
     }
 
     fn submit_step(&mut self) -> Result<()> {
-        let Some(mut decoding) = self.decoding.take() else { return Err(Error::NoTokens) };
+        let Some(mut decoding) = self.decoding.take() else { return Err(Error::NoStep) };
         let submitted = (|| {
             let (mut positions, mut slots) = (0, 0);
             for &sequence in &decoding.sequences {
@@ -483,8 +496,8 @@ impl ForwardPass for WgslForwardPass {
     }
 
     fn take_step(&mut self) -> Result<Vec<u32>> {
-        let decoding = self.decoding.as_mut().ok_or(Error::NoTokens)?;
-        let read = decoding.on_their_way.pop_front().ok_or(Error::NoTokens)?;
+        let decoding = self.decoding.as_mut().ok_or(Error::NoStep)?;
+        let read = decoding.on_their_way.pop_front().ok_or(Error::NoStep)?;
         checked(read.wait()?, &decoding.sequences)
     }
 

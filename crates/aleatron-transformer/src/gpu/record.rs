@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use aleatron_device::{AdapterKind, Bound, BufferView, GpuBuffer, GpuContext, MatrixElement, Recorder, grid};
+use aleatron_device::{
+    AdapterKind, Bound, BufferView, GpuBuffer, GpuContext, MatrixElement, Recorder, grid, size_u32,
+};
 use bytemuck::Pod;
 
 use super::kernels::{
@@ -12,7 +14,7 @@ use super::kernels::{
 use super::memory::{DeviceMatrix, DeviceNorm};
 use super::{DeviceLayer, WgslForwardPass};
 use crate::config::{Activation, Config, NormKind, Precision};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sampling::Sampling;
 use crate::weights::{Matrix, Slot};
 
@@ -155,8 +157,10 @@ impl Launches {
                 2 => recorder.dispatch(bound, &[*a, *b], *grid, *bytes)?,
                 3 => recorder.dispatch(bound, &[*a, *b, *c], *grid, *bytes)?,
                 4 => recorder.dispatch(bound, &[*a, *b, *c, *d], *grid, *bytes)?,
+                5 => recorder.dispatch(bound, &[*a, *b, *c, *d, *e], *grid, *bytes)?,
                 6 => recorder.dispatch(bound, &[*a, *b, *c, *d, *e, *f], *grid, *bytes)?,
-                _ => recorder.dispatch(bound, words, *grid, *bytes)?,
+                8 => recorder.dispatch(bound, words, *grid, *bytes)?,
+                _ => return Err(Error::Internal { place: "parameters of a launch" }),
             }
         }
         Ok(())
@@ -173,6 +177,12 @@ pub(super) struct Work<'a> {
     pub(super) positions: usize,
     /// The adapters in use.
     pub(super) adapters: Vec<usize>,
+}
+
+impl Work<'_> {
+    fn row_count(&self) -> Result<u32> {
+        Ok(size_u32(self.rows, "rows")?)
+    }
 }
 
 impl WgslForwardPass {
@@ -209,9 +219,12 @@ impl WgslForwardPass {
                 vec![work.tokens.view_of(0, work.rows * 4)?, part.data.view(), self.buffers.x.view()];
             views.extend(part.scales.as_ref().map(GpuBuffer::view));
             views.extend(self.positions.as_ref().map(GpuBuffer::view));
-            let params =
-                EmbedParams { first: part.first as u32, n_rows: part.rows as u32, vectors: vectors as u32 };
-            let grid = [vectors.div_ceil(64) as u32, work.rows as u32, 1];
+            let params = EmbedParams {
+                first: size_u32(part.first, "first token of a part")?,
+                n_rows: size_u32(part.rows, "tokens of a part")?,
+                vectors: size_u32(vectors, "vectors of a row")?,
+            };
+            let grid = [size_u32(vectors.div_ceil(64), "blocks of a row")?, work.row_count()?, 1];
             self.launch(launches, kernel, &views, &params, grid, (work.rows * vectors * 32) as u64)?;
         }
         Ok(())
@@ -238,11 +251,11 @@ impl WgslForwardPass {
             self.record_loras(launches, work, index, Slot::Up, &b.normed, &b.up)?;
             let inner = self.config.inner;
             let params = ActivateParams {
-                inner: inner as u32,
-                up_stride: padded(self.config.up_rows()) as u32,
-                out_stride: padded(inner) as u32,
+                inner: size_u32(inner, "inner size")?,
+                up_stride: size_u32(padded(self.config.up_rows()), "padded rows of gates")?,
+                out_stride: size_u32(padded(inner), "padded inner size")?,
             };
-            let grid = [inner.div_ceil(64) as u32, m as u32, 1];
+            let grid = [size_u32(inner.div_ceil(64), "blocks of a row")?, work.row_count()?, 1];
             let views = [b.up.view(), b.inner.view()];
             self.launch(
                 launches,
@@ -294,27 +307,33 @@ impl WgslForwardPass {
         views.extend(norm.bias.as_ref().map(GpuBuffer::view));
         views.extend(selection);
         let (width, vectors) = (self.config.hidden, padded(self.config.hidden) / 4);
-        let params =
-            NormParams { vectors: vectors as u32, width: width as u32, epsilon: self.config.norm_epsilon };
-        self.launch(launches, kernel, &views, &params, [rows as u32, 1, 1], (rows * vectors * 32) as u64)
+        let params = NormParams {
+            vectors: size_u32(vectors, "vectors of a row")?,
+            width: size_u32(width, "hidden size")?,
+            epsilon: self.config.norm_epsilon,
+        };
+        let grid = [size_u32(rows, "rows")?, 1, 1];
+        self.launch(launches, kernel, &views, &params, grid, (rows * vectors * 32) as u64)
     }
 
     /// How the products of a matrix with so many rows are made.
-    fn product_kind(&self, matrix: &DeviceMatrix, rows: usize) -> ProductKind {
+    fn product_kind(&self, matrix: &DeviceMatrix, rows: usize) -> Result<ProductKind> {
         let Abilities { subgroups_of_32, subgroup, .. } = self.abilities;
         if rows <= NORMED_ROWS {
-            return ProductKind::Few { rows: rows.next_power_of_two() as u32, subgroups_of_32 };
+            let rows = size_u32(rows.next_power_of_two(), "rows")?;
+            return Ok(ProductKind::Few { rows, subgroups_of_32 });
         }
         if rows <= FEW {
             // Three and four rows take less time as eight than lane by lane.
-            return ProductKind::Rows { rows: rows.next_power_of_two().max(8) as u32, subgroup };
+            let rows = size_u32(rows.next_power_of_two().max(8), "rows")?;
+            return Ok(ProductKind::Rows { rows, subgroup });
         }
         if self.abilities.matrices && matrix.precision != Precision::F32 && matrix.stride.is_multiple_of(32) {
             let tiles = matrix.rows.div_ceil(128) * rows.div_ceil(64);
             // Larger tiles reuse more, smaller ones keep more of the device busy.
-            return ProductKind::Matrices { tile: if tiles >= 256 { 128 } else { 64 } };
+            return Ok(ProductKind::Matrices { tile: if tiles >= 256 { 128 } else { 64 } });
         }
-        ProductKind::Tiles
+        Ok(ProductKind::Tiles)
     }
 
     /// The products of a matrix with the first rows of activations, as rows of activations.
@@ -344,7 +363,7 @@ impl WgslForwardPass {
         rows: usize,
         epilogue: Epilogue,
     ) -> Result<()> {
-        let kind = self.product_kind(matrix, rows);
+        let kind = self.product_kind(matrix, rows)?;
         let (precision, has_bias) = (matrix.precision, matrix.bias.is_some());
         let product = Product { kind, precision, epilogue, has_bias, normed: norm.is_some() };
         for part in &matrix.parts {
@@ -352,18 +371,19 @@ impl WgslForwardPass {
             views.extend(matrix.bias.as_ref().map(GpuBuffer::view));
             views.extend(part.scales.as_ref().map(GpuBuffer::view));
             views.extend(norm.map(|norm| norm.weight.view()));
+            let stride = size_u32(matrix.stride, "weights of a row")?;
             let params = ProductParams {
-                n_rows: part.rows as u32,
-                first: part.first as u32,
-                k_vectors: matrix.stride as u32 / product.vector_weights(),
-                x_stride: matrix.stride as u32 / 4,
-                out_stride: out_stride as u32,
-                m: rows as u32,
+                n_rows: size_u32(part.rows, "rows of weights of a part")?,
+                first: size_u32(part.first, "first row of weights of a part")?,
+                k_vectors: stride / product.vector_weights(),
+                x_stride: stride / 4,
+                out_stride: size_u32(out_stride, "padded width of results")?,
+                m: size_u32(rows, "rows")?,
                 epsilon: self.config.norm_epsilon,
                 width: self.config.hidden as f32,
             };
-            let across = (part.rows as u32).div_ceil(product.rows_of_workgroup());
-            let down = (rows as u32).div_ceil(product.activations_of_workgroup());
+            let across = params.n_rows.div_ceil(product.rows_of_workgroup());
+            let down = params.m.div_ceil(product.activations_of_workgroup());
             let grid = match kind {
                 ProductKind::Few { .. } | ProductKind::Rows { .. } => {
                     grid(across.into(), self.context.info().max_workgroups)?
@@ -394,16 +414,32 @@ impl WgslForwardPass {
         for &adapter in &work.adapters {
             let Some(lora) = &self.adapters[adapter][layer][slot as usize] else { continue };
             let (tokens, ranks) = (work.tokens.view_of(0, work.rows * 4)?, &self.buffers.ranks);
-            let (adapter, rank) = (adapter as u32 + 1, lora.rank as u32);
-            let params =
-                LoraDownParams { adapter, width: width as u32, x_stride: padded(width) as u32, rank };
+            let adapter = size_u32(adapter + 1, "number of an adapter")?;
+            let rank = size_u32(lora.rank, "rank of an adapter")?;
+            let params = LoraDownParams {
+                adapter,
+                width: size_u32(width, "width of inputs")?,
+                x_stride: size_u32(padded(width), "padded width of inputs")?,
+                rank,
+            };
             let views = [tokens, lora.a.view(), x.view(), ranks.view()];
             let bytes = (lora.a.len() + work.rows * width) as u64 * 4;
-            self.launch(launches, PassKernel::LoraDown, &views, &params, [rank, work.rows as u32, 1], bytes)?;
-            let params =
-                LoraUpParams { adapter, n_rows: n_rows as u32, out_stride: padded(n_rows) as u32, rank };
+            self.launch(
+                launches,
+                PassKernel::LoraDown,
+                &views,
+                &params,
+                [rank, work.row_count()?, 1],
+                bytes,
+            )?;
+            let params = LoraUpParams {
+                adapter,
+                n_rows: size_u32(n_rows, "width of results")?,
+                out_stride: size_u32(padded(n_rows), "padded width of results")?,
+                rank,
+            };
             let views = [tokens, lora.b.view(), ranks.view(), out.view()];
-            let grid = [n_rows.div_ceil(64) as u32, work.rows as u32, 1];
+            let grid = [size_u32(n_rows.div_ceil(64), "blocks of a row")?, work.row_count()?, 1];
             let bytes = (lora.b.len() + work.rows * n_rows * 2) as u64 * 4;
             self.launch(launches, PassKernel::LoraUp, &views, &params, grid, bytes)?;
         }
@@ -413,35 +449,36 @@ impl WgslForwardPass {
     fn record_attention(&self, launches: &mut Launches, work: &Work<'_>, layer: usize) -> Result<()> {
         let (config, b, heads) = (&self.config, &self.buffers, self.heads);
         let [keys, values] = &self.cache.layers[layer];
-        let (rows, capacity) = (work.rows, self.cache.capacity as u32);
+        let (rows, row_count) = (work.rows, work.row_count()?);
+        let capacity = size_u32(self.cache.capacity, "positions of the cache")?;
         let tokens = work.tokens.view_of(0, rows * 4)?;
         let kernel = PassKernel::Rotate { heads, rotary: self.cache.rotations.is_some() };
         let mut views = vec![tokens, b.qkv.view(), b.queries.view(), keys.view(), values.view()];
         views.extend(self.cache.rotations.as_ref().map(GpuBuffer::view));
-        let params =
-            RotateParams { n_rows: rows as u32, qkv_stride: padded(config.qkv_rows()) as u32, capacity };
+        let qkv_stride = size_u32(padded(config.qkv_rows()), "padded width of queries, keys and values")?;
+        let params = RotateParams { n_rows: row_count, qkv_stride, capacity };
         let threads = (config.heads + 2 * config.kv_heads) * heads.head4() as usize;
-        let grid = [threads.div_ceil(64) as u32, rows as u32, 1];
+        let grid = [size_u32(threads.div_ceil(64), "blocks of a row")?, row_count, 1];
         self.launch(launches, kernel, &views, &params, grid, (rows * config.qkv_rows() * 8) as u64)?;
 
-        let out_stride = padded(config.query_width()) as u32;
-        let tiles = config.kv_heads as u32 * heads.tiles();
-        let splits = self.splits(rows, work.positions);
-        let params = AttentionParams {
-            capacity,
-            out_stride,
-            splits: splits as u32,
-            scale: 1.0 / (config.head_dim as f32).sqrt(),
-        };
-        let grid = [rows as u32, tiles, splits as u32];
-        let bytes = (rows * work.positions * config.kv_width()) as u64 * heads.vector_bytes() as u64 / 2;
+        let out_stride = size_u32(padded(config.query_width()), "padded width of heads")?;
+        let tiles = size_u32(config.kv_heads * heads.tiles() as usize, "tiles of heads")?;
+        let positions = config.window(layer).map_or(work.positions, |window| window.min(work.positions));
+        let window =
+            config.window(layer).map_or(Ok(u32::MAX), |window| size_u32(window, "sliding window"))?;
+        let splits = self.splits(rows, positions);
+        let split_count = size_u32(splits, "parts of attention")?;
+        let scale = 1.0 / (config.head_dim as f32).sqrt();
+        let params = AttentionParams { capacity, out_stride, splits: split_count, scale, window };
+        let grid = [row_count, tiles, split_count];
+        let bytes = (rows * positions * config.kv_width()) as u64 * heads.vector_bytes() as u64 / 2;
         let kernel = PassKernel::Attention { heads, split: splits > 1 };
         let target = if splits > 1 { self.partial.view() } else { b.heads.view() };
         let views = [tokens, b.queries.view(), keys.view(), values.view(), target];
         self.launch(launches, kernel, &views, &params, grid, bytes)?;
         if splits > 1 {
-            let params = CombineParams { out_stride, splits: splits as u32 };
-            let grid = [rows as u32, config.heads as u32, 1];
+            let params = CombineParams { out_stride, splits: split_count };
+            let grid = [row_count, size_u32(config.heads, "number of heads")?, 1];
             let bytes = (rows * config.query_width() * 4 * (splits + 1)) as u64;
             let views = [self.partial.view(), b.heads.view()];
             self.launch(launches, PassKernel::Combine { heads }, &views, &params, grid, bytes)?;
@@ -491,15 +528,16 @@ impl WgslForwardPass {
     ) -> Result<()> {
         let kernel = PassKernel::Sample { threads: self.abilities.sample_threads };
         let views = [self.logits.view(), tokens.view(), selection, next.view(), self.chosen.view()];
+        let [seed_low, seed_high] = aleatron_core::philox::key(sampling.seed);
         let params = SampleParams {
-            vocabulary: self.config.vocabulary as u32,
+            vocabulary: size_u32(self.config.vocabulary, "vocabulary size")?,
             scale: if sampling.temperature > 0.0 { 1.0 / sampling.temperature } else { 0.0 },
             top_k: sampling.top_k,
             top_p: sampling.top_p,
-            seed_low: sampling.seed as u32,
-            seed_high: (sampling.seed >> 32) as u32,
+            seed_low,
+            seed_high,
         };
         let bytes = (rows * self.config.vocabulary * 4) as u64;
-        self.launch(launches, kernel, &views, &params, [rows as u32, 1, 1], bytes)
+        self.launch(launches, kernel, &views, &params, [size_u32(rows, "rows")?, 1, 1], bytes)
     }
 }

@@ -76,6 +76,7 @@ pub fn sized(name: &str) -> Result<Config> {
         inner,
         max_positions,
         norm: NormKind::Rms,
+        sliding_window: None,
         norm_epsilon: 1e-5,
         rope: Some(Rope { theta: 10_000.0, scaling: RopeScaling::None }),
         activation: Activation::GatedSilu,

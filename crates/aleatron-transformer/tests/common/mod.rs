@@ -9,9 +9,10 @@ pub mod rounding;
 use aleatron_transformer::weights::TensorSource;
 use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::{
-    Config, DeviceChoice, ForwardPass, LoadOptions, Precision, Sampling, Segment, Transformer,
+    Config, DeviceChoice, Error, ForwardPass, LoadOptions, Precision, Sampling, Segment, Transformer,
 };
 use rounding::Rounding;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 pub const MODELS: [&str; 6] = ["llama", "llama-scaled", "llama-yarn", "llama-linear", "qwen2", "gpt2"];
@@ -109,4 +110,44 @@ pub fn greedy(pass: &mut dyn ForwardPass, prompt: &[u32], steps: usize) -> Vec<u
     }
     pass.close(sequence);
     text
+}
+
+/// A copy of a golden folder that can be spoilt.
+pub struct Copy(pub PathBuf);
+
+impl Copy {
+    pub fn of(name: &str, test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("aleatron-{}-{test}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        for entry in std::fs::read_dir(folder(name)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name() != "golden.safetensors" {
+                std::fs::copy(entry.path(), path.join(entry.file_name())).unwrap();
+            }
+        }
+        Self(path)
+    }
+
+    pub fn config(&self, change: impl FnOnce(&mut Value)) {
+        edit(&self.0.join("config.json"), change);
+    }
+
+    pub fn load(&self) -> Result<Transformer, Error> {
+        let options = LoadOptions { device: DeviceChoice::Cpu, precision: Precision::F32, merge: None };
+        Transformer::from_pretrained(&self.0, &options)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Changes a JSON file.
+pub fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    change(&mut value);
+    std::fs::write(path, value.to_string()).unwrap();
 }

@@ -270,7 +270,7 @@ impl Reference {
             (row, errors)
         }));
         let mut layers = Vec::new();
-        for layer in &self.layers {
+        for (index, layer) in self.layers.iter().enumerate() {
             let map =
                 |map: &Map, from: &Stage| Stage::of(from.values.iter().map(|row| map.apply(row, rounding)));
             let normed = Stage::of(x.values.iter().map(|row| layer.norms[0].apply(row, rounding)));
@@ -278,7 +278,7 @@ impl Reference {
             let turned = qkv.values.iter().enumerate();
             let rotated =
                 Stage::of(turned.map(|(position, row)| self.rotate(row, &table, position, rounding)));
-            let heads = Stage::of((0..tokens.len()).map(|row| self.attend(&rotated, row)));
+            let heads = Stage::of((0..tokens.len()).map(|row| self.attend(&rotated, index, row)));
             let middle = add(&x, map(&layer.output, &heads));
             let middle_normed =
                 Stage::of(middle.values.iter().map(|row| layer.norms[1].apply(row, rounding)));
@@ -331,12 +331,21 @@ impl Reference {
         (values, errors)
     }
 
-    /// The scores, less the largest, and the shares of the positions up to `row` for one head.
-    fn shares(&self, rotated: &Stage, row: usize, head: usize) -> (Vec<f64>, Vec<f64>) {
+    /// The positions that a row of a layer attends to.
+    fn attended(&self, layer: usize, row: usize) -> std::ops::RangeInclusive<usize> {
+        let first = match &self.config.sliding_window {
+            Some(window) if layer >= window.first_layer => (row + 1).saturating_sub(window.positions),
+            _ => 0,
+        };
+        first..=row
+    }
+
+    /// The scores, less the largest, and the shares of the positions that `row` attends to, for one head.
+    fn shares(&self, rotated: &Stage, layer: usize, row: usize, head: usize) -> (Vec<f64>, Vec<f64>) {
         let scale = 1.0 / (self.config.head_dim as f64).sqrt();
         let query = &rotated.values[row][head * self.config.head_dim..][..self.config.head_dim];
         let key = self.key_start(head);
-        let mut scores: Vec<f64> = rotated.values[..=row]
+        let mut scores: Vec<f64> = rotated.values[self.attended(layer, row)]
             .iter()
             .map(|other| scale * query.iter().zip(&other[key..]).map(|(q, k)| q * k).sum::<f64>())
             .collect();
@@ -357,29 +366,30 @@ impl Reference {
     }
 
     /// The weighted values of every head for one row.
-    fn attend(&self, rotated: &Stage, row: usize) -> (Vec<f64>, Vec<f64>) {
-        let (size, count) = (self.config.head_dim, row + 1);
+    fn attend(&self, rotated: &Stage, layer: usize, row: usize) -> (Vec<f64>, Vec<f64>) {
+        let others = &rotated.values[self.attended(layer, row)];
+        let (size, count) = (self.config.head_dim, others.len());
         let (mut values, mut errors) = (Vec::new(), Vec::new());
         let scale = 1.0 / (size as f64).sqrt();
         // Positions may be taken in parts of at least 32, whose largest scores and sums are put together: each part is one more
         // exponential and one more product for the weights before it.
         let parts = count.div_ceil(32) + 2;
         for head in 0..self.config.heads {
-            let (scores, shares) = self.shares(rotated, row, head);
+            let (scores, shares) = self.shares(rotated, layer, row, head);
             let query = &rotated.values[row][head * size..][..size];
             let (key, value) = (self.key_start(head), self.value_start(head));
             // The relative error of each weight: of its score, of the difference, of the exponentials and of their products. The
             // arguments of the exponentials have one sign and add up to the score.
             let weight_errors: Vec<f64> = (0..count)
                 .map(|j| {
-                    let terms = query.iter().zip(&rotated.values[j][key..]).map(|(q, k)| (q * k).abs());
+                    let terms = query.iter().zip(&others[j][key..]).map(|(q, k)| (q * k).abs());
                     g(size + 3) * scale * terms.sum::<f64>()
                         + U * (7 * parts) as f64
                         + 5.0 * U * scores[j].abs()
                 })
                 .collect();
             for d in 0..size {
-                let of = |j: usize| rotated.values[j][value + d];
+                let of = |j: usize| others[j][value + d];
                 let sum: f64 = (0..count).map(|j| shares[j] * of(j)).sum();
                 let size: f64 = (0..count).map(|j| shares[j] * of(j).abs()).sum();
                 let moved: f64 = (0..count).map(|j| shares[j] * weight_errors[j] * (of(j) - sum).abs()).sum();
@@ -391,21 +401,21 @@ impl Reference {
     }
 
     /// The derivatives by queries, keys and values, from those by the heads of one row.
-    fn attend_back(&self, rotated: &Stage, row: usize, heads: &[f64], out: &mut [Vec<f64>]) {
+    fn attend_back(&self, rotated: &Stage, layer: usize, row: usize, heads: &[f64], out: &mut [Vec<f64>]) {
         let size = self.config.head_dim;
         let scale = 1.0 / (size as f64).sqrt();
         for (head, y) in heads.chunks_exact(size).enumerate() {
-            let (_, shares) = self.shares(rotated, row, head);
+            let (_, shares) = self.shares(rotated, layer, row, head);
             let (key, value) = (self.key_start(head), self.value_start(head));
-            let by_share: Vec<f64> = rotated.values[..=row]
+            let by_share: Vec<f64> = rotated.values[self.attended(layer, row)]
                 .iter()
                 .map(|other| y.iter().zip(&other[value..]).map(|(y, v)| y * v).sum())
                 .collect();
             let mean: f64 = shares.iter().zip(&by_share).map(|(p, d)| p * d).sum();
-            for j in 0..=row {
-                let by_score = shares[j] * (by_share[j] - mean) * scale;
+            for (i, j) in self.attended(layer, row).enumerate() {
+                let by_score = shares[i] * (by_share[i] - mean) * scale;
                 for d in 0..size {
-                    out[j][value + d] += shares[j] * y[d];
+                    out[j][value + d] += shares[i] * y[d];
                     out[j][key + d] += by_score * rotated.values[row][head * size + d];
                     out[row][head * size + d] += by_score * rotated.values[j][key + d];
                 }
@@ -489,7 +499,7 @@ impl Trace<'_> {
         let mut x: Vec<Option<Vec<f64>>> = vec![None; row + 1];
         x[row] = Some(model.norm.back(&self.x.values[row], normed));
         let mut out = &self.x;
-        for (layer, trace) in model.layers.iter().zip(&self.layers).rev() {
+        for (index, (layer, trace)) in model.layers.iter().zip(&self.layers).enumerate().rev() {
             let mut rotated = vec![vec![0.0; model.config.qkv_rows()]; row + 1];
             for (r, x) in x.iter_mut().enumerate() {
                 let Some(x) = x else { continue };
@@ -505,7 +515,7 @@ impl Trace<'_> {
                 bound += trace.middle.weigh(r, x);
                 let heads = layer.output.back(x);
                 bound += trace.heads.weigh(r, &heads);
-                model.attend_back(&trace.rotated, r, &heads, &mut rotated);
+                model.attend_back(&trace.rotated, index, r, &heads, &mut rotated);
             }
             for (r, rotated) in rotated.iter().enumerate() {
                 bound += trace.rotated.weigh(r, rotated);

@@ -9,6 +9,8 @@ struct Params {
     out_stride: u32,
     splits: u32,
     scale: f32,
+    // The positions that a row attends to, its own included.
+    window: u32,
 }
 var<immediate> params: Params;
 
@@ -31,8 +33,9 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) id: vec3
     let kv_head = id.y / TILES;
     let first_head = kv_head * GROUP + (id.y % TILES) * QUERIES;
     let len = row.z + 1u;
-    let share = ((len + params.splits - 1u) / params.splits + BLOCK - 1u) / BLOCK * BLOCK;
-    let start = id.z * share;
+    let attended = min(len, params.window);
+    let share = ((attended + params.splits - 1u) / params.splits + BLOCK - 1u) / BLOCK * BLOCK;
+    let start = len - attended + id.z * share;
     let end = min(start + share, len);
     let cached = (row.y * params.capacity * KV_HEADS + kv_head) * HEAD4;
 
