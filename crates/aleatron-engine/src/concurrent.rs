@@ -1,13 +1,7 @@
 //! Work on threads of its own, while the caller's thread asks whether to go on.
 
-#[cfg(feature = "graph")]
-use crate::Result;
 use aleatron_core::Cancel;
-#[cfg(feature = "graph")]
-use aleatron_core::{BackendFault, Error};
 use std::sync::Arc;
-#[cfg(feature = "graph")]
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -50,40 +44,6 @@ pub(crate) fn on_threads<T: Send>(
     })
 }
 
-/// What `work` gives for each number below `n`, which several threads take one after the other. After an error no more are begun; of
-/// several, the one of the lowest number is given.
-#[cfg(feature = "graph")]
-pub(crate) fn in_order<T: Send>(
-    n: usize,
-    n_threads: usize,
-    cancel: Cancel<'_>,
-    work: impl Fn(usize, Cancel<'_>) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let made = on_threads(n_threads.min(n), cancel, |_, cancel| {
-        let mut made = Vec::new();
-        while !failed.load(Ordering::Relaxed) {
-            let k = next.fetch_add(1, Ordering::Relaxed);
-            if k >= n {
-                break;
-            }
-            let result = work(k, cancel);
-            failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            made.push((k, result));
-        }
-        made
-    });
-    let mut all = Vec::with_capacity(n);
-    for made in made {
-        all.extend(made.ok_or_else(|| {
-            let (backend, fault) = ("cpu".to_owned(), BackendFault::Failed);
-            Error::Backend { backend, fault, message: "a thread panicked".to_owned() }
-        })?);
-    }
-    all.sort_by_key(|(k, _)| *k);
-    all.into_iter().map(|(_, made)| made).collect()
-}
-
 /// Says that a thread has come to its end, also by a panic.
 #[derive(Default)]
 struct Done(Arc<AtomicBool>);
@@ -120,19 +80,5 @@ mod tests {
             }
         });
         assert_eq!(made, [Some(()), Some(())]);
-    }
-
-    #[cfg(feature = "graph")]
-    #[test]
-    fn the_first_error_in_order_is_given() {
-        let squares = in_order(20, 3, Cancel::NEVER, |k, _| Ok(k * k)).unwrap();
-        assert!(squares.into_iter().eq((0..20).map(|k| k * k)));
-        let made: Result<Vec<()>> = in_order(2, 2, Cancel::NEVER, |k, _| {
-            let what =
-                if k == 0 { aleatron_core::Quantity::Samples } else { aleatron_core::Quantity::Inputs };
-            Err(Error::Zero(what).into())
-        });
-        let expected = Error::Zero(aleatron_core::Quantity::Samples).to_string();
-        assert_eq!(made.unwrap_err().to_string(), expected);
     }
 }

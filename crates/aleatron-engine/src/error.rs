@@ -1,5 +1,6 @@
 //! What can go wrong with layers, networks and graphs.
 
+use aleatron_core::Quantity;
 use std::io;
 use std::path::PathBuf;
 
@@ -47,21 +48,11 @@ pub enum Error {
     },
 
     /// A graph or its file is at fault.
-    #[cfg(feature = "graph")]
     #[error(transparent)]
     Graph(#[from] aleatron_graph::Error),
 
-    /// The layer of a product is made when it first runs, and it has not.
-    #[cfg(feature = "graph")]
-    #[error("product {place} of the graph has not run as streams yet")]
-    NotRun {
-        /// The product, by its place among them.
-        place: usize,
-    },
-
-    /// Nodes between two layers that run as streams have no form in integers.
-    #[cfg(feature = "graph")]
-    #[error("arithmetic integer: no form in integers has {}", list(nodes))]
+    /// Integer arithmetic does not support nodes between two layers that run as streams.
+    #[error("integer arithmetic does not support {}", list(nodes))]
     NoIntegerForm {
         /// All of them.
         nodes: Vec<RefusedNode>,
@@ -81,49 +72,13 @@ pub enum Error {
         /// What is at fault.
         source: Box<Error>,
     },
-    /// A scale, an offset or a bound is not a number that can be used.
-    #[error("layer {layer} ({name}): {what} is {value}{}", what.remedy())]
-    Parameter {
-        /// The index of the layer.
-        layer: usize,
-        /// Its name.
-        name: String,
-        /// Which parameter.
-        what: Parameter,
+    /// A scale is not positive and finite.
+    #[error("{what} is {value}, not positive and finite")]
+    Scale {
+        /// Which scale.
+        what: Quantity,
         /// Its value.
         value: f64,
-    },
-    /// A layer has not as many inputs as the layer before has outputs.
-    #[error("layer {layer} ({name}) has {actual} inputs, but the layer before it has {expected} outputs")]
-    Chain {
-        /// The index of the layer.
-        layer: usize,
-        /// Its name.
-        name: String,
-        /// The outputs of the layer before.
-        expected: usize,
-        /// The inputs of the layer.
-        actual: usize,
-    },
-    /// A convolution takes images of another shape than the layer before it gives.
-    #[error(
-        "layer {layer} ({name}) takes images of shape {actual:?}, but the layer before it gives {expected:?}"
-    )]
-    ImageShape {
-        /// The index of the layer.
-        layer: usize,
-        /// Its name.
-        name: String,
-        /// The shape of what the layer before gives.
-        expected: Vec<usize>,
-        /// The shape of the convolution's images.
-        actual: Vec<usize>,
-    },
-    /// A pool needs an image, and the outputs of a dense layer are none.
-    #[error("layer \"{name}\" is dense: its outputs are no image to be pooled")]
-    NotAnImage {
-        /// The name of the layer.
-        name: String,
     },
     /// Two layers have one name, so they cannot be told apart.
     #[error("layers {first} and {second} are both called \"{name}\"")]
@@ -151,7 +106,35 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// An input is NaN or outside what the first layer can encode.
+    /// A layer with settings of its own runs in binary.
+    #[error("layer \"{name}\" runs in binary: it has no stream settings")]
+    BinaryLayer {
+        /// The name of the layer.
+        name: String,
+    },
+    /// A feature of an integer input is not a whole number.
+    #[error("sample {sample}, feature {feature} is {value}: input \"{input}\" takes whole numbers")]
+    NotWhole {
+        /// The sample.
+        sample: usize,
+        /// The feature.
+        feature: usize,
+        /// Its value.
+        value: f64,
+        /// The name of the input.
+        input: String,
+    },
+    /// A graph takes a fixed number of samples that cannot run apart.
+    #[error(
+        "the graph takes {batch} samples at a time, which cannot run apart: give a multiple of {batch} samples, not {samples}"
+    )]
+    PartialBatch {
+        /// The samples given.
+        samples: usize,
+        /// The samples of a run.
+        batch: usize,
+    },
+    /// A feature is not finite, or outside what a layer can encode.
     #[error("sample {sample}, feature {feature} is {value}, {}", outside(*.low, *.high))]
     Feature {
         /// The sample.
@@ -173,14 +156,6 @@ pub enum Error {
         /// The features of a sample.
         features: usize,
     },
-    /// A tensor the network needs is not there.
-    #[error("layer {layer}: there is no tensor \"{tensor}\"")]
-    MissingTensor {
-        /// The index of the layer.
-        layer: usize,
-        /// The tensor.
-        tensor: String,
-    },
     /// Tensors that no layer has a use for.
     #[error("no layer uses {}; names are PREFIX.weight and PREFIX.bias", tensors.join(", "))]
     UnknownTensors {
@@ -199,18 +174,9 @@ pub enum Error {
         /// What it is.
         actual: Vec<usize>,
     },
-    /// A tensor has a type that is not read.
-    #[error("tensor \"{tensor}\" has type {dtype}; F16, BF16, F32 and F64 are read")]
-    TensorType {
-        /// The tensor.
-        tensor: String,
-        /// Its type.
-        dtype: String,
-    },
 }
 
 /// A node that something cannot be done with.
-#[cfg(feature = "graph")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedNode {
     /// Its name.
@@ -221,26 +187,16 @@ pub struct RefusedNode {
     pub reason: String,
 }
 
-#[cfg(feature = "graph")]
-impl RefusedNode {
-    pub(crate) fn new(node: &aleatron_graph::Node, reason: impl Into<String>) -> Self {
-        let (name, operator) = (node.name.clone(), node.op.name().to_owned());
-        Self { name, operator, reason: reason.into() }
-    }
-}
-
-#[cfg(feature = "graph")]
 impl std::fmt::Display for RefusedNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "\"{}\" ({})", self.name, self.operator)?;
+        write!(f, "node \"{}\" ({})", self.name, self.operator)?;
         match self.reason.as_str() {
             "" => Ok(()),
-            reason => write!(f, ", for {reason}"),
+            reason => write!(f, ": {reason}"),
         }
     }
 }
 
-#[cfg(feature = "graph")]
 fn list(nodes: &[RefusedNode]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -257,6 +213,19 @@ impl Error {
         Self::File { path: path.into(), source }
     }
 
+    /// Returns an error of some samples as one of all samples, `first` of which are before them.
+    pub(crate) fn shifted(self, first: usize) -> Self {
+        match self {
+            Self::Feature { sample, feature, value, low, high } => {
+                Self::Feature { sample: sample + first, feature, value, low, high }
+            }
+            Self::NotWhole { sample, feature, value, input } => {
+                Self::NotWhole { sample: sample + first, feature, value, input }
+            }
+            error => error,
+        }
+    }
+
     /// The error of the engine at the bottom of this one, if there is one.
     #[must_use]
     pub fn core(&self) -> Option<&aleatron_core::Error> {
@@ -268,58 +237,12 @@ impl Error {
     }
 }
 
-/// A number that describes a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Parameter {
-    /// The scale of the inputs.
-    InputScale,
-    /// The scale of the weights.
-    WeightScale,
-    /// The product of both scales.
-    ScaleProduct,
-    /// The offset of the features.
-    FeatureOffset,
-    /// The scale of the features.
-    FeatureScale,
-    /// A bound of the activation.
-    ActivationBound,
-    /// A bias.
-    Bias {
-        /// Its neuron.
-        neuron: usize,
-    },
-}
-
-impl Parameter {
-    fn remedy(self) -> &'static str {
-        match self {
-            Self::InputScale | Self::WeightScale | Self::FeatureScale => ", not positive and finite",
-            Self::ScaleProduct => ": the scales of inputs and weights are too large together",
-            Self::FeatureOffset | Self::Bias { .. } => ", not finite",
-            Self::ActivationBound => ": bounds are finite, and the lower one is not above the upper one",
-        }
-    }
-}
-
-impl std::fmt::Display for Parameter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::InputScale => f.write_str("input scale"),
-            Self::WeightScale => f.write_str("weight scale"),
-            Self::ScaleProduct => f.write_str("the product of scales"),
-            Self::FeatureOffset => f.write_str("feature offset"),
-            Self::FeatureScale => f.write_str("feature scale"),
-            Self::ActivationBound => f.write_str("a bound of the activation"),
-            Self::Bias { neuron } => write!(f, "bias at index {neuron}"),
-        }
-    }
-}
-
-/// What a feature is not. Where any finite number would do, there is no remedy to name.
+/// Describes the interval that a feature is outside of. If any finite number would do, there is no remedy to name.
 fn outside(low: f64, high: f64) -> String {
     match (low, high) {
         (f64::MIN, f64::MAX) => "not a finite number".to_owned(),
-        _ => format!("not in [{low}, {high}]: calibrate the network with samples of training, or clip"),
+        _ => format!(
+            "not in [{low}, {high}]: calibrate the network with training samples, or let features saturate (--clip, or clip=True in Python)"
+        ),
     }
 }

@@ -250,7 +250,7 @@ impl StreamLayer {
     ///
     /// # Errors
     /// As [`PreparedLayer::counts_on_device`].
-    pub fn count_on_device(&self, batch: &DeviceBatch, cancel: Cancel<'_>) -> Result<()> {
+    pub fn count_on_device(&self, batch: &mut DeviceBatch<'_>, cancel: Cancel<'_>) -> Result<()> {
         backend::check_fork(&self.device)?;
         let values = Batch::values(&[], batch.seed);
         Ok(self.prepared_for(&values, cancel)?.counts_on_device(batch, cancel)?)
@@ -534,7 +534,7 @@ impl LayerBuilder {
         let device = self.device.resolved()?;
         // Without the device, nothing is made for it.
         let backend = backend::open(&device)?;
-        let streams = if matches!(device, Device::Auto | Device::Cpu) { spec.weight_words() } else { 0 };
+        let streams = if device.may_use_host_memory() { spec.weight_words() } else { 0 };
         memory::check((spec.n_weights() as u128 + streams as u128) * 8, Quantity::Weights)?;
         let weights = match self.weights {
             Some(weights) => Weights::new(&spec, weights)?,

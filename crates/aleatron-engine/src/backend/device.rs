@@ -40,6 +40,12 @@ pub enum Device {
 }
 
 impl Device {
+    /// Returns whether the weight streams of layers may lie in the memory of the host.
+    #[must_use]
+    pub const fn may_use_host_memory(&self) -> bool {
+        matches!(self, Self::Auto | Self::Cpu)
+    }
+
     /// This device; where it is `Auto`, the one that [`DEVICE_VARIABLE`] names, if any.
     ///
     /// # Errors

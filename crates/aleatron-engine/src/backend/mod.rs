@@ -12,10 +12,11 @@ pub(crate) mod fake;
 mod gpu;
 pub mod placement;
 mod pool;
+mod pool_program;
 
 pub use aleatron_core::backend::{
-    Backend, Batch, CountMethod, DeviceArray, DeviceBatch, DeviceElement, Inputs, PrepareOptions,
-    PreparedLayer,
+    Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream,
+    InputOrder, Inputs, PrepareOptions, PreparedLayer,
 };
 pub use auto::AutoBackend;
 pub use device::{DEVICE_VARIABLE, Device};
@@ -24,7 +25,8 @@ pub use pool::{PoolBackend, Split};
 use crate::Result;
 use aleatron_core::BackendFault;
 use aleatron_core::conformance::Subject;
-use aleatron_cpu::CpuBackend;
+use aleatron_core::program::{PreparedProgram, Program};
+use aleatron_cpu::{CpuBackend, CpuProgram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -78,6 +80,37 @@ pub fn open(device: &Device) -> Result<Arc<dyn Backend>> {
             Arc::new(PoolBackend::new(backends, Split::Best)?)
         }
     })
+}
+
+/// Prepares a program on a backend: resident if the backend can, otherwise with its layers there and everything between them on the host.
+///
+/// # Errors
+/// As [`Backend::prepare_program`].
+pub fn prepare_program(
+    backend: &dyn Backend,
+    program: &Arc<Program>,
+    options: &PrepareOptions<'_>,
+) -> aleatron_core::Result<Box<dyn PreparedProgram>> {
+    prepare_layers(backend, program, options).map_err(|(_, error)| error)
+}
+
+/// Prepares like [`prepare_program`]; an error has the index of its layer in the program, if layers are prepared one by one.
+pub(crate) fn prepare_layers(
+    backend: &dyn Backend,
+    program: &Arc<Program>,
+    options: &PrepareOptions<'_>,
+) -> Result<Box<dyn PreparedProgram>, (Option<usize>, aleatron_core::Error)> {
+    let unknown = |error| (None, error);
+    if let Some(prepared) = backend.prepare_program(program, options).map_err(unknown)? {
+        return Ok(prepared);
+    }
+    let mut layers = Vec::with_capacity(program.layers().len());
+    for (index, layer) in program.layers().iter().enumerate() {
+        let prepared = backend.prepare(&layer.spec, &layer.weights, options);
+        layers.push(prepared.map_err(|error| (Some(index), error))?);
+    }
+    let prepared = CpuProgram::new(Arc::clone(program), layers, CpuBackend::CURRENT);
+    Ok(Box::new(prepared.map_err(unknown)?))
 }
 
 /// A device other than the CPU.

@@ -1,8 +1,10 @@
 //! Several backends as one: a layer's neurons or a batch's samples spread over them, with the same counts.
 
+use super::pool_program::PoolProgram;
 use super::{Backend, Batch, PrepareOptions, PreparedLayer};
 use crate::Result;
 use crate::concurrent::on_threads;
+use aleatron_core::program::{PreparedProgram, Program};
 use aleatron_core::{BackendFault, Cancel, Error, LayerSpec, Quantity, Weights, memory};
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,10 +12,10 @@ use std::sync::Arc;
 /// What each backend of a pool gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Split {
-    /// Neurons where a layer has enough of them, else samples.
+    /// Neurons if a layer has enough of them, otherwise samples.
     #[default]
     Best,
-    /// Some of the neurons: weights are spread, every backend encodes every sample.
+    /// Some of the neurons: weights are spread, every backend encodes every sample. Convolutions are split at output channels.
     Neurons,
     /// Some of the samples: every backend holds all weights.
     Samples,
@@ -45,7 +47,7 @@ impl PoolBackend {
 }
 
 /// `n` things in `parts` nearly equal ranges, empty ones left out.
-fn ranges(n: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn ranges(n: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
     (0..parts).map(move |k| n * k / parts..n * (k + 1) / parts).filter(|range| !range.is_empty())
 }
 
@@ -64,12 +66,16 @@ impl Backend for PoolBackend {
         let by_neurons = match self.split {
             Split::Neurons => true,
             Split::Samples => false,
-            Split::Best => n_neurons >= ENOUGH_NEURONS * n_backends,
+            // Fewer rows of weights than backends would leave some of them idle.
+            Split::Best => n_neurons >= ENOUGH_NEURONS * n_backends && spec.n_rows() >= n_backends,
         };
         let name = self.name();
         let mut parts = Vec::new();
         if by_neurons {
-            for (backend, neurons) in self.backends.iter().zip(ranges(n_neurons, n_backends)) {
+            // Neurons of one output channel share their weights and stay together.
+            let per_row = spec.neurons_per_row();
+            for (backend, rows) in self.backends.iter().zip(ranges(spec.n_rows(), n_backends)) {
+                let neurons = rows.start * per_row..rows.end * per_row;
                 let part = spec.neurons(neurons.clone())?;
                 let weights = weights.neurons(spec, neurons.clone());
                 parts.push((neurons, backend.prepare(&part, &weights, options)?));
@@ -80,6 +86,16 @@ impl Backend for PoolBackend {
             }
         }
         Ok(Box::new(PoolLayer { name, spec: spec.clone(), by_neurons, parts }))
+    }
+
+    fn prepare_program(
+        &self,
+        program: &Arc<Program>,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Option<Box<dyn PreparedProgram>>> {
+        let parts = self.backends.iter().map(|backend| super::prepare_program(&**backend, program, options));
+        let parts = parts.collect::<aleatron_core::Result<_>>()?;
+        Ok(Some(Box::new(PoolProgram { name: self.name(), program: Arc::clone(program), parts })))
     }
 }
 

@@ -1,9 +1,10 @@
 //! How a network runs as streams: settings for all layers, and for some of them others.
 
 use crate::{Device, Error, Result};
-use aleatron_core::SampleSeed;
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron_core::program::ValueRange;
+use aleatron_core::{LayerIndex, LayerSpec, Length, Polarity, SampleSeed, Topology};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +20,26 @@ pub struct LayerSettings {
     pub width: WidthChoice,
     /// How many sequences streams share.
     pub sharing: Sharing,
+}
+
+impl LayerSettings {
+    /// Returns everything but the weights that decides the counts of a layer with these settings; `seed` is that of Bernoulli weight
+    /// streams and of generators that follow from a seed.
+    ///
+    /// # Errors
+    /// [`aleatron_core::Error`] for a length, width or generator that the layer cannot have.
+    pub fn spec(
+        &self,
+        seed: u64,
+        topology: Topology,
+        polarity: Polarity,
+        index: LayerIndex,
+    ) -> aleatron_core::Result<LayerSpec> {
+        let length = Length::new(self.length)?;
+        let width = self.width.resolve(&self.generator, length);
+        let encoding = self.generator.encoding(seed, width, self.sharing)?;
+        Ok(LayerSpec::new(topology, length, polarity, encoding)?.at(index))
+    }
 }
 
 /// Settings of one layer that differ from those of the others.
@@ -109,16 +130,6 @@ impl fmt::Display for LayerOverride {
     }
 }
 
-/// What happens to features outside what the first layer can encode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum FeatureRange {
-    /// They are errors.
-    #[default]
-    Check,
-    /// They saturate, and are counted.
-    Clip,
-}
-
 /// How a network runs as streams.
 ///
 /// ```
@@ -138,8 +149,8 @@ pub struct StreamConfig {
     pub seed: u64,
     /// How numbers are kept between layers.
     pub arithmetic: Arithmetic,
-    /// What happens to features that cannot be encoded.
-    pub range: FeatureRange,
+    /// What happens to features outside the interval that a layer can encode.
+    pub range: ValueRange,
     /// Where to run. It changes times and nothing else.
     pub device: Device,
 }
@@ -158,7 +169,7 @@ impl StreamConfig {
             layers: BTreeMap::new(),
             seed: SampleSeed::DEFAULT,
             arithmetic: Arithmetic::Float,
-            range: FeatureRange::Check,
+            range: ValueRange::Check,
             device: Device::Cpu,
         }
     }
@@ -205,7 +216,7 @@ impl StreamConfig {
 
     /// With features outside the interval treated in this way.
     #[must_use]
-    pub fn range(self, range: FeatureRange) -> Self {
+    pub fn range(self, range: ValueRange) -> Self {
         Self { range, ..self }
     }
 

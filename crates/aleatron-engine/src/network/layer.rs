@@ -1,349 +1,276 @@
-//! One layer of a network, as numbers: what is encoded, and the scales that keep the books.
+//! The layers of a network: products with constant weights, and how they run.
 
-use super::node::is_sequence;
-use super::products::sums;
-use crate::Result;
-use crate::error::{Error, Parameter};
-use aleatron_core::arithmetic::{Activation, FloatStage, Pool, PoolShape};
-use aleatron_core::{ConvShape, Error as CoreError, Polarity, Quantity, Topology};
+use super::WeightScale;
+use crate::{Error, Result};
+use aleatron_core::{ConvShape, Convolution, Error as CoreError, Polarity, Quantity, Topology};
+use aleatron_graph::batch::BatchAnalysis;
+use aleatron_graph::product::{ConvSizes, Product, ProductKind};
+use aleatron_graph::{Binary, Error as GraphError, Graph, Node, Op, ValueId};
+use aleatron_tensor::DType;
 
-/// A dense layer or a convolution, and the pools behind it. With weights W, biases b and inputs x in the network's own units, a circuit holds `W / weight_scale`
-/// and encodes `x / input_scale`, both in the interval of the polarity; a sum v of products then stands for
-/// `z = v * input_scale * weight_scale + b`, and the layer's output is the activation of z, or what the pools make of it.
-///
-/// ```
-/// use aleatron_engine::network::{Activation, Layer};
-/// let layer = Layer::new("hidden", 2, vec![0.5, -2.0, 1.0, 0.25, 0.0, 0.5])
-///     .with_bias(vec![0.0, 0.1, -0.1])
-///     .with_activation(Activation::Relu);
-/// assert_eq!(layer.n_neurons(), 3);
-/// assert_eq!(layer.weight_scale(), 2.0);
-/// ```
-///
-/// ```
-/// use aleatron_core::arithmetic::{Pool, PoolKind};
-/// use aleatron_engine::network::Layer;
-/// use aleatron_core::{ConvShape, Convolution};
-/// let shape = ConvShape::new(Convolution::conv2d([1, 8, 8], 4, [3, 3]))?;
-/// let layer = Layer::convolution("edges", shape, vec![0.1; 36]).with_pool(Pool::new(PoolKind::Max, [2, 2]))?;
-/// assert_eq!(layer.output_shape(), [4, 3, 3]);
-/// # Ok::<(), aleatron_engine::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Layer {
-    name: String,
-    kind: Kind,
-    weights: Vec<f64>,
-    bias: Vec<f64>,
-    polarity: Polarity,
-    input_scale: f64,
-    weight_scale: f64,
-    activation: Activation,
-    pools: Vec<PoolShape>,
+/// How a layer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// As streams.
+    #[default]
+    Streams,
+    /// In floating point.
+    Binary,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a layer has one, and a shape is numbers alone")]
-enum Kind {
-    /// As many neurons as there are biases.
-    Dense {
-        n_inputs: usize,
-    },
-    Conv(ConvShape),
+/// A product with constant weights, dense or a convolution, and how it runs as streams.
+///
+/// With weights W and inputs x in the units of the network, streams hold `W / weight_scale` and `x / input_scale`, both in the interval of
+/// the polarity. A sum v of products then stands for `v * input_scale * weight_scale`, to which the bias is added in binary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// The index of its node in the graph.
+    pub node: usize,
+    /// The index of the node that adds its bias, if that is not its own.
+    pub bias_node: Option<usize>,
+    /// The name of its node.
+    pub name: String,
+    /// Weights, biases and shape.
+    pub product: Product,
+    /// Whether it runs as streams.
+    pub mode: Mode,
+    /// The encoding of its streams.
+    pub polarity: Polarity,
+    /// The input that becomes 1; inputs that then lie outside the interval saturate.
+    pub input_scale: f64,
+    /// The weight that becomes 1: one for all rows of weights (neurons or output channels), or one for each.
+    pub weight_scales: Vec<f64>,
 }
 
 impl Layer {
-    /// A bipolar layer with the given weights, row-major by neuron: no bias, inputs of scale 1, weights scaled by the
-    /// largest of them, no activation. Values are checked when the layer becomes part of a [`Network`](super::Network).
+    /// Returns the index of the node whose output is that of the layer: its own, or the one that adds its bias.
     #[must_use]
-    pub fn new(name: impl Into<String>, n_inputs: usize, weights: Vec<f64>) -> Self {
-        let n_neurons = weights.len().checked_div(n_inputs).unwrap_or(0);
-        Self::of_kind(name.into(), Kind::Dense { n_inputs }, weights, n_neurons)
+    pub fn output_node(&self) -> usize {
+        self.bias_node.unwrap_or(self.node)
     }
 
-    /// A bipolar convolution with the given weights, by output channel, channel of its group, row and column, and otherwise as
-    /// [`Self::new`]. Biases are those of output channels.
-    #[must_use]
-    pub fn convolution(name: impl Into<String>, shape: ConvShape, weights: Vec<f64>) -> Self {
-        Self::of_kind(name.into(), Kind::Conv(shape), weights, shape.n_channels())
-    }
-
-    fn of_kind(name: String, kind: Kind, weights: Vec<f64>, n_rows: usize) -> Self {
-        let largest = weights.iter().fold(0.0_f64, |largest, w| largest.max(w.abs()));
-        Self {
-            name,
-            kind,
-            weights,
-            bias: vec![0.0; n_rows],
-            polarity: Polarity::Bipolar,
-            input_scale: 1.0,
-            weight_scale: if largest > 0.0 { largest } else { 1.0 },
-            activation: Activation::Identity,
-            pools: Vec::new(),
-        }
-    }
-
-    /// With these biases, one per neuron or output channel, added in binary.
-    #[must_use]
-    pub fn with_bias(self, bias: Vec<f64>) -> Self {
-        Self { bias, ..self }
-    }
-
-    /// With streams of this polarity.
-    #[must_use]
-    pub fn with_polarity(self, polarity: Polarity) -> Self {
-        Self { polarity, ..self }
-    }
-
-    /// With inputs divided by this before they are encoded; what then lies outside the interval saturates.
-    #[must_use]
-    pub fn with_input_scale(self, input_scale: f64) -> Self {
-        Self { input_scale, ..self }
-    }
-
-    /// With weights divided by this before they are encoded.
-    #[must_use]
-    pub fn with_weight_scale(self, weight_scale: f64) -> Self {
-        Self { weight_scale, ..self }
-    }
-
-    /// With this activation.
-    #[must_use]
-    pub fn with_activation(self, activation: Activation) -> Self {
-        Self { activation, ..self }
-    }
-
-    /// With its outputs, images of the output channels, pooled in binary, after the activation and the pools that are there.
+    /// Returns the weight of a row that becomes 1.
     ///
-    /// # Errors
-    /// [`Error::NotAnImage`] for a dense layer, and as [`PoolShape::new`].
-    pub fn with_pool(mut self, pool: Pool) -> Result<Self> {
-        let image = self.output_image().ok_or_else(|| Error::NotAnImage { name: self.name.clone() })?;
-        self.pools.push(PoolShape::new(pool, image)?);
-        Ok(self)
-    }
-
-    /// The name, which is also that of its tensors.
+    /// # Panics
+    /// If the layer has no such row.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Which inputs each neuron sees.
-    #[must_use]
-    pub fn topology(&self) -> Topology {
-        match self.kind {
-            Kind::Dense { n_inputs } => Topology::Dense { n_inputs, n_neurons: self.bias.len() },
-            Kind::Conv(shape) => Topology::Conv(shape),
+    pub fn weight_scale(&self, row: usize) -> f64 {
+        match self.weight_scales.as_slice() {
+            [all] => *all,
+            each => each[row],
         }
     }
 
-    /// The convolution; `None` for a dense layer.
+    /// Returns the value that a sum of 1 stands for, for all rows together or for each.
     #[must_use]
-    pub fn conv_shape(&self) -> Option<&ConvShape> {
-        match &self.kind {
-            Kind::Dense { .. } => None,
-            Kind::Conv(shape) => Some(shape),
+    pub fn sum_scales(&self) -> Vec<f64> {
+        self.weight_scales.iter().map(|scale| self.input_scale * scale).collect()
+    }
+
+    /// Returns one bias for each row of weights.
+    #[must_use]
+    pub fn biases(&self) -> Vec<f64> {
+        match self.product.bias.as_slice() {
+            [] => vec![0.0; self.product.n_rows()],
+            bias => bias.iter().map(|&bias| f64::from(bias)).collect(),
         }
     }
 
-    /// The pools behind the activation, in their order.
-    #[must_use]
-    pub fn pools(&self) -> &[PoolShape] {
-        &self.pools
-    }
-
-    /// The number of inputs.
-    #[must_use]
-    pub fn n_inputs(&self) -> usize {
-        match &self.kind {
-            Kind::Dense { n_inputs } => *n_inputs,
-            Kind::Conv(shape) => shape.n_inputs(),
-        }
-    }
-
-    /// The number of neurons: sums of products, one for each count.
-    #[must_use]
-    pub fn n_neurons(&self) -> usize {
-        match &self.kind {
-            Kind::Dense { .. } => self.bias.len(),
-            Kind::Conv(shape) => shape.n_outputs(),
-        }
-    }
-
-    /// The number of outputs: the neurons, or what the pools leave of them.
-    #[must_use]
-    pub fn n_outputs(&self) -> usize {
-        self.pools.last().map_or_else(|| self.n_neurons(), PoolShape::n_outputs)
-    }
-
-    /// The shape of a sample: inputs, or channels, rows and columns.
-    #[must_use]
-    pub fn input_shape(&self) -> Vec<usize> {
-        match &self.kind {
-            Kind::Dense { n_inputs } => vec![*n_inputs],
-            Kind::Conv(shape) => shape.convolution().input.to_vec(),
-        }
-    }
-
-    /// The shape of the outputs of a sample: neurons, or channels, rows and columns.
-    #[must_use]
-    pub fn output_shape(&self) -> Vec<usize> {
-        self.output_image().map_or_else(|| vec![self.n_neurons()], |image| image.to_vec())
-    }
-
-    fn output_image(&self) -> Option<[usize; 3]> {
-        match (self.pools.last(), &self.kind) {
-            (Some(pool), _) => Some(pool.output()),
-            (None, Kind::Conv(shape)) => Some(shape.output()),
-            (None, Kind::Dense { .. }) => None,
-        }
-    }
-
-    /// The weights, row-major by neuron, or by output channel and tap.
-    #[must_use]
-    pub fn weights(&self) -> &[f64] {
-        &self.weights
-    }
-
-    /// The shape of the weights: neurons and inputs, or output channels, channels of a group, rows and columns, without rows where the
-    /// convolution is along one axis.
-    #[must_use]
-    pub fn weight_shape(&self) -> Vec<usize> {
-        match &self.kind {
-            Kind::Dense { n_inputs } => vec![self.bias.len(), *n_inputs],
-            Kind::Conv(shape) => {
-                let [height, width] = shape.convolution().kernel;
-                let kernels = [shape.n_channels(), shape.group_inputs()];
-                match is_sequence(shape) {
-                    true => [&kernels[..], &[width]].concat(),
-                    false => [&kernels[..], &[height, width]].concat(),
-                }
-            }
-        }
-    }
-
-    /// The biases, one per neuron or output channel.
-    #[must_use]
-    pub fn bias(&self) -> &[f64] {
-        &self.bias
-    }
-
-    /// The polarity of its streams.
-    #[must_use]
-    pub fn polarity(&self) -> Polarity {
-        self.polarity
-    }
-
-    /// What inputs are divided by before they are encoded.
-    #[must_use]
-    pub fn input_scale(&self) -> f64 {
-        self.input_scale
-    }
-
-    /// What weights are divided by before they are encoded.
-    #[must_use]
-    pub fn weight_scale(&self) -> f64 {
-        self.weight_scale
-    }
-
-    /// The activation.
-    #[must_use]
-    pub fn activation(&self) -> Activation {
-        self.activation
-    }
-
-    /// The weights as they are encoded.
+    /// Returns the weights as they are encoded.
     #[must_use]
     pub fn encoded_weights(&self) -> Vec<f64> {
-        self.weights.iter().map(|w| w / self.weight_scale).collect()
+        let fan_in = self.product.fan_in().max(1);
+        let weights = self.product.weights.iter().enumerate();
+        // Rounding may put the largest just outside.
+        weights.map(|(k, &w)| (f64::from(w) / self.weight_scale(k / fan_in)).clamp(-1.0, 1.0)).collect()
     }
 
-    /// What happens to the layer's sums in binary.
-    #[must_use]
-    pub fn stage(&self) -> FloatStage {
-        let scale = self.input_scale * self.weight_scale;
-        FloatStage { scale, bias: self.bias.clone(), activation: self.activation }
+    /// Returns what the streams of the layer compute if its input has this shape, samples included.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] for a shape that the product cannot take.
+    pub fn topology(&self, input: &[usize]) -> Result<Topology> {
+        self.shapes(input).map(|shapes| shapes.topology)
     }
 
-    /// The outputs for inputs in the network's units, one sample, in floating point.
-    pub(super) fn forward(&self, inputs: &[f64]) -> Result<Vec<f64>> {
-        let mut values = sums(&self.topology(), &self.weights, inputs)?;
-        let per_bias = (values.len() / self.bias.len().max(1)).max(1);
-        for (values, bias) in values.chunks_mut(per_bias).zip(&self.bias) {
-            values.iter_mut().for_each(|value| *value = self.activation.apply(*value + bias));
+    /// Checks scales and weights.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] with what is at fault.
+    pub(crate) fn check(&self, index: usize) -> Result<()> {
+        let fault =
+            |source: Error| Error::Layer { layer: index, name: self.name.clone(), source: Box::new(source) };
+        let rows = self.product.n_rows();
+        if ![1, rows].contains(&self.weight_scales.len()) {
+            let (expected, actual) = (rows, self.weight_scales.len());
+            return Err(fault(CoreError::Mismatch { what: Quantity::WeightScale, expected, actual }.into()));
         }
-        self.pooled(values)
-    }
-
-    /// What the pools make of activations, of whole samples.
-    pub(super) fn pooled(&self, values: Vec<f64>) -> Result<Vec<f64>> {
-        Ok(self.pools.iter().try_fold(values, |values, pool| pool.floats(&values))?)
-    }
-
-    /// The same in integers.
-    pub(super) fn pooled_integers(&self, values: Vec<i64>) -> Result<Vec<i64>> {
-        Ok(self.pools.iter().try_fold(values, |values, pool| pool.integers(&values))?)
-    }
-
-    /// Everything about the layer alone that could be wrong.
-    pub(super) fn check(&self, layer: usize) -> Result<()> {
-        let name = || self.name.clone();
-        let fault = |source: CoreError| Error::Layer { layer, name: name(), source: Box::new(source.into()) };
-        let parameter = |what, value| Err(Error::Parameter { layer, name: name(), what, value });
-        if self.n_inputs() == 0 {
-            return Err(fault(CoreError::Zero(Quantity::Inputs)));
-        }
-        if self.bias.is_empty() {
-            return Err(fault(CoreError::Zero(Quantity::Neurons)));
-        }
-        let (expected, actual) = match &self.kind {
-            Kind::Dense { .. } => (self.bias.len(), self.bias.len()),
-            Kind::Conv(shape) => (shape.n_channels(), self.bias.len()),
-        };
-        if expected != actual {
-            return Err(fault(CoreError::Mismatch { what: Quantity::Bias, expected, actual }));
-        }
-        if let Kind::Conv(shape) = &self.kind {
-            let (expected, actual) = (shape.convolution().out_channels, shape.n_channels());
-            if expected != actual {
-                return Err(fault(CoreError::Mismatch { what: Quantity::Channels, expected, actual }));
+        let of_weights = self.weight_scales.iter().map(|&scale| (Quantity::WeightScale, scale));
+        let products =
+            self.weight_scales.iter().map(|&scale| (Quantity::ScaleProduct, scale * self.input_scale));
+        let scales =
+            std::iter::once((Quantity::InputScale, self.input_scale)).chain(of_weights).chain(products);
+        for (what, value) in scales {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(fault(Error::Scale { what, value }));
             }
         }
-        let expected = match &self.kind {
-            Kind::Dense { n_inputs } => n_inputs.saturating_mul(self.bias.len()),
-            Kind::Conv(shape) => shape.n_weights(),
-        };
-        let actual = self.weights.len();
-        if expected != actual {
-            return Err(fault(CoreError::Mismatch { what: Quantity::Weights, expected, actual }));
+        let fan_in = self.product.fan_in().max(1);
+        for (k, &weight) in self.product.weights.iter().enumerate() {
+            let [low, high] = self.polarity.interval().map(|bound| bound * self.weight_scale(k / fan_in));
+            let value = f64::from(weight);
+            // Scales are found in 32 bits, and so exact; those that were given may have been rounded.
+            if !(low * (1.0 + 1e-6) <= value && value <= high * (1.0 + 1e-6)) {
+                let what = Quantity::Weight;
+                return Err(fault(CoreError::OutOfRange { what, index: k, value, low, high }.into()));
+            }
         }
-        for (what, scale) in
-            [(Parameter::InputScale, self.input_scale), (Parameter::WeightScale, self.weight_scale)]
+        Ok(())
+    }
+
+    /// Returns what the layer computes for an input of a shape, and the shape of its output.
+    pub(crate) fn shapes(&self, input: &[usize]) -> Result<LayerShapes> {
+        let fault = || GraphError::Input {
+            input: 0,
+            reason: format!("shape {input:?} does not fit the weights of layer \"{}\"", self.name),
+        };
+        match &self.product.kind {
+            ProductKind::Dense { n_inputs, n_neurons } => {
+                let (n_inputs, n_neurons) = (*n_inputs, *n_neurons);
+                let Some((_, lead)) = input.split_last().filter(|(last, _)| **last == n_inputs) else {
+                    return Err(fault().into());
+                };
+                let rows = lead.iter().try_fold(1_usize, |n, &size| n.checked_mul(size)).ok_or_else(fault)?;
+                let output = [lead, &[n_neurons]].concat();
+                Ok(LayerShapes { topology: Topology::Dense { n_inputs, n_neurons }, output, rows })
+            }
+            ProductKind::Conv { kernel, n_channels, groups, window } => {
+                let [batch, channels, axes @ ..] = input else { return Err(fault().into()) };
+                let [group_channels, sizes @ ..] = kernel.as_slice() else { return Err(fault().into()) };
+                if axes.len() != sizes.len() || group_channels.checked_mul(*groups) != Some(*channels) {
+                    return Err(fault().into());
+                }
+                let found = ConvSizes::new(window, axes, sizes)?;
+                // A sequence is an image of one row.
+                let two = |values: &[usize], fill: usize| match values {
+                    [rows, columns] => Ok([*rows, *columns]),
+                    [columns] => Ok([fill, *columns]),
+                    _ => Err(fault()),
+                };
+                let padding = match found.padding.as_slice() {
+                    [rows, columns] => [*rows, *columns],
+                    [columns] => [[0, 0], *columns],
+                    _ => return Err(fault().into()),
+                };
+                let [rows, columns] = two(axes, 1)?;
+                let convolution =
+                    Convolution::conv2d([*channels, rows, columns], *n_channels, two(sizes, 1)?)
+                        .with_stride(two(&found.strides, 1)?)
+                        .with_paddings(padding)
+                        .with_dilation(two(&found.dilations, 1)?)
+                        .with_groups(*groups);
+                let output = [&[*batch, *n_channels], found.output.as_slice()].concat();
+                let topology = Topology::Conv(ConvShape::new(convolution)?);
+                Ok(LayerShapes { topology, output, rows: *batch })
+            }
+        }
+    }
+}
+
+/// Finds the layers of a graph. A constant that is added to the output of a product alone, one for each neuron or output channel, becomes its
+/// bias: streams of scores then know it, and integers round it once.
+///
+/// # Errors
+/// [`GraphError::Model`] for weights and biases that are missing or not finite.
+pub(super) fn layers_of(graph: &Graph, analysis: &BatchAnalysis) -> Result<Vec<Layer>> {
+    let fault = |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); graph.n_values()];
+    for (k, node) in graph.nodes().iter().enumerate() {
+        node.needs().for_each(|id| users[id.index()].push(k));
+    }
+    let mut layers = Vec::new();
+    for (k, node) in graph.nodes().iter().enumerate() {
+        let Some(mut product) = Product::of(graph, node)? else { continue };
+        if product.weights.is_empty() {
+            return Err(fault(format!("layer \"{}\" has no weights", node.name)).into());
+        }
+        let mut bias_node = None;
+        if product.bias.is_empty()
+            && let Some(output) = node.outputs.first().copied().flatten()
+            && let [user] = users[output.index()].as_slice()
+            && !graph.outputs().contains(&output)
+            && let Some(bias) = added_bias(graph, analysis, &product, output, &graph.nodes()[*user])?
         {
-            if !(scale > 0.0 && scale.is_finite()) {
-                return parameter(what, scale);
+            (product.bias, bias_node) = (bias, Some(*user));
+        }
+        for (what, values) in [("weight", &product.weights), ("bias", &product.bias)] {
+            if let Some((k, value)) = values.iter().enumerate().find(|(_, value)| !value.is_finite()) {
+                let reason = format!("{what} {k} of layer \"{}\" is {value}, not finite", node.name);
+                return Err(fault(reason).into());
             }
         }
-        let product = self.input_scale * self.weight_scale;
-        if !(product > 0.0 && product.is_finite()) {
-            return parameter(Parameter::ScaleProduct, product);
-        }
-        let [low, high] = self.polarity.interval().map(|bound| bound * self.weight_scale);
-        if let Some(index) = self.weights.iter().position(|w| !(low..=high).contains(w)) {
-            let (what, value) = (Quantity::Weight, self.weights[index]);
-            return Err(fault(CoreError::OutOfRange { what, index, value, low, high }));
-        }
-        if let Some(neuron) = self.bias.iter().position(|bias| !bias.is_finite()) {
-            return parameter(Parameter::Bias { neuron }, self.bias[neuron]);
-        }
-        match self.activation {
-            Activation::Clamp { low, .. } if !low.is_finite() => parameter(Parameter::ActivationBound, low),
-            Activation::Clamp { high, .. } if !high.is_finite() => {
-                parameter(Parameter::ActivationBound, high)
-            }
-            Activation::Clamp { low, high } if low > high => parameter(Parameter::ActivationBound, low),
-            _ => Ok(()),
-        }
+        let weight_scales = super::calibrate::weight_scales(&product, WeightScale::PerRow);
+        layers.push(Layer {
+            node: k,
+            bias_node,
+            name: node.name.clone(),
+            product,
+            mode: Mode::Streams,
+            polarity: Polarity::Signed,
+            input_scale: 1.0,
+            weight_scales,
+        });
     }
+    Ok(layers)
+}
+
+/// Returns the bias that a node adds to the output of a product: a constant for each row of weights that does not change the shape.
+fn added_bias(
+    graph: &Graph,
+    analysis: &BatchAnalysis,
+    product: &Product,
+    output: ValueId,
+    node: &Node,
+) -> Result<Option<Vec<f32>>> {
+    let (operand, sign) = match (&node.op, node.inputs.as_slice()) {
+        (Op::Binary(Binary::Add), [Some(left), Some(right)]) if *left == output => (*right, 1.0),
+        (Op::Binary(Binary::Add), [Some(left), Some(right)]) if *right == output => (*left, 1.0),
+        (Op::Binary(Binary::Sub), [Some(left), Some(right)]) if *left == output => (*right, -1.0),
+        _ => return Ok(None),
+    };
+    let constant = graph.constant(operand).filter(|constant| constant.dtype() == DType::F32);
+    let sum = node.outputs.first().copied().flatten().and_then(|id| analysis.shape(id));
+    let (Some(constant), Some((shape, _)), Some((sum, _))) = (constant, analysis.shape(output), sum) else {
+        return Ok(None);
+    };
+    // The axis of neurons or output channels.
+    let axis = match product.kind {
+        ProductKind::Dense { .. } => shape.len().checked_sub(1),
+        ProductKind::Conv { .. } => Some(1),
+    };
+    let missing = shape.len().checked_sub(constant.rank());
+    let (Some(axis), Some(missing), true) = (axis, missing, shape == sum) else { return Ok(None) };
+    let is_per_row = constant
+        .shape()
+        .iter()
+        .enumerate()
+        .all(|(own, &size)| size == 1 || own + missing == axis && size == product.n_rows());
+    if !is_per_row {
+        return Ok(None);
+    }
+    let values = constant.to_vec::<f32>().map_err(GraphError::from)?;
+    let signed = values.iter().map(|value| sign * value);
+    Ok(Some(match values.len() {
+        1 => signed.cycle().take(product.n_rows()).collect(),
+        _ => signed.collect(),
+    }))
+}
+
+/// A layer over an input of known shape.
+pub(crate) struct LayerShapes {
+    pub(crate) topology: Topology,
+    /// The shape of the output.
+    pub(crate) output: Vec<usize>,
+    /// The rows of inputs that meet the weights.
+    pub(crate) rows: usize,
 }

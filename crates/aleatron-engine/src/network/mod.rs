@@ -1,10 +1,9 @@
-//! Networks of dense layers, convolutions and pools, in floating point and as streams.
+//! Networks: graphs of operations whose products with constant weights can run as streams.
 //!
-//! A [`Network`] is what was trained: features are shifted and scaled, and each [`Layer`] multiplies, adds its bias and
-//! applies its activation. [`Network::forward`] does that in floating point. [`Network::to_streams`] prepares the same
-//! network as a circuit runs it: each layer encodes its inputs as streams, counts, and turns the counts back into binary, where bias,
-//! scale and activation apply, in floating point or in integers, and the next layer's inputs saturate. [`mod@file`] says how
-//! networks are saved.
+//! A [`Network`] is a graph, read from an ONNX file, built layer by layer with a [`NetworkBuilder`] or made by an importer. It runs in
+//! floating point ([`Network::forward`]) or as streams ([`Network::to_streams`]): each [`Layer`] then encodes its inputs as streams and
+//! counts, and the counts turn back into numbers, on which everything else happens, in floating point or in integers. Which layers run as
+//! streams, in which encoding and with which scales is part of the network and of its file; [`Network::calibrated`] finds the scales.
 //!
 //! ```
 //! use aleatron_engine::network::{Network, StreamConfig};
@@ -17,274 +16,440 @@
 //! # Ok::<(), aleatron_engine::Error>(())
 //! ```
 
+mod builder;
+mod calibrate;
 mod config;
-pub mod file;
+mod embedded;
+mod file;
+pub(crate) mod input;
 mod layer;
-mod node;
-mod products;
+mod random;
+mod range;
 mod settings_file;
-mod stream;
 
 pub use aleatron_core::arithmetic::{Activation, Arithmetic};
-pub use config::{FeatureRange, LayerOverride, LayerSettings, StreamConfig};
-pub use layer::Layer;
-pub use products::each_product;
+pub use aleatron_core::program::ValueRange;
+pub use aleatron_graph::batch::Batching;
+pub use aleatron_graph::bind::{Bindings, InputValue, UnboundSize};
+pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueSummary};
+pub use aleatron_graph::product::{Product, ProductKind};
+pub use aleatron_graph::{Graph, Op, Simplified};
+pub use builder::{NamedTensor, NetworkBuilder};
+pub use calibrate::{Calibration, InputScale, WeightScale};
+pub use config::{LayerOverride, LayerSettings, StreamConfig};
+pub use input::NetworkInput;
+pub(crate) use layer::LayerShapes;
+pub use layer::{Layer, Mode};
+pub use random::NetworkShape;
+pub use range::{InputRange, InputWarning, InputWarningKind};
 pub use settings_file::{layers_from_json, layers_to_json, read_layers};
-pub use stream::{Detail, IntegerLayer, LayerInputs, LayerOutput, LayerStats, StreamNetwork, StreamOutput};
-#[cfg(feature = "graph")]
-pub(crate) use stream::{FRACTION_BITS, MULTIPLIER_BITS, comparator};
 
-use crate::Result;
-use crate::error::{Error, Parameter};
+use crate::{Error, Result};
 use aleatron_core::{Cancel, Polarity};
+use aleatron_graph::batch::{self, BatchAnalysis};
+use aleatron_graph::{Error as GraphError, Node, Observer, Runner};
+use aleatron_tensor::{DType, Device, Tensor};
+use std::sync::Arc;
 
-/// How far outside its interval a value may lie and still be taken for rounding, as a share of the interval: numbers that were
-/// written with six digits come back off by that much.
-const ROUNDING: f64 = 1e-5;
+/// Samples of a run in floating point.
+const CHUNK: usize = 256;
 
-/// Samples between two checks for cancellation.
-const PIECE: usize = 64;
-
-/// How features become the inputs of the first layer: `x = (feature - offset) / scale`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FeatureMap {
-    /// The feature that becomes 0.
-    pub offset: f64,
-    /// The distance from it that becomes 1.
-    pub scale: f64,
-}
-
-impl FeatureMap {
-    /// Features as they are.
-    pub const IDENTITY: Self = Self { offset: 0.0, scale: 1.0 };
-
-    /// The input a feature becomes.
-    #[inline]
-    #[must_use]
-    pub fn apply(self, feature: f64) -> f64 {
-        (feature - self.offset) / self.scale
-    }
-
-    /// The inputs that features become.
-    pub(crate) fn apply_all(self, features: &[f64]) -> Vec<f64> {
-        match self {
-            Self::IDENTITY => features.to_vec(),
-            _ => features.iter().map(|&feature| self.apply(feature)).collect(),
-        }
-    }
-}
-
-/// A network of layers, one after the other. With one output it is a network of two classes: 1 where the score is positive, else 0.
-#[derive(Debug, Clone, PartialEq)]
+/// A network: a graph over samples, and how its layers run as streams. The first output of the graph holds the scores; a single score tells
+/// two classes apart, 1 if it is positive.
+#[derive(Debug, Clone)]
 pub struct Network {
-    name: String,
-    input: FeatureMap,
+    graph: Arc<Graph>,
     layers: Vec<Layer>,
+    inputs: Vec<NetworkInput>,
+    /// The samples of a run, if the graph fixes them.
+    batch: Option<usize>,
+    batching: Batching,
+    /// A run with zeros: of one sample, or of as many as the graph fixes.
+    analysis: Arc<BatchAnalysis>,
+    /// The shape of the scores of one sample.
+    output: Vec<usize>,
+}
+
+impl PartialEq for Network {
+    /// Returns whether both have the same file: the order in which a graph numbers its values makes no difference.
+    fn eq(&self, other: &Self) -> bool {
+        self.layers == other.layers
+            && (self.graph == other.graph
+                || matches!((self.to_onnx(), other.to_onnx()), (Ok(own), Ok(other)) if own == other))
+    }
+}
+
+/// The layer whose outputs are the scores, or become them without a change of their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScoreLayer {
+    /// Its index among the layers.
+    pub layer: usize,
+    /// Whether the scores are its outputs themselves, not those of a softmax behind it.
+    pub is_direct: bool,
 }
 
 impl Network {
-    /// A network of `layers`, the first of which gets the features as `input` maps them.
+    /// Creates a network from a graph, of whose outputs it has the first. Its layers are signed streams, with inputs of scale 1 and weights
+    /// scaled by the largest of each row. A graph that fixes the number of samples is changed to take any number, if its samples are
+    /// independent.
     ///
     /// # Errors
-    /// The layer, and where there is one the index, of the first thing that is wrong: no layers, sizes that do not fit, weights that are
-    /// NaN or larger than their scale, scales that are not positive, repeated names.
-    pub fn new(name: impl Into<String>, input: FeatureMap, layers: Vec<Layer>) -> Result<Self> {
-        let Some(first) = layers.first() else { return Err(Error::NoLayers) };
-        let fault =
-            |what, value| Err(Error::Parameter { layer: 0, name: first.name().to_owned(), what, value });
-        if !input.offset.is_finite() {
-            return fault(Parameter::FeatureOffset, input.offset);
+    /// [`Error::Graph`] if the sizes of an input other than the number of samples are not known, if the graph cannot run, or if the leading
+    /// size of its first output is not the number of samples or depends on the values of features.
+    pub fn new(mut graph: Graph) -> Result<Self> {
+        if let [first, _, ..] = graph.outputs() {
+            let output = Some(graph.value(*first)?.name.clone());
+            graph.bind(&Bindings { output, ..Bindings::default() })?;
         }
-        if !(input.scale > 0.0 && input.scale.is_finite()) {
-            return fault(Parameter::FeatureScale, input.scale);
+        let (inputs, mut batch) = input::inputs_of(&graph)?;
+        if let Some(n) = batch
+            && let Some(freed) = batch::free(&graph, n)?
+        {
+            (graph, batch) = (freed, None);
         }
-        for (k, layer) in layers.iter().enumerate() {
-            layer.check(k)?;
-            let name = layer.name().to_owned();
-            if let Some(before) = k.checked_sub(1).map(|before| &layers[before]) {
-                let (expected, actual) = (before.n_outputs(), layer.n_inputs());
-                if expected != actual {
-                    return Err(Error::Chain { layer: k, name, expected, actual });
-                }
-                // A dense layer takes the numbers of an image in their order.
-                let (expected, actual) = (before.output_shape(), layer.input_shape());
-                if layer.conv_shape().is_some() && expected != actual {
-                    return Err(Error::ImageShape { layer: k, name, expected, actual });
-                }
-            }
-            if let Some(first) = layers[..k].iter().position(|earlier| earlier.name() == layer.name()) {
-                return Err(Error::RepeatedName { first, second: k, name });
-            }
+        let Some(&output) = graph.outputs().first() else {
+            let place = format!("graph \"{}\"", graph.name());
+            return Err(GraphError::Model { place, reason: "it has no output".to_owned() }.into());
+        };
+        let graph = Arc::new(graph);
+        let runner = Runner::new(Arc::clone(&graph), &Device::Cpu)?;
+        let n = batch.unwrap_or(1);
+        let analysis = BatchAnalysis::new(&runner, input::zeros(&inputs, n)?, n)?;
+        let batching = match (analysis.batching(&graph, output)?, batch) {
+            (batching, None) => batching,
+            // A run of the number that the graph fixes is all that is known of it.
+            (_, Some(_)) => Batching::Whole,
+        };
+        if batching == Batching::Whole && batch.is_none() {
+            // The size that one sample has may be that of any number of samples.
+            let made = runner.run(input::zeros(&inputs, 2)?)?;
+            made.first().map_or(Ok(()), |made| batch::check_output(&graph, output, made, 2))?;
         }
-        Ok(Self { name: name.into(), input, layers })
+        let layers = layer::layers_of(&graph, &analysis)?;
+        let analysis = Arc::new(analysis);
+        let mut network = Self { graph, layers, inputs, batch, batching, analysis, output: Vec::new() };
+        network.output = network.sample_output(network.analysis.outputs(), n)?;
+        Ok(network)
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.graph.name()
     }
 
-    /// How features become inputs.
+    /// Returns the network with another name.
     #[must_use]
-    pub fn input(&self) -> FeatureMap {
-        self.input
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.graph = Arc::new(Arc::unwrap_or_clone(self.graph).with_name(name));
+        self
     }
 
-    /// The layers.
+    /// Returns the graph.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Returns the products with constant weights, in the order in which they run.
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// The features of a sample.
-    #[must_use]
-    pub fn n_features(&self) -> usize {
-        self.layers.first().map_or(0, Layer::n_inputs)
+    /// Returns the layers that run as streams, with their indices among all layers.
+    pub fn stream_layers(&self) -> impl Iterator<Item = (usize, &Layer)> {
+        self.layers.iter().enumerate().filter(|(_, layer)| layer.mode == Mode::Streams)
     }
 
-    /// The shape of a sample: features, or channels, rows and columns.
+    /// Returns the inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &[NetworkInput] {
+        &self.inputs
+    }
+
+    /// Returns the shape of a sample: that of the one input, or the number of features if there are several inputs.
     #[must_use]
     pub fn input_shape(&self) -> Vec<usize> {
-        self.layers.first().map_or_else(Vec::new, Layer::input_shape)
+        match self.inputs.as_slice() {
+            [input] => input.shape.clone(),
+            _ => vec![self.n_features()],
+        }
     }
 
-    /// The same network with streams of another polarity in every layer.
-    ///
-    /// # Errors
-    /// As [`Self::new`]: a unipolar layer has no negative weights.
-    pub fn with_polarity(&self, polarity: Polarity) -> Result<Self> {
-        let layers = self.layers.iter().map(|layer| layer.clone().with_polarity(polarity));
-        Self::new(self.name.clone(), self.input, layers.collect())
+    /// Returns the number of features of a sample, over all inputs.
+    #[must_use]
+    pub fn n_features(&self) -> usize {
+        self.inputs.iter().map(NetworkInput::len).sum()
     }
 
-    /// The scores of a sample.
+    /// Returns the shape of the scores of a sample.
+    #[must_use]
+    pub fn output_shape(&self) -> &[usize] {
+        &self.output
+    }
+
+    /// Returns the number of scores of a sample.
     #[must_use]
     pub fn n_outputs(&self) -> usize {
-        self.layers.last().map_or(0, Layer::n_outputs)
+        self.output.iter().product()
     }
 
-    /// The classes it tells apart: one per score, or two where there is but one score.
+    /// Returns the number of classes: one per score, or two if there is one score.
     #[must_use]
     pub fn n_classes(&self) -> usize {
         self.n_outputs().max(2)
     }
 
-    /// The products of one sample, over all layers.
+    /// Returns the number of samples of a run, if the graph fixes it.
     #[must_use]
-    pub fn products(&self) -> usize {
-        self.layers.iter().map(|layer| layer.topology().n_products()).sum()
+    pub fn batch(&self) -> Option<usize> {
+        self.batch
     }
 
-    /// The least and greatest feature that the first layer can encode.
+    /// Returns how samples run together.
     #[must_use]
-    pub fn feature_interval(&self) -> [f64; 2] {
-        let Some(first) = self.layers.first() else { return [0.0; 2] };
-        let bounds = first.polarity().interval();
-        bounds.map(|bound| bound * first.input_scale() * self.input.scale + self.input.offset)
+    pub fn batching(&self) -> Batching {
+        self.batching
     }
 
-    /// The scores in floating point, samples one after the other.
+    /// Returns the layer of this name.
     ///
     /// # Errors
-    /// [`Error::RaggedSamples`] where `features` are not whole samples, [`Error::Feature`] for one that is not finite.
-    pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
-        self.check_samples(features, FeatureRange::Clip)?;
-        let mut scores = Vec::new();
-        for sample in features.chunks_exact(self.n_features()) {
-            let inputs: Vec<f64> = sample.iter().map(|&feature| self.input.apply(feature)).collect();
-            scores.extend(self.layers.iter().try_fold(inputs, |inputs, layer| layer.forward(&inputs))?);
+    /// [`Error::UnknownLayer`] if there is none.
+    pub fn layer(&self, name: &str) -> Result<&Layer> {
+        self.layers.iter().find(|layer| layer.name == name).ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let known = self.layers.iter().map(|layer| layer.name.clone()).collect();
+        Error::UnknownLayer { name: name.to_owned(), known }
+    }
+
+    /// Returns the network with one layer as streams or in binary.
+    ///
+    /// # Errors
+    /// [`Error::UnknownLayer`] for a name that no layer has.
+    pub fn with_mode(mut self, name: &str, mode: Mode) -> Result<Self> {
+        match self.layers.iter_mut().find(|layer| layer.name == name) {
+            Some(layer) => layer.mode = mode,
+            None => return Err(self.unknown(name)),
         }
+        Ok(self)
+    }
+
+    /// Returns the network with streams of this encoding in every layer.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] for unipolar streams if a weight is negative.
+    pub fn with_polarity(self, polarity: Polarity) -> Result<Self> {
+        self.with_layers(|layer| layer.polarity = polarity)
+    }
+
+    /// Returns the network with every layer changed by `change`, except for its node and its weights.
+    ///
+    /// # Errors
+    /// [`Error::Layer`] for scales that are not positive, and for weights outside the interval of the polarity times their scale.
+    pub fn with_layers(mut self, mut change: impl FnMut(&mut Layer)) -> Result<Self> {
+        for (index, layer) in self.layers.iter_mut().enumerate() {
+            let before = (layer.node, layer.bias_node, layer.name.clone(), layer.product.clone());
+            change(layer);
+            (layer.node, layer.bias_node, layer.name, layer.product) = before;
+            layer.check(index)?;
+        }
+        Ok(self)
+    }
+
+    /// Computes the scores in floating point, samples one after the other.
+    ///
+    /// # Errors
+    /// [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] for one that is not finite, [`Error::Graph`] if a node
+    /// fails.
+    pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
+        self.forward_with(features, Cancel::NEVER)
+    }
+
+    /// Computes like [`Self::forward`], with cancellation.
+    ///
+    /// # Errors
+    /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
+    pub fn forward_with(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<f64>> {
+        let mut scores = Vec::new();
+        self.run_float(features, &mut Cancellation(cancel), |outputs, n| {
+            scores.extend(self.scores(outputs, n)?);
+            Ok(())
+        })?;
         Ok(scores)
     }
 
-    /// The class of each sample in floating point.
+    /// Computes the class of each sample in floating point.
     ///
     /// # Errors
     /// As [`Self::forward`].
     pub fn predict(&self, features: &[f64]) -> Result<Vec<usize>> {
-        Ok(self.forward(features)?.chunks_exact(self.n_outputs()).map(top_class).collect())
+        Ok(self.classes(&self.forward(features)?))
     }
 
-    /// The same network with every layer's input scale set to the largest input it gets from these samples, so that
-    /// streams use their whole interval and saturate only past it. Features must be those of training, not of the test.
+    /// Returns the class of each sample whose scores these are.
+    #[must_use]
+    pub fn classes(&self, scores: &[f64]) -> Vec<usize> {
+        scores.chunks_exact(self.n_outputs().max(1)).map(top_class).collect()
+    }
+
+    /// Describes the nodes of the graph, with streams of `length` bits.
     ///
     /// # Errors
-    /// As [`Self::forward`].
-    pub fn calibrated(&self, features: &[f64]) -> Result<Self> {
-        self.calibrated_unless(features, Cancel::NEVER)
+    /// [`Error::Graph`] if the graph cannot run.
+    pub fn inspect(&self, length: usize) -> Result<Inspection> {
+        let mut found = aleatron_graph::inspect::inspect(&self.graph, length)?;
+        for layer in self.layers.iter().filter(|layer| layer.mode == Mode::Binary) {
+            if let Some(node) = found.nodes.get_mut(layer.node) {
+                node.stream = None;
+            }
+        }
+        Ok(found)
     }
 
-    /// As [`Self::calibrated`], unless cancelled on the way.
+    /// Checks that features are whole samples of finite numbers, and as many samples as the graph can run.
     ///
     /// # Errors
-    /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
-    pub fn calibrated_unless(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Self> {
-        self.check_samples(features, FeatureRange::Clip)?;
-        let mut largest = vec![0.0_f64; self.layers.len()];
-        for (k, sample) in features.chunks_exact(self.n_features()).enumerate() {
-            if k.is_multiple_of(PIECE) {
-                cancel.check()?;
+    /// [`Error::RaggedSamples`], [`Error::Feature`] and [`Error::PartialBatch`].
+    pub fn check_samples(&self, features: &[f64]) -> Result<()> {
+        let width = self.n_features();
+        if !features.len().is_multiple_of(width) {
+            return Err(Error::RaggedSamples { values: features.len(), features: width });
+        }
+        // Without a branch, so that the compiler uses vector registers; the index is searched only after a failure.
+        if !features.iter().fold(true, |all, feature| all & feature.is_finite())
+            && let Some(index) = features.iter().position(|feature| !feature.is_finite())
+        {
+            let (low, high) = (f64::MIN, f64::MAX);
+            let (sample, feature, value) = (index / width, index % width, features[index]);
+            return Err(Error::Feature { sample, feature, value, low, high });
+        }
+        match self.batch {
+            Some(batch) if !(features.len() / width).is_multiple_of(batch) => {
+                Err(Error::PartialBatch { samples: features.len() / width, batch })
             }
-            let mut inputs: Vec<f64> = sample.iter().map(|&feature| self.input.apply(feature)).collect();
-            for (layer, largest) in self.layers.iter().zip(&mut largest) {
-                *largest = inputs.iter().fold(*largest, |largest, x| largest.max(x.abs()));
-                inputs = layer.forward(&inputs)?;
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the layer that computes the scores, if it runs as streams.
+    #[must_use]
+    pub fn score_layer(&self) -> Option<ScoreLayer> {
+        let mut value = *self.graph.outputs().first()?;
+        let (mut is_direct, mut end) = (true, self.graph.nodes().len());
+        // Nodes are sorted: each step is to an earlier node.
+        loop {
+            let nodes = &self.graph.nodes()[..end];
+            let index = nodes.iter().rposition(|node| node.outputs.first() == Some(&Some(value)))?;
+            end = index;
+            if let Some(found) = self.layers.iter().position(|layer| layer.output_node() == index) {
+                let layer = &self.layers[found];
+                let is_scores = layer.mode == Mode::Streams
+                    && matches!(layer.product.kind, ProductKind::Dense { n_neurons, .. } if n_neurons == self.n_outputs());
+                return is_scores.then_some(ScoreLayer { layer: found, is_direct });
             }
-        }
-        let scaled = self.layers.iter().zip(largest).map(|(layer, largest)| match largest {
-            0.0 => layer.clone(),
-            largest => layer.clone().with_input_scale(largest),
-        });
-        Self::new(self.name.clone(), self.input, scaled.collect())
-    }
-
-    /// Whether `features` are whole samples.
-    pub(crate) fn are_whole_samples(&self, features: &[f64]) -> bool {
-        features.len().is_multiple_of(self.n_features())
-    }
-
-    /// The least and the greatest feature.
-    fn bounds(&self, range: FeatureRange) -> [f64; 2] {
-        match range {
-            FeatureRange::Check => self.feature_interval(),
-            FeatureRange::Clip => [f64::MIN, f64::MAX],
-        }
-    }
-
-    /// The least and the greatest feature, and what is taken for rounding.
-    pub(crate) fn allowed_features(&self, range: FeatureRange) -> [f64; 2] {
-        let [low, high] = self.bounds(range);
-        let slack = if high - low < f64::MAX { ROUNDING * (high - low) } else { 0.0 };
-        [low - slack, high + slack]
-    }
-
-    /// Checks that `features` are whole samples of values within bounds, but for rounding.
-    ///
-    /// # Errors
-    /// [`Error::RaggedSamples`] and [`Error::Feature`].
-    pub fn check_samples(&self, features: &[f64], range: FeatureRange) -> Result<()> {
-        let [low, high] = self.bounds(range);
-        let n = self.n_features();
-        if !self.are_whole_samples(features) {
-            return Err(Error::RaggedSamples { values: features.len(), features: n });
-        }
-        let [least, most] = self.allowed_features(range);
-        let inside = |value: f64| (least <= value) & (value <= most);
-        // Without a branch, so that the compiler uses vector registers; the index is looked for only after a failure.
-        if features.iter().fold(true, |all, &feature| all & inside(feature)) {
-            return Ok(());
-        }
-        match features.iter().enumerate().find(|(_, feature)| !inside(**feature)) {
-            Some((index, &value)) => {
-                Err(Error::Feature { sample: index / n, feature: index % n, value, low, high })
+            let node = &self.graph.nodes()[index];
+            match node.op {
+                Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } | Op::Squeeze { .. } => {}
+                Op::Softmax { .. } if self.n_outputs() > 1 => is_direct = false,
+                _ => return None,
             }
-            None => Ok(()),
+            value = (*node.inputs.first()?)?;
         }
+    }
+
+    /// Returns the index of the layer of each node.
+    pub(crate) fn layers_by_node(&self) -> Vec<Option<usize>> {
+        let mut layers = vec![None; self.graph.nodes().len()];
+        for (k, layer) in self.layers.iter().enumerate() {
+            layers[layer.node] = Some(k);
+        }
+        layers
+    }
+
+    /// Returns what a run with zeros showed: of one sample, or of as many as the graph fixes.
+    pub(crate) fn analysis(&self) -> &Arc<BatchAnalysis> {
+        &self.analysis
+    }
+
+    pub(crate) fn runner(&self) -> Result<Runner> {
+        Ok(Runner::new(Arc::clone(&self.graph), &Device::Cpu)?)
+    }
+
+    /// Returns so many samples of zeros as the inputs of the graph.
+    pub(crate) fn zeros(&self, n_samples: usize) -> Result<Vec<Tensor>> {
+        input::zeros(&self.inputs, n_samples)
+    }
+
+    /// Returns the samples that run together in floating point.
+    fn chunk(&self, n_samples: usize) -> usize {
+        match (self.batching, self.batch) {
+            (_, Some(batch)) => batch,
+            (Batching::Independent, None) => CHUNK,
+            (Batching::Whole, None) => n_samples.max(1),
+        }
+    }
+
+    /// Runs samples in floating point. `take` gets the outputs of some samples, and how many there are.
+    pub(crate) fn run_float(
+        &self,
+        features: &[f64],
+        observer: &mut dyn Observer,
+        mut take: impl FnMut(&[Tensor], usize) -> Result<()>,
+    ) -> Result<()> {
+        self.check_samples(features)?;
+        let (runner, width) = (self.runner()?, self.n_features());
+        let size = self.chunk(features.len() / width);
+        for (k, chunk) in features.chunks(size * width).enumerate() {
+            let n = chunk.len() / width;
+            let inputs = input::tensors(&self.inputs, chunk, n).map_err(|error| error.shifted(k * size))?;
+            take(&runner.run_with(inputs, observer).map_err(from_graph)?, n)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the shape of the scores of one sample.
+    fn sample_output(&self, outputs: &[Tensor], n: usize) -> Result<Vec<usize>> {
+        let Some((first, &id)) = outputs.first().zip(self.graph.outputs().first()) else {
+            return Err(aleatron_core::Error::Internal { place: "engine::Network::sample_output" }.into());
+        };
+        batch::check_output(&self.graph, id, first, n)?;
+        if !first.dtype().is_float() {
+            let place = format!("output \"{}\"", self.graph.value(id)?.name);
+            let reason = format!("scores must be floating-point numbers, not {}", first.dtype());
+            return Err(GraphError::Model { place, reason }.into());
+        }
+        Ok(first.shape()[1..].to_vec())
+    }
+
+    /// Returns the scores of `n` samples: the first output, as rows.
+    pub(crate) fn scores(&self, outputs: &[Tensor], n: usize) -> Result<Vec<f64>> {
+        let shape = self.sample_output(outputs, n)?;
+        if let Some((first, &id)) = outputs.first().zip(self.graph.outputs().first()) {
+            if shape != self.output {
+                let place = format!("output \"{}\"", self.graph.value(id)?.name);
+                let (expected, n) = (&self.output, shape.len());
+                let reason = format!(
+                    "a sample has shape {shape:?} now and had {expected:?} before: sizes of {n} axes depend on values"
+                );
+                return Err(GraphError::Model { place, reason }.into());
+            }
+            return floats(first);
+        }
+        Err(aleatron_core::Error::Internal { place: "engine::Network::scores" }.into())
     }
 }
 
-/// The class that scores stand for: the index of the greatest, the first of equals; of a single score, 1 where it is positive.
+/// Returns the elements of a tensor as f64.
+pub(crate) fn floats(tensor: &Tensor) -> Result<Vec<f64>> {
+    let values = tensor.cast(DType::F32).and_then(|tensor| tensor.to_vec::<f32>());
+    Ok(values.map_err(GraphError::from)?.into_iter().map(f64::from).collect())
+}
+
+/// Returns the class that scores stand for: the index of the greatest, the first of equals; of a single score, 1 if it is positive.
 #[must_use]
 pub fn top_class(scores: &[f64]) -> usize {
     if let [score] = scores {
@@ -292,4 +457,38 @@ pub fn top_class(scores: &[f64]) -> usize {
     }
     let better = |best: usize, (k, score): (usize, &f64)| if *score > scores[best] { k } else { best };
     scores.iter().enumerate().fold(0, better)
+}
+
+/// Checks for cancellation before every node.
+struct Cancellation<'a>(Cancel<'a>);
+
+impl Observer for Cancellation<'_> {
+    fn compute(
+        &mut self,
+        _: usize,
+        _: &Node,
+        _: &[Option<Tensor>],
+    ) -> aleatron_graph::Result<Option<Vec<Tensor>>> {
+        self.0.check()?;
+        Ok(None)
+    }
+}
+
+/// Returns the error of a run, without the graph around an error of our own.
+pub(crate) fn from_graph(error: GraphError) -> Error {
+    match error {
+        GraphError::Node { source, index, name, operator } => match *source {
+            GraphError::Other(other) => match other.downcast::<Error>() {
+                Ok(own) => *own,
+                Err(other) => GraphError::Other(other).into(),
+            },
+            GraphError::Core(core) => core.into(),
+            source => GraphError::Node { source: Box::new(source), index, name, operator }.into(),
+        },
+        GraphError::Other(other) => match other.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(other) => GraphError::Other(other).into(),
+        },
+        error => error.into(),
+    }
 }

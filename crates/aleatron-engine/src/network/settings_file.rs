@@ -77,7 +77,14 @@ pub fn layers_from_json(text: &str, name: &str) -> Result<BTreeMap<String, Layer
 /// [`Error::File`] where it cannot be read, and as [`layers_from_json`].
 pub fn read_layers(path: impl AsRef<Path>) -> Result<BTreeMap<String, LayerOverride>> {
     let path = path.as_ref();
-    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+    let read = || -> std::io::Result<String> {
+        // A pipe would block.
+        match std::fs::metadata(path)?.is_file() {
+            true => std::fs::read_to_string(path),
+            false => Err(std::io::Error::other("not a regular file")),
+        }
+    };
+    let text = read().map_err(|error| Error::file(path, error))?;
     layers_from_json(&text, &path.display().to_string())
 }
 
