@@ -1,20 +1,22 @@
-//! Data as lines of text.
+//! Data sets as lines of text.
 
-use super::{Answers, Dataset, LabelKind, class};
-use crate::{Error, Result};
+use super::labels::{Answers, LabelKind, RawLabels, class};
+use super::{Dataset, ReadOptions};
+use crate::{Error, Features, Result};
 use std::fmt;
 use std::io::Read;
 use std::str::FromStr;
 
-/// Whether the first line names the columns. As text: `auto`, `yes` or `no`.
+/// Whether the first line names the columns. As text: `auto`, `yes` or `no`, in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Header {
-    /// Where one of its fields is not a number, or they count the columns: `0,1,2`, as pandas writes columns without names.
+    /// It does if a feature in it is not a number, if its label alone is not a number while those of all other lines are, or if its fields
+    /// count the columns: `0,1,2`, as pandas writes columns without names.
     #[default]
     Auto,
-    /// It does.
+    /// The first line names the columns.
     Yes,
-    /// It is a sample.
+    /// The first line is a sample.
     No,
 }
 
@@ -22,7 +24,7 @@ impl FromStr for Header {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
+        match text.to_ascii_lowercase().as_str() {
             "auto" => Ok(Self::Auto),
             "yes" => Ok(Self::Yes),
             "no" => Ok(Self::No),
@@ -31,15 +33,15 @@ impl FromStr for Header {
     }
 }
 
-/// Which column holds the classes. As text: a name, or an index from 0 on, or from -1 down, the last one.
+/// The column of the labels. As text: a name, or an index from 0 on, or from -1 down for columns counted from the end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum LabelColumn {
-    /// The last one.
+    /// The last column.
     #[default]
     Last,
-    /// The one at an index, counted from the end where it is negative.
+    /// The column at an index, counted from the end if it is negative.
     Index(i64),
-    /// The one with this name.
+    /// The column with this name.
     Name(String),
 }
 
@@ -65,25 +67,35 @@ impl fmt::Display for LabelColumn {
     }
 }
 
-/// What is where in a text file. Fields are separated by commas, semicolons or tabs, whichever the first line has most of.
+/// How a text file is read. Fields are separated by commas, semicolons or tabs, whichever the first line has most of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct CsvOptions {
     /// Whether the first line names the columns.
     pub header: Header,
-    /// The column of the classes.
+    /// The column of the labels.
     pub label: LabelColumn,
 }
 
 /// Columns from which on a first line that counts them is taken for a header: a sample of two numbers may well be 0 and 1.
 const COUNTED: usize = 3;
 
-/// Reads lines of features and a class, or a number to be found.
-pub(super) fn read(
-    mut source: impl Read,
-    name: String,
-    options: &CsvOptions,
-    kind: LabelKind,
-) -> Result<Dataset> {
+/// A label, and the line it is from.
+struct Label {
+    line: usize,
+    text: String,
+}
+
+/// The samples of a text file as they are read.
+#[derive(Default)]
+struct Table {
+    /// The number of columns, and the index of that of the labels.
+    columns: Option<(usize, usize)>,
+    features: Vec<f64>,
+    labels: Vec<Label>,
+}
+
+/// Reads lines of features and a label.
+pub(super) fn read(mut source: impl Read, name: String, options: &ReadOptions) -> Result<Dataset> {
     let mut text = Vec::new();
     source.read_to_end(&mut text).map_err(|e| Error::file(&name, e))?;
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
@@ -93,10 +105,11 @@ pub(super) fn read(
         .trim(csv::Trim::All)
         .delimiter(delimiter(text))
         .from_reader(text);
-    let (mut features, mut labels, mut targets) = (Vec::new(), Vec::new(), Vec::new());
-    let mut columns: Option<(usize, usize)> = None;
+    let mut table = Table::default();
     let mut record = csv::ByteRecord::new();
     let mut is_first = true;
+    // A first line of which the label alone is not a number names the columns, or it is a sample whose label is a name.
+    let mut is_open = false;
     loop {
         let line = reader.position().line() as usize;
         let fault = |line: usize, reason: String| Error::Line { name: name.clone(), line, reason };
@@ -113,44 +126,80 @@ pub(super) fn read(
         if fields.iter().all(|field| field.is_empty()) {
             continue;
         }
-        let heading = std::mem::take(&mut is_first) && is_heading(&fields, options.header);
-        let (n, label) = match columns {
-            Some(columns) => columns,
-            None => {
-                let names: &[_] = if heading { &fields } else { &[] };
-                let label = label_column(&options.label, fields.len(), names)
-                    .map_err(|reason| fault(line, reason))?;
-                *columns.insert((fields.len(), label))
-            }
-        };
-        if heading {
-            continue;
-        }
-        if fields.len() != n {
-            return Err(fault(line, format!("{} columns, expected {n}", fields.len())));
-        }
-        for (column, field) in fields.iter().enumerate() {
-            let number = field.parse::<f64>();
-            if column == label && kind == LabelKind::Numbers {
-                targets.push(number.map_err(|_| fault(line, format!("\"{field}\" is not a number")))?);
-            } else if column == label {
-                let class = number.ok().and_then(class);
-                labels.push(
-                    class.ok_or_else(|| fault(line, format!("\"{field}\" is not a class counted from 0")))?,
-                );
-            } else {
-                features.push(number.map_err(|_| fault(line, format!("\"{field}\" is not a number")))?);
+        if std::mem::take(&mut is_first) {
+            let heading = heading(&fields, &options.csv);
+            let names: &[_] = if heading == Heading::Sample { &[] } else { &fields };
+            let label = label_column(&options.csv.label, fields.len(), names)
+                .map_err(|reason| fault(line, reason))?;
+            table.columns = Some((fields.len(), label));
+            is_open = heading == Heading::Open && options.kind == LabelKind::Classes;
+            if heading == Heading::Names || (heading == Heading::Open && !is_open) {
+                continue;
             }
         }
+        table.add(line, &fields).map_err(|reason| fault(line, reason))?;
     }
-    let answers = match kind {
-        LabelKind::Classes => Answers::Classes(labels),
-        LabelKind::Numbers => Answers::new(kind, 1, targets, &name)?,
-    };
-    Dataset::with_answers(name, columns.map_or(0, |(n, _)| n - 1), features.into(), answers)
+    let Table { columns, mut features, mut labels } = table;
+    let n_features = columns.map_or(0, |(n, _)| n - 1);
+    let is_number = |label: &Label| label.text.parse::<f64>().is_ok();
+    if is_open && labels.iter().skip(1).all(is_number) {
+        labels.remove(0);
+        features.drain(..n_features);
+    }
+    let labels = label_values(labels, options, &name)?;
+    let answers = Answers::new(options.kind, 1, labels, options.classes.as_deref(), &name)?;
+    Dataset::with_answers(name, vec![n_features], Features::Held(features), answers)
 }
 
-/// The separator that the first line has most of.
+impl Table {
+    /// Adds a line, or returns the reason why it cannot be read.
+    fn add(&mut self, line: usize, fields: &[impl AsRef<str>]) -> Result<(), String> {
+        let Some((n, label)) = self.columns else { return Ok(()) };
+        if fields.len() != n {
+            return Err(format!("{} columns, expected {n}", fields.len()));
+        }
+        for (column, field) in fields.iter().map(AsRef::as_ref).enumerate() {
+            if column == label {
+                self.labels.push(Label { line, text: field.to_owned() });
+            } else {
+                self.features.push(field.parse().map_err(|_| format!("\"{field}\" is not a number"))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns labels as numbers, or as names if none of them is a number or if all classes are listed.
+fn label_values(labels: Vec<Label>, options: &ReadOptions, name: &str) -> Result<RawLabels> {
+    let number = |label: &Label| label.text.parse::<f64>().ok();
+    let are_names = options.kind == LabelKind::Classes
+        && !labels.is_empty()
+        && (options.classes.is_some() || labels.iter().all(|label| number(label).is_none()));
+    if are_names {
+        if let Some(empty) = labels.iter().find(|label| label.text.is_empty()) {
+            let (name, reason) = (name.to_owned(), "its label is empty".to_owned());
+            return Err(Error::Line { name, line: empty.line, reason });
+        }
+        return Ok(RawLabels::Names(labels.into_iter().map(|label| label.text).collect()));
+    }
+    let values = labels.iter().map(|label| {
+        let value = number(label);
+        let value = match options.kind {
+            LabelKind::Classes => value.filter(|&value| class(value).is_some()),
+            LabelKind::Numbers => value,
+        };
+        value.ok_or_else(|| {
+            let reason = match options.kind {
+                LabelKind::Classes => format!("\"{}\" is not a class counted from 0", label.text),
+                LabelKind::Numbers => format!("\"{}\" is not a number", label.text),
+            };
+            Error::Line { name: name.to_owned(), line: label.line, reason }
+        })
+    });
+    Ok(RawLabels::Numbers(values.collect::<Result<_>>()?))
+}
+
+/// Returns the separator that the first line has most of.
 fn delimiter(text: &[u8]) -> u8 {
     let first = text.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or(text);
     let count = |separator: u8| first.iter().filter(|&&byte| byte == separator).count();
@@ -158,20 +207,38 @@ fn delimiter(text: &[u8]) -> u8 {
     [b',', b';', b'\t'].into_iter().rev().max_by_key(|&separator| count(separator)).unwrap_or(b',')
 }
 
-fn is_heading(fields: &[impl AsRef<str>], header: Header) -> bool {
-    let is_number = |field: &str| field.parse::<f64>().is_ok();
-    match header {
-        Header::Yes => true,
-        Header::No => false,
-        Header::Auto => {
-            let mut counted = fields.iter().zip(0usize..).map(|(field, k)| field.as_ref() == k.to_string());
-            fields.iter().any(|field| !is_number(field.as_ref()))
-                || (fields.len() >= COUNTED && counted.all(|counts| counts))
-        }
+/// What the first line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heading {
+    /// It names the columns.
+    Names,
+    /// It is a sample.
+    Sample,
+    /// It is the one or the other: all its fields but the label are numbers.
+    Open,
+}
+
+fn heading(fields: &[impl AsRef<str>], options: &CsvOptions) -> Heading {
+    match options.header {
+        Header::Yes => return Heading::Names,
+        Header::No => return Heading::Sample,
+        Header::Auto => {}
+    }
+    let mut counted = fields.iter().zip(0usize..).map(|(field, k)| field.as_ref() == k.to_string());
+    if fields.len() >= COUNTED && counted.all(|counts| counts) {
+        return Heading::Names;
+    }
+    // A column with a name is one of a header.
+    let label = label_column(&options.label, fields.len(), &[] as &[&str]).ok();
+    let mut words = fields.iter().enumerate().filter(|(_, field)| field.as_ref().parse::<f64>().is_err());
+    match (words.next(), words.next()) {
+        (None, _) => Heading::Sample,
+        (Some((column, _)), None) if Some(column) == label => Heading::Open,
+        _ => Heading::Names,
     }
 }
 
-/// The index of the column of the classes among `n`.
+/// Returns the index of the column of the labels among `n`.
 fn label_column(label: &LabelColumn, n: usize, names: &[impl AsRef<str>]) -> Result<usize, String> {
     match label {
         LabelColumn::Last => Ok(n - 1),
@@ -196,6 +263,7 @@ fn label_column(label: &LabelColumn, n: usize, names: &[impl AsRef<str>]) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ClassNames;
 
     fn parse(text: &str) -> Result<Dataset> {
         Dataset::from_csv(text.as_bytes(), "t", &CsvOptions::default())
@@ -247,14 +315,44 @@ mod tests {
 
     #[test]
     fn labels_may_be_numbers() {
-        let read =
-            |text: &str| super::read(text.as_bytes(), "t".into(), &CsvOptions::default(), LabelKind::Numbers);
+        let options = ReadOptions { kind: LabelKind::Numbers, ..ReadOptions::default() };
+        let read = |text: &str| super::read(text.as_bytes(), "t".into(), &options);
         let data = read("a,b,t\n1,2,-0.5\n3,4,1e3\n").unwrap();
         assert_eq!((data.targets(), data.n_targets(), data.len()), (&[-0.5, 1000.0][..], 1, 2));
         assert_eq!((data.features(), data.labels()), (&[1.0, 2.0, 3.0, 4.0][..], &[][..]));
         let message = |text: &str| read(text).unwrap_err().to_string();
         assert_eq!(message("1,x\n2,3\n1,y\n"), "t, line 3: \"y\" is not a number");
-        assert_eq!(message("1,2\n1,inf\n"), "t: sample 1 is to be inf, not a number from -1e100 to 1e100");
+        assert_eq!(
+            message("1,2\n1,inf\n"),
+            "t: the target of sample 1 is inf, not a number from -1e100 to 1e100"
+        );
+    }
+
+    #[test]
+    fn names_become_classes_in_sorted_order() {
+        let sorted =
+            |names: &[&str]| ClassNames::Sorted(names.iter().map(|name| (*name).to_owned()).collect());
+        // With and without a header, and with a label that parses as nothing but a name in the first line alone.
+        for text in ["a,b,kind\n1,2,dog\n3,4,cat\n5,6,dog\n", "1,2,dog\n3,4,cat\n5,6,dog\n"] {
+            let data = parse(text).unwrap();
+            assert_eq!((data.labels(), data.class_names()), (&[1, 0, 1][..], &sorted(&["cat", "dog"])));
+            assert_eq!(data.features(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        }
+        let named = parse("1,2,kind\n3,4,1\n5,6,0\n").unwrap();
+        assert_eq!((named.labels(), named.class_names()), (&[1, 0][..], &ClassNames::Numbers));
+        // A number among names is neither.
+        let error = parse("1,2,dog\n3,4,1\n5,6,cat\n").unwrap_err().to_string();
+        assert_eq!(error, "t, line 1: \"dog\" is not a class counted from 0");
+        assert_eq!(parse("1,dog\n2,\n").unwrap_err().to_string(), "t, line 2: its label is empty");
+        let listed = ["dog", "emu", "cat"].map(str::to_owned).to_vec();
+        let options = ReadOptions { classes: Some(listed.clone()), ..ReadOptions::default() };
+        let read = |text: &str| super::read(text.as_bytes(), "t".into(), &options);
+        let data = read("1,2,dog\n3,4,cat\n").unwrap();
+        assert_eq!((data.labels(), data.class_names()), (&[0, 2][..], &ClassNames::Listed(listed)));
+        assert_eq!(
+            read("1,2,dog\n3,4,hen\n").unwrap_err().to_string(),
+            "t: \"hen\" is not one of the classes dog, emu, cat"
+        );
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! The embedded digits; `assets/digits/README.md` describes the records and gives their source and licence.
 
-use super::{Answers, Dataset};
+use super::labels::Answers;
+use super::{Dataset, Features};
 
 const RECORDS: &[u8] = include_bytes!("../assets/digits/digits.bin");
 const PIXELS: usize = 64;
 
 impl Dataset {
-    /// The 360 embedded digits for testing: 8 x 8 pixels from 0 to 16, ten classes.
+    /// Returns the 360 embedded digits for testing: 8 x 8 pixels from 0 to 16, ten classes.
     #[must_use]
     pub fn digits_test() -> Self {
         digits("digits (test)", 1)
     }
 
-    /// The 1,437 embedded digits for training.
+    /// Returns the 1,437 embedded digits for training.
     #[must_use]
     pub fn digits_train() -> Self {
         digits("digits (training)", 0)
@@ -25,6 +26,6 @@ fn digits(name: &str, part: u8) -> Dataset {
         labels.push(record[1].into());
         features.extend(record[2..].iter().map(|&pixel| f64::from(pixel)));
     }
-    let answers = Answers::Classes(labels);
-    Dataset { name: name.to_owned(), n_features: PIXELS, features: super::Features::Held(features), answers }
+    let (name, features, answers) = (name.to_owned(), Features::Held(features), Answers::classes(labels));
+    Dataset { name, shape: vec![PIXELS], n_features: PIXELS, features, answers }
 }

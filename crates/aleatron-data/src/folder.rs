@@ -1,8 +1,9 @@
-//! Data as a folder of images: a folder for each class, and in it the PNG files of that class.
+//! Data sets as folders of images: a folder for each class, and in it the PNG files of that class.
 
+use super::labels::{Answers, ClassNames};
 use super::npz::MAX_DEFLATION;
-use super::{Answers, Dataset};
-use crate::{Error, Result};
+use super::{Dataset, ReadOptions};
+use crate::{Error, Features, Result};
 use aleatron_core::{Quantity, memory};
 use png::{BitDepth, ColorType, Decoder, Limits, Transformations};
 use std::fs::{self, File};
@@ -12,19 +13,29 @@ use std::path::{Path, PathBuf};
 /// The most bytes the decoder may take beside the image, for chunks that are not pixels.
 const OTHER_CHUNKS: usize = 8 << 20;
 
-/// Reads all images. Classes are numbered in the order of the names of their folders, by value where all of them are numbers.
-pub(super) fn read(path: &Path, name: String) -> Result<Dataset> {
-    let mut files: Vec<(PathBuf, usize)> = Vec::new();
-    let mut folders = entries(path)?;
-    // "10" follows "9" where all names are numbers.
-    let number = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u64>().ok();
-    if folders.iter().all(|folder| number(folder).is_some()) {
-        folders.sort_by_key(number);
-    }
-    for (class, folder) in folders.into_iter().enumerate() {
+/// Reads all images. A folder whose name is a number is the class of that number, if all names are numbers; otherwise the names are those of
+/// classes.
+pub(super) fn read(path: &Path, name: String, options: &ReadOptions) -> Result<Dataset> {
+    let mut folders = Vec::new();
+    for folder in entries(path)? {
         if !folder.is_dir() {
             return Err(fault(&folder, "a folder of images holds a folder for each class, and nothing else"));
         }
+        let label = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        folders.push((label.ok_or_else(|| fault(&folder, "its name is not text"))?, folder));
+    }
+    let labels: Vec<String> = folders.iter().map(|(label, _)| label.clone()).collect();
+    // Larger numbers would not be classes.
+    let numbers: Option<Vec<u32>> = labels.iter().map(|label| label.parse().ok()).collect();
+    let (names, classes) = match (&options.classes, numbers) {
+        (None, Some(numbers)) => (ClassNames::Numbers, numbers.iter().map(|&class| class as usize).collect()),
+        (listed, _) => ClassNames::number(&labels, listed.as_deref(), &name)?,
+    };
+    let mut classes: Vec<(usize, PathBuf)> =
+        classes.into_iter().zip(folders.into_iter().map(|(_, folder)| folder)).collect();
+    classes.sort();
+    let mut files: Vec<(PathBuf, usize)> = Vec::new();
+    for (class, folder) in classes {
         for file in entries(&folder)? {
             let is_png = file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
             if !is_png || file.is_dir() {
@@ -53,11 +64,11 @@ pub(super) fn read(path: &Path, name: String) -> Result<Dataset> {
         image.read(file, &mut features)?;
         labels.push(*class);
     }
-    let n_features = expected.map_or(0, |shape| shape.iter().product());
-    Dataset::with_answers(name, n_features, features.into(), Answers::Classes(labels))
+    let shape = expected.map_or_else(Vec::new, |shape| shape.to_vec());
+    Dataset::with_answers(name, shape, Features::Held(features), Answers::Classes { classes: labels, names })
 }
 
-/// What a folder holds, in the order of names; names that begin with a dot are left out.
+/// Returns the entries of a folder in the order of their names; names that begin with a dot are left out.
 fn entries(path: &Path) -> Result<Vec<PathBuf>> {
     let file = |error| Error::file(path, error);
     let mut found = Vec::new();
@@ -92,14 +103,14 @@ struct Image {
 impl Image {
     fn open(path: &Path) -> Result<Self> {
         let broken = |error: png::DecodingError| fault(path, &error.to_string());
-        let file = File::open(path).map_err(|e| Error::file(path, e))?;
+        let file = crate::file::open(path)?;
         let file_bytes = file.metadata().map_err(|e| Error::file(path, e))?.len();
         let mut decoder = Decoder::new_with_limits(BufReader::new(file), Limits { bytes: OTHER_CHUNKS });
         // Palettes become colours, and few bits eight.
         decoder.set_transformations(Transformations::EXPAND);
         let info = decoder.read_header_info().map_err(broken)?;
         let (width, height) = (info.width, info.height);
-        // What a file says of itself is compared with what it can hold before memory is taken for it.
+        // The size that a header gives is compared with the size that the file can hold before memory is allocated.
         let packed = u128::from(height) * info.raw_row_length() as u128;
         let most = u128::from(file_bytes) * MAX_DEFLATION;
         if packed > most {

@@ -1,153 +1,106 @@
-//! Labelled data to judge networks with: the embedded digits, files, and folders of images.
+//! Labelled samples to evaluate networks with: the embedded digits, files, and folders of images.
 //!
-//! [`Dataset::read`] takes four kinds of data. An `.npz` archive holds `x`, of shape (samples, features) in any float or
-//! integer type, and `y`, of shape (samples) with classes counted from 0. A `.csv` file holds one sample per line, its features
-//! and its class; [`CsvOptions`] says what is where. An `.npy` file holds `x` alone, with the labels in another
-//! ([`ReadOptions::labels`]); it is read in pieces, so it may be larger than memory. A folder holds a folder of PNG images for each class.
+//! [`Dataset::read`] reads four kinds of data:
 //!
-//! Labels are classes, or numbers that a network of regression is to find; see [`LabelKind`].
+//! - an `.npz` archive with features `x`, of shape (samples, ...) in any float or integer type, and labels `y`, of shape (samples); other
+//!   usual names are recognised, and [`ReadOptions`] has others;
+//! - a `.csv` file with one sample per line, its features and its label ([`CsvOptions`]);
+//! - an `.npy` file with features, and another one with labels ([`ReadOptions::labels`]); features are read in chunks, so the file may be larger
+//!   than memory;
+//! - a folder with a folder of PNG images for each class.
+//!
+//! Labels are classes or the targets of regression; see [`LabelKind`]. Samples keep the shape they have in an array or an image, so that
+//! [`Dataset::check_shape`] can compare it with that of a network.
 #![forbid(unsafe_code)]
 
+mod array;
 mod csv;
 mod digits;
 mod error;
+mod file;
 mod folder;
+mod labels;
+mod layout;
 mod npy;
 mod npz;
 
+pub use array::Array;
 pub use csv::{CsvOptions, Header, LabelColumn};
 pub use error::{Error, Result};
+pub use labels::{ClassNames, LabelKind};
+pub use layout::Layout;
 
 use aleatron_core::{Quantity, memory};
+use labels::{Answers, RawLabels};
+use layout::Transposition;
 use npy::NpyFile;
+use npz::LabelUse;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the labels of samples are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum LabelKind {
-    /// Classes, counted from 0.
-    #[default]
-    Classes,
-    /// Numbers, one or several for each sample.
-    Numbers,
-}
-
 /// How data are read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadOptions {
-    /// What is where in a `.csv` file.
+    /// The columns of a `.csv` file.
     pub csv: CsvOptions,
-    /// The `.npy` file of the labels, where the data are an `.npy` file, too.
+    /// The `.npy` file of the labels, if the features are an `.npy` file.
     pub labels: Option<PathBuf>,
-    /// What the labels are.
+    /// The array of the features in an `.npz` archive; one of the usual names if `None`.
+    pub x: Option<String>,
+    /// The array of the labels in an `.npz` archive; one of the usual names if `None`.
+    pub y: Option<String>,
+    /// All classes in the order of their numbers, for labels and folders that are names; those of the data, sorted, if `None`.
+    pub classes: Option<Vec<String>>,
+    /// The order of the axes of samples in `.npy` and `.npz` files.
+    pub layout: Layout,
+    /// The kind of the labels.
     pub kind: LabelKind,
-    /// What features are divided by, such as 255 for images of bytes. Images of a folder are in [0, 1] before that.
+    /// The number that features are divided by, such as 255 for images of bytes. Images of a folder are in [0, 1] before that.
     pub divisor: f64,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { csv: CsvOptions::default(), labels: None, kind: LabelKind::Classes, divisor: 1.0 }
+        Self {
+            csv: CsvOptions::default(),
+            labels: None,
+            x: None,
+            y: None,
+            classes: None,
+            layout: Layout::ChannelsFirst,
+            kind: LabelKind::Classes,
+            divisor: 1.0,
+        }
     }
 }
 
-/// Samples of one size, each with its class or the numbers to be found.
+/// Samples of one shape, each with its class or its targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     name: String,
+    shape: Vec<usize>,
+    /// The product of the shape.
     n_features: usize,
     features: Features,
     answers: Answers,
 }
 
-/// Where features are.
+/// The features of a data set.
 #[derive(Debug, Clone, PartialEq)]
 enum Features {
     /// In memory, all of them finite.
     Held(Vec<f64>),
-    /// In a file, to be divided by a number.
-    File(Arc<NpyFile>, f64),
-}
-
-impl Features {
-    /// Features in a file, to be divided by a number.
-    fn file(file: NpyFile, divisor: f64) -> Result<Self> {
-        check_divisor(divisor)?;
-        Ok(Self::File(Arc::new(file), divisor))
-    }
-}
-
-impl From<Vec<f64>> for Features {
-    fn from(features: Vec<f64>) -> Self {
-        Self::Held(features)
-    }
-}
-
-/// What is right.
-#[derive(Debug, Clone, PartialEq)]
-enum Answers {
-    Classes(Vec<usize>),
-    Numbers { width: usize, values: Vec<f64> },
-}
-
-impl LabelKind {
-    /// The samples of an array of labels, and the labels of each.
-    fn size(self, y: &npy::Header, name: &str) -> Result<[usize; 2]> {
-        match (self, y.shape.as_slice()) {
-            (Self::Classes, &[n]) => Ok([n, 1]),
-            (Self::Classes, _) => Err(Error::ArrayShape {
-                name: name.to_owned(),
-                array: "y",
-                expected: "(samples)",
-                actual: y.shape.clone(),
-            }),
-            (Self::Numbers, _) => y.targets(name),
-        }
-    }
-}
-
-/// Numbers to be found: sums of the squares of their errors are finite.
-const TARGETS: std::ops::RangeInclusive<f64> = -1e100..=1e100;
-
-impl Answers {
-    fn new(kind: LabelKind, width: usize, values: Vec<f64>, name: &str) -> Result<Self> {
-        let fault = |index: usize| {
-            let (sample, value) = (index / width.max(1), values[index].to_string());
-            match kind {
-                LabelKind::Classes => Error::Label { name: name.to_owned(), sample, value },
-                LabelKind::Numbers => Error::Target { name: name.to_owned(), sample, value },
-            }
-        };
-        match kind {
-            LabelKind::Classes => {
-                let classes = values.iter().enumerate();
-                let classes = classes.map(|(sample, &value)| class(value).ok_or_else(|| fault(sample)));
-                Ok(Self::Classes(classes.collect::<Result<_>>()?))
-            }
-            LabelKind::Numbers => match values.iter().position(|value| !TARGETS.contains(value)) {
-                Some(index) => Err(fault(index)),
-                None => Ok(Self::Numbers { width, values }),
-            },
-        }
-    }
-
-    /// The number of samples.
-    fn len(&self) -> usize {
-        match self {
-            Self::Classes(classes) => classes.len(),
-            Self::Numbers { width, values } => values.len() / (*width).max(1),
-        }
-    }
+    /// In a file, to be divided by a number and transposed when they are read.
+    File { file: Arc<NpyFile>, divisor: f64, transposition: Option<Transposition> },
 }
 
 impl Dataset {
-    /// Samples one after the other, with one label each.
+    /// Creates a data set of samples one after the other, with one label each.
     ///
     /// # Errors
-    /// [`Error::NoSamples`] without samples or features, [`Error::LabelCount`] where there is not one label per sample,
+    /// [`Error::NoSamples`] without samples or features, [`Error::LabelCount`] if there is not one label per sample,
     /// [`Error::SampleValue`] with the sample and feature of the first value that is not finite.
     pub fn new(
         name: impl Into<String>,
@@ -155,13 +108,14 @@ impl Dataset {
         features: Vec<f64>,
         labels: Vec<usize>,
     ) -> Result<Self> {
-        Self::with_answers(name.into(), n_features, features.into(), Answers::Classes(labels))
+        let (features, answers) = (Features::Held(features), Answers::classes(labels));
+        Self::with_answers(name.into(), vec![n_features], features, answers)
     }
 
-    /// Samples one after the other, with `n_targets` numbers to be found for each.
+    /// Creates a data set of samples one after the other, with `n_targets` targets for each.
     ///
     /// # Errors
-    /// As [`Self::new`], and [`Error::Target`] for a number that is not finite or beyond 1e100.
+    /// As [`Self::new`], and [`Error::Target`] for a target that is not finite or beyond 1e100.
     ///
     /// ```
     /// use aleatron_data::Dataset;
@@ -181,14 +135,38 @@ impl Dataset {
             let (values, labels) = (features.len(), targets.len());
             return Err(Error::LabelCount { name, values, n_features, labels });
         }
-        let answers = Answers::new(LabelKind::Numbers, n_targets, targets, &name)?;
-        Self::with_answers(name, n_features, features.into(), answers)
+        let targets = RawLabels::Numbers(targets);
+        let answers = Answers::new(LabelKind::Numbers, n_targets, targets, None, &name)?;
+        Self::with_answers(name, vec![n_features], Features::Held(features), answers)
     }
 
-    fn with_answers(name: String, n_features: usize, features: Features, answers: Answers) -> Result<Self> {
+    /// Returns the data set with samples of this shape, whose elements are in row-major order.
+    ///
+    /// ```
+    /// use aleatron_data::Dataset;
+    /// let images = Dataset::digits_test().with_sample_shape(&[1, 8, 8])?;
+    /// assert!(images.check_shape(&[1, 8, 8]).is_ok());
+    /// # Ok::<(), aleatron_data::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::SampleShape`] if a sample has another number of elements.
+    pub fn with_sample_shape(mut self, shape: &[usize]) -> Result<Self> {
+        let elements = shape.iter().try_fold(1_usize, |n, &size| n.checked_mul(size));
+        if elements != Some(self.n_features) {
+            let (name, actual, expected) = (self.name, self.shape, shape.to_vec());
+            return Err(Error::SampleShape { name, actual, expected, axes: None });
+        }
+        self.shape = shape.to_vec();
+        Ok(self)
+    }
+
+    /// `shape` is that of a sample; an array or an image of it has been found to fit into memory.
+    fn with_answers(name: String, shape: Vec<usize>, features: Features, answers: Answers) -> Result<Self> {
+        let n_features = if shape.is_empty() { 0 } else { shape.iter().product() };
         let values = match &features {
             Features::Held(features) => features.len(),
-            Features::File(file, _) => file.size()[0].saturating_mul(n_features),
+            Features::File { file, .. } => file.n_samples().saturating_mul(n_features),
         };
         if n_features == 0 || values == 0 {
             return Err(Error::NoSamples { name });
@@ -200,24 +178,44 @@ impl Dataset {
         if let Features::Held(features) = &features {
             check_finite(features, &name, 0, n_features)?;
         }
-        Ok(Self { name, n_features, features, answers })
+        Ok(Self { name, shape, n_features, features, answers })
     }
 
     /// Reads an `.npz` or `.csv` file, or a folder of images.
     ///
     /// # Errors
-    /// What is wrong with the file and where.
+    /// The file at fault, the position in it and the reason.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::read_with(path, &ReadOptions::default())
     }
 
-    /// As [`Self::read`], with options; with labels in a file of their own also an `.npy` file, which is not read now but in pieces whenever
-    /// samples are asked for.
+    /// Reads like [`Self::read`], with options. With labels in a file of their own it reads `.npy` files as well, whose features are read in
+    /// chunks whenever samples are asked for.
     ///
     /// # Errors
-    /// What is wrong with the file and where.
+    /// The file at fault, the position in it and the reason. Files that are not regular files are refused.
     pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
-        let path = path.as_ref();
+        Self::read_file(path.as_ref(), options, LabelUse::Read)
+    }
+
+    /// Reads samples whose labels do not matter, such as those of a calibration: `.npy` and `.npz` files need none, and all classes are then 0.
+    ///
+    /// # Errors
+    /// As [`Self::read_with`].
+    pub fn read_inputs(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
+        Self::read_file(path.as_ref(), options, LabelUse::Skip)
+    }
+
+    /// Returns the features of all samples of a file, and how many each sample has; labels are not needed.
+    ///
+    /// # Errors
+    /// As [`Self::read_inputs`].
+    pub fn read_features(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(usize, Vec<f64>)> {
+        let data = Self::read_inputs(path, options)?;
+        Ok((data.n_features, data.samples(0..data.len())?.into_owned()))
+    }
+
+    fn read_file(path: &Path, options: &ReadOptions, labels: LabelUse) -> Result<Self> {
         let name = path.display().to_string();
         check_divisor(options.divisor)?;
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
@@ -225,18 +223,16 @@ impl Dataset {
             let reason = format!("{name} has labels of its own: a file of labels goes with an .npy file");
             return Err(Error::Format { file: labels.display().to_string(), reason });
         }
+        let is_folder = path.is_dir();
         let data = match extension.as_deref() {
-            Some("npy") => return Self::read_npy(path, name, options),
-            Some("npz") => npz::read(path, name, options.kind),
-            Some("csv") => {
-                let file = std::fs::File::open(path).map_err(|e| Error::file(path, e))?;
-                csv::read(file, name, &options.csv, options.kind)
-            }
-            _ if path.is_dir() && options.kind == LabelKind::Numbers => {
-                let reason = "a folder of images has classes, no numbers to be found".to_owned();
+            Some("npy") if !is_folder => return Self::read_npy(path, name, options, labels),
+            Some("npz") if !is_folder => npz::read(path, name, options, labels),
+            Some("csv") if !is_folder => csv::read(file::open(path)?, name, options),
+            _ if is_folder && options.kind == LabelKind::Numbers => {
+                let reason = "a folder of images has classes, not targets".to_owned();
                 Err(Error::Format { file: name, reason })
             }
-            _ if path.is_dir() => folder::read(path, name),
+            _ if is_folder => folder::read(path, name, options),
             _ => Err(Error::Extension { name }),
         };
         let mut data = data?;
@@ -249,105 +245,133 @@ impl Dataset {
         Ok(data)
     }
 
-    /// The features of all samples of a file, and how many each sample has. Labels are of no use for that, so an `.npy` file needs none.
-    ///
-    /// # Errors
-    /// As [`Self::read_with`].
-    pub fn read_features(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(usize, Vec<f64>)> {
-        let path = path.as_ref();
-        let is_npy = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy"));
-        let data = match (is_npy, &options.labels) {
-            (true, None) => {
-                let name = path.display().to_string();
-                let file = NpyFile::open(path, &name)?;
-                let [n_samples, n_features] = file.size();
-                let labels = Answers::Classes(memory::zeros(n_samples as u128, Quantity::Samples)?);
-                Self::with_answers(name, n_features, Features::file(file, options.divisor)?, labels)?
+    fn read_npy(path: &Path, name: String, options: &ReadOptions, labels: LabelUse) -> Result<Self> {
+        let file = match (&options.labels, labels) {
+            (None, LabelUse::Read) => {
+                let reason =
+                    "an .npy file of features needs another one of labels: --labels y.npy".to_owned();
+                return Err(Error::Format { file: name, reason });
             }
-            _ => Self::read_with(path, options)?,
+            _ => NpyFile::open(path, &name)?,
         };
-        Ok((data.n_features, data.samples(0..data.len())?.into_owned()))
-    }
-
-    fn read_npy(path: &Path, name: String, options: &ReadOptions) -> Result<Self> {
-        let Some(labels) = &options.labels else {
-            let reason = "an .npy file of features needs another one of labels".to_owned();
-            return Err(Error::Format { file: name, reason });
+        let answers = match (&options.labels, labels) {
+            (Some(labels), LabelUse::Read) => {
+                let label_name = labels.display().to_string();
+                let (header, values) = npy::read_labels(labels)?;
+                let [_, width] = options.kind.size(&header, "y", &label_name)?;
+                Answers::new(options.kind, width, values, options.classes.as_deref(), &label_name)?
+            }
+            _ => Answers::classes(memory::zeros(file.n_samples() as u128, Quantity::Samples)?),
         };
-        let file = NpyFile::open(path, &name)?;
-        let label_name = labels.display().to_string();
-        let (header, values) = npy::read(labels)?;
-        let [_, width] = options.kind.size(&header, &label_name)?;
-        let answers = Answers::new(options.kind, width, values, &label_name)?;
-        let n_features = file.size()[1];
-        Self::with_answers(name, n_features, Features::file(file, options.divisor)?, answers)
+        let (shape, transposition) = options.layout.apply(file.shape(), &name)?;
+        let features = Features::File { file: Arc::new(file), divisor: options.divisor, transposition };
+        Self::with_answers(name, shape, features, answers)
     }
 
     /// Reads the text of a `.csv` file.
     ///
     /// # Errors
-    /// What is wrong with it and where.
+    /// The line at fault and the reason.
     pub fn from_csv(text: &[u8], name: impl Into<String>, options: &CsvOptions) -> Result<Self> {
-        csv::read(text, name.into(), options, LabelKind::Classes)
+        csv::read(text, name.into(), &ReadOptions { csv: options.clone(), ..ReadOptions::default() })
     }
 
     /// Reads the bytes of an `.npz` file.
     ///
     /// # Errors
-    /// What is wrong with it and where.
+    /// The array at fault and the reason.
     pub fn from_npz(bytes: &[u8], name: impl Into<String>) -> Result<Self> {
-        npz::read_archive(std::io::Cursor::new(bytes), name.into(), LabelKind::Classes)
+        let source = std::io::Cursor::new(bytes);
+        npz::read_archive(source, name.into(), &ReadOptions::default(), LabelUse::Read)
     }
 
-    /// The name: that of the file, or of the embedded data.
+    /// Checks that a sample has the shape that a network takes. Rows of numbers fit every shape of as many elements.
+    ///
+    /// # Errors
+    /// [`Error::SampleShape`] with the order of the axes that would fit, if there is one.
+    pub fn check_shape(&self, expected: &[usize]) -> Result<()> {
+        layout::check_shape(&self.name, &self.shape, expected)
+    }
+
+    /// Checks that classes that are identified by names are as many as those of a network: otherwise their numbers mean nothing.
+    ///
+    /// # Errors
+    /// [`Error::ClassCount`] with the names.
+    pub fn check_classes(&self, n_classes: usize) -> Result<()> {
+        match self.class_names().names() {
+            [] => Ok(()),
+            names if names.len() == n_classes => Ok(()),
+            names => Err(Error::ClassCount { name: self.name.clone(), names: names.to_vec(), n_classes }),
+        }
+    }
+
+    /// Returns the name: that of the file, or of the embedded data.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.answers.len()
     }
 
-    /// Whether there are no samples, which [`Self::new`] refuses.
+    /// Returns whether there are no samples, which [`Self::new`] refuses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The features of a sample.
+    /// Returns the number of features of a sample.
     #[must_use]
     pub fn n_features(&self) -> usize {
         self.n_features
     }
 
-    /// All features that are in memory, samples one after the other: none where they are read from a file in pieces.
-    /// [`Self::samples`] gives those of either kind.
+    /// Returns the shape of a sample: one size, the number of features, unless an array or an image has more axes.
+    #[must_use]
+    pub fn sample_shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Returns how classes got their numbers; [`ClassNames::Numbers`] for targets.
+    #[must_use]
+    pub fn class_names(&self) -> &ClassNames {
+        match &self.answers {
+            Answers::Classes { names, .. } => names,
+            Answers::Numbers { .. } => &ClassNames::Numbers,
+        }
+    }
+
+    /// Returns all features that are in memory, samples one after the other: none if they are read from a file in chunks.
+    /// [`Self::samples`] returns those of either kind.
     #[must_use]
     pub fn features(&self) -> &[f64] {
         match &self.features {
             Features::Held(features) => features,
-            Features::File(..) => &[],
+            Features::File { .. } => &[],
         }
     }
 
-    /// The features of some samples, one after the other.
+    /// Returns the features of some samples, one after the other.
     ///
     /// # Errors
-    /// [`Error::File`] where they cannot be read, [`Error::SampleValue`] where one is not finite, [`Error::NotThere`] for samples that
-    /// are not there.
+    /// [`Error::File`] if they cannot be read, [`Error::SampleValue`] if one is not finite, [`Error::SampleRange`] for a range that is out of
+    /// bounds.
     pub fn samples(&self, range: Range<usize>) -> Result<Cow<'_, [f64]>> {
         if range.start > range.end || range.end > self.len() {
             let (name, Range { start, end }) = (self.name.clone(), range);
-            return Err(Error::NotThere { name, start, end, samples: self.len() });
+            return Err(Error::SampleRange { name, start, end, samples: self.len() });
         }
         let n = self.n_features;
         match &self.features {
             Features::Held(features) => Ok(Cow::Borrowed(&features[range.start * n..range.end * n])),
-            Features::File(file, divisor) => {
+            Features::File { file, divisor, transposition } => {
                 let mut values = file.samples(range.clone())?;
+                if let Some(transposition) = transposition {
+                    values = transposition.apply(&values)?;
+                }
                 if *divisor != 1.0 {
                     values.iter_mut().for_each(|value| *value /= divisor);
                 }
@@ -357,36 +381,36 @@ impl Dataset {
         }
     }
 
-    /// All samples, `size` of them at a time and one at least, with the number of the first.
+    /// Returns all samples, `size` of them at a time and one at least, with the number of the first.
     pub fn pieces(&self, size: usize) -> impl Iterator<Item = (usize, Result<Cow<'_, [f64]>>)> {
         let size = size.max(1);
         let end = move |first: usize| first.saturating_add(size).min(self.len());
         (0..self.len()).step_by(size).map(move |first| (first, self.samples(first..end(first))))
     }
 
-    /// The class of each sample; none where numbers are to be found.
+    /// Returns the class of each sample; none if samples have targets.
     #[must_use]
     pub fn labels(&self) -> &[usize] {
         match &self.answers {
-            Answers::Classes(classes) => classes,
+            Answers::Classes { classes, .. } => classes,
             Answers::Numbers { .. } => &[],
         }
     }
 
-    /// The numbers to be found, those of a sample together; none where samples have classes.
+    /// Returns the targets, those of a sample together; none if samples have classes.
     #[must_use]
     pub fn targets(&self) -> &[f64] {
         match &self.answers {
-            Answers::Classes(_) => &[],
+            Answers::Classes { .. } => &[],
             Answers::Numbers { values, .. } => values,
         }
     }
 
-    /// The numbers to be found for each sample; 0 where samples have classes.
+    /// Returns the number of targets of each sample; 0 if samples have classes.
     #[must_use]
     pub fn n_targets(&self) -> usize {
         match &self.answers {
-            Answers::Classes(_) => 0,
+            Answers::Classes { .. } => 0,
             Answers::Numbers { width, .. } => *width,
         }
     }
@@ -405,11 +429,4 @@ fn check_finite(features: &[f64], name: &str, first: usize, n_features: usize) -
             Err(Error::SampleValue { name: name.to_owned(), sample, feature, value: features[index] })
         }
     }
-}
-
-/// A class read as a number: whole, from 0 on, and small enough to be one.
-fn class(value: f64) -> Option<usize> {
-    // Past 2^32 the number is no class, and the cast could round.
-    let is_class = (0.0..4_294_967_296.0).contains(&value) && value.fract() == 0.0;
-    is_class.then_some(value as usize)
 }
