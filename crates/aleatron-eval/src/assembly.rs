@@ -6,7 +6,7 @@ use super::outline::{FLOAT, Outline, Task};
 use super::part::{Part, Piece};
 use super::result::{Cell, Evaluation};
 use crate::{Error, Result};
-use aleatron_engine::network::LayerStats;
+use aleatron_engine::stream::LayerStats;
 use std::collections::BTreeMap;
 
 /// What is done of an outline. Parts come in any order, and twice where a task was run twice; what comes of them is the same.
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 ///
 /// let plan = Plan { lengths: vec![16], generators: vec!["sobol".parse()?], ..Plan::default() };
 /// let (network, data) = (Network::digits_noise_aware()?, Dataset::digits_test());
-/// let job = Job::new(&network, Cow::Borrowed(&data), plan.clone())?;
+/// let job = Job::new(network.clone().into(), Cow::Borrowed(&data), plan.clone())?;
 /// let mut assembly = Assembly::new(job.outline().clone(), None)?;
 /// for task in job.outline().split(&assembly.missing(), 5).iter().rev() {
 ///     assembly.add(job.run(task, Cancel::NEVER, &mut || ())?)?;
@@ -59,6 +59,12 @@ impl Assembly {
         }
         let passes = vec![Done::default(); outline.passes.len()];
         Ok(Self { outline, evaluation, expected_accuracy, passes })
+    }
+
+    /// Returns the evaluation with the cells that are done.
+    #[must_use]
+    pub fn evaluation(&self) -> &Evaluation {
+        &self.evaluation
     }
 
     /// What there is to do.
@@ -145,6 +151,8 @@ impl Assembly {
             return Err(Error::Checkpoint("the accuracy in floating point"));
         }
         self.evaluation.float_accuracy = accuracy;
+        add_new(&mut self.evaluation.warnings, self.passes[FLOAT].notes.iter().cloned());
+        self.settle();
         Ok(classes)
     }
 
@@ -161,6 +169,7 @@ impl Assembly {
         };
         let over: Vec<usize> = plan.looks.iter().map(|look| look.1).filter(|&pass| !later(pass)).collect();
         over.into_iter().for_each(|pass| self.passes[pass].pieces.clear());
+        self.settle();
     }
 
     /// The evaluation with all cells whose passes are done.
@@ -177,27 +186,32 @@ impl Assembly {
         Ok(self.into_evaluation())
     }
 
-    /// The evaluation with the cells that were made.
-    pub(super) fn into_evaluation(self) -> Evaluation {
-        let unfinished = (0..self.outline.cells.len()).filter(|&cell| !self.has(cell)).count();
-        let mut evaluation = Evaluation { unfinished, ..self.evaluation };
-        evaluation.sort();
-        evaluation
+    /// Sorts the cells and counts those that are missing, so that the evaluation can be saved as it is.
+    fn settle(&mut self) {
+        self.evaluation.unfinished = (0..self.outline.cells.len()).filter(|&cell| !self.has(cell)).count();
+        self.evaluation.sort();
+    }
+
+    /// Returns the evaluation with the cells that are done.
+    pub(super) fn into_evaluation(mut self) -> Evaluation {
+        self.settle();
+        self.evaluation
     }
 
     fn cell(&self, cell: usize, float_classes: &[usize]) -> Cell {
         let plan = &self.outline.cells[cell];
         let (labels, n_classes) = (&self.outline.labels, self.outline.n_classes);
-        let looks: Vec<(usize, Vec<Look>)> = plan
-            .looks
-            .iter()
-            .map(|&(at, pass)| (at, self.passes[pass].pieces.values().flat_map(Piece::looks).collect()))
-            .collect();
+        let looks = plan.looks.iter().map(|&(_, pass)| {
+            let lengths = &self.outline.passes[pass].lengths[..];
+            (lengths, self.passes[pass].pieces.values().flat_map(Piece::looks).collect())
+        });
+        let looks: Vec<(&[usize], Vec<Look>)> = looks.collect();
+        let lengths = looks.last().map_or_else(Vec::new, |(lengths, _)| lengths.to_vec());
         let n_layers = self.outline.evaluation.network.layers.len();
         let sorted = self.outline.margins();
         let early = self.outline.evaluation.plan.margins.iter().map(|&margin| {
             let rank = sorted.partition_point(|&other| other < margin);
-            early::early_stop(&looks, labels, self.outline.n_streamed, margin, rank)
+            early::early_stop(&looks, labels, margin, rank)
         });
         let pieces: Vec<&Piece> =
             plan.looks.last().map_or_else(Vec::new, |look| self.passes[look.1].pieces.values().collect());
@@ -217,6 +231,7 @@ impl Assembly {
         Cell {
             generator: plan.generator.clone(),
             length: plan.length,
+            lengths,
             seed: plan.seed,
             accuracy: share_of(&classes, labels),
             agreement: share_of(&classes, float_classes),
@@ -279,7 +294,7 @@ mod tests {
         let data = Dataset::new("few", 64, digits.features()[..128].to_vec(), vec![0, 1]).unwrap();
         let generators = vec!["sobol".parse().unwrap(), "bernoulli".parse().unwrap()];
         let plan = Plan { lengths: vec![8, 16], generators, seeds: 1, ..Plan::default() };
-        let job = Job::new(&network, Cow::Borrowed(&data), plan).unwrap();
+        let job = Job::new(network.into(), Cow::Borrowed(&data), plan).unwrap();
         let mut assembly = Assembly::new(job.outline().clone(), None).unwrap();
         for task in job.outline().tasks() {
             assembly.add(job.run(&task, Cancel::NEVER, &mut || ()).unwrap()).unwrap();

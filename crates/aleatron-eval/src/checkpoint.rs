@@ -1,9 +1,49 @@
-//! Going on from an earlier evaluation: what was finished is kept, whatever is asked for now.
+//! Going on from an earlier evaluation: finished cells are retained, whatever the new plan asks for.
 
 use super::result::{Cell, DataSummary, Evaluation, GraphSummary, Losses, NetworkSummary, PlanSummary};
 use crate::{Error, Result};
 use aleatron_core::Length;
 use aleatron_core::generator::GeneratorName;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A file that holds the state of a long computation, so that a process that is killed loses little.
+///
+/// Every write replaces the whole file or leaves it as it is. Writes take at most a twentieth of the time.
+#[derive(Debug)]
+pub struct CheckpointFile {
+    path: PathBuf,
+    /// When the last write ended, and how long it took.
+    last: Option<(Instant, Duration)>,
+    saved: usize,
+}
+
+impl CheckpointFile {
+    /// The time between two writes is at least so many times that of a write.
+    const INTERVAL: u32 = 20;
+
+    /// Creates a checkpoint that will be written to a file.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), last: None, saved: 0 }
+    }
+
+    /// Writes the state if it has advanced to `done` finished parts since the last write and it is time to.
+    ///
+    /// # Errors
+    /// As `state`, and [`Error::File`] if the file cannot be written.
+    pub fn update(&mut self, done: usize, state: impl FnOnce() -> Result<String>) -> Result<()> {
+        let is_due = self.last.is_none_or(|(end, took)| end.elapsed() >= took * Self::INTERVAL);
+        if done <= self.saved || !is_due {
+            return Ok(());
+        }
+        let start = Instant::now();
+        super::write(&self.path, &state()?)?;
+        self.last = Some((Instant::now(), start.elapsed()));
+        self.saved = done;
+        Ok(())
+    }
+}
 
 /// What an evaluation is of.
 pub(super) struct Identity<'a> {
@@ -70,6 +110,7 @@ pub(super) fn go_on_from(evaluation: &mut Evaluation, checkpoint: Evaluation) ->
     identity(evaluation).check(&identity(&checkpoint))?;
     checkpoint.validate()?;
     evaluation.plan.add(checkpoint.plan);
+    evaluation.float_accuracy = checkpoint.float_accuracy;
     evaluation.warnings = checkpoint.warnings;
     evaluation.cells = checkpoint.cells;
     // It is of the lengths that were there.
@@ -137,7 +178,13 @@ impl Evaluation {
 
     fn validate_cell(&self, cell: &Cell) -> Result<(), String> {
         cell.generator.parse::<GeneratorName>().map_err(|error| error.to_string())?;
-        Length::new(cell.length).map_err(|error| error.to_string())?;
+        for &length in cell.lengths.iter().chain([&cell.length]) {
+            Length::new(length).map_err(|error| error.to_string())?;
+        }
+        if cell.lengths.is_empty() || cell.lengths.len() > self.network.layers.len() {
+            let (lengths, layers) = (cell.lengths.len(), self.network.layers.len());
+            return Err(format!("it has {lengths} stream lengths for {layers} layers"));
+        }
         // What is not of the plan would be in no row.
         if !self.plan.generators.contains(&cell.generator) || !self.plan.lengths.contains(&cell.length) {
             return Err("it is not of the plan".to_owned());
@@ -193,5 +240,31 @@ impl Evaluation {
             return Err(format!("its accuracy is {}, its confusion matrix says {accuracy}", cell.accuracy));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn checkpoint_file_holds_the_state_of_the_last_advance() {
+        let path = std::env::temp_dir().join(format!("aleatron-checkpoint-{}", std::process::id()));
+        let read = || std::fs::read_to_string(&path).unwrap();
+        let mut file = CheckpointFile::new(&path);
+        file.update(0, || panic!("nothing is done")).unwrap();
+        assert!(!path.exists());
+        file.update(1, || Ok("one".to_owned())).unwrap();
+        assert_eq!(read(), "one");
+        file.update(1, || panic!("nothing has changed")).unwrap();
+        file.last = None;
+        file.update(2, || Ok("two".to_owned())).unwrap();
+        assert_eq!(read(), "two");
+        // A write that took an hour is not repeated at once.
+        file.last = Some((Instant::now(), Duration::from_secs(3600)));
+        file.update(3, || panic!("it is too early")).unwrap();
+        assert_eq!(read(), "two");
+        std::fs::remove_file(path).unwrap();
     }
 }

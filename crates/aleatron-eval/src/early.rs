@@ -9,7 +9,7 @@
 //! is best. This never loses any.
 
 use aleatron_core::{LayerSpec, Polarity};
-use aleatron_engine::network::{Activation, Layer, Network, each_product};
+use aleatron_engine::stream::each_product;
 
 /// What stopping by a margin saves, and what it costs.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -62,18 +62,9 @@ pub(super) fn parts(length: usize) -> Vec<usize> {
     parts
 }
 
-/// The standard deviation of the difference of two scores after one cycle, at most: n products of independent streams
-/// have a variance of at most 1 each (1/4 if unipolar or signed). A pool's output is at most as noisy as what it sees. A single score is compared with 0, which has none.
-pub(super) fn noise_of_one_cycle(network: &Network) -> f64 {
-    network.layers().last().map_or(0.0, |layer| {
-        let fan_in = layer.topology().max_fan_in();
-        noise_of_products(layer.polarity(), layer.n_outputs(), fan_in)
-            * layer.input_scale()
-            * layer.weight_scale()
-    })
-}
-
-/// The same for a layer of `n_outputs` whose scales are 1.
+/// Returns the standard deviation of the difference of two scores after one cycle, at most, for a layer of `n_outputs` whose scales are 1:
+/// n products of independent streams have a variance of at most 1 each (1/4 if unipolar or signed). A single score is compared with 0, which
+/// has no variance.
 pub(super) fn noise_of_products(polarity: Polarity, n_outputs: usize, fan_in: usize) -> f64 {
     let variance = match polarity {
         // A signed product is 0, or the same of 1 and -1 in every cycle.
@@ -96,20 +87,6 @@ pub(super) fn look(scores: &[f64], noise: f64, margins: &[f64]) -> Look {
     };
     let lead = if noise > 0.0 { gap / noise } else { f64::INFINITY };
     Look { class, reached: margins.partition_point(|&margin| lead >= margin) }
-}
-
-/// Whether the best score is certain after the cycles of `part`, whose counts of one sample are given, in a run of `full`; `bias_units` are
-/// in units of a product bit.
-pub(super) fn is_certain(
-    part: &LayerSpec,
-    full: &LayerSpec,
-    counts: &[u64],
-    bias_units: &[f64],
-    moves: &[[f64; 2]],
-) -> bool {
-    let ends = ends(part, full, counts, moves);
-    let with_bias = ends.into_iter().zip(bias_units).map(|(ends, bias)| ends.map(|end| end + bias));
-    is_decided(&with_bias.collect::<Vec<_>>())
 }
 
 /// The least and the most that the sum of each neuron can be in the end, in units of a product bit: a remaining cycle moves it by what
@@ -160,26 +137,28 @@ pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f
     }
 }
 
-/// Whether the rule of certainty holds for a network: an activation or a pool behind the last sums could make unequal ones equal.
-pub(super) fn can_be_certain(network: &Network) -> bool {
-    let is_plain = |layer: &Layer| layer.activation() == Activation::Identity && layer.pools().is_empty();
-    network.layers().last().is_some_and(is_plain)
-}
-
-/// Sums up a run from its looks, each with its cycles and one entry per sample; `rank` is the place of the margin among all.
+/// Sums up a run from its looks, each with the cycles of every layer and one entry per sample; `rank` is the index of the margin among all.
 pub(super) fn early_stop(
-    looks: &[(usize, Vec<Look>)],
+    looks: &[(&[usize], Vec<Look>)],
     labels: &[usize],
-    n_layers: usize,
     margin: f64,
     rank: usize,
 ) -> EarlyStop {
     let (mut cycles, mut right, mut stopped, mut right_at_end) = (0_u128, 0_usize, 0_usize, 0_usize);
+    let n_layers = looks.first().map_or(1, |(lengths, _)| lengths.len().max(1));
+    // The streams of the first layer run on from one look to the next, those of the others start over.
+    let first = |k: usize| looks[k].0.first().copied().unwrap_or(0) as u128;
+    let costs: Vec<u128> = (0..looks.len())
+        .map(|k| {
+            let before = k.checked_sub(1).map_or(0, first);
+            let all: u128 = looks[k].0.iter().map(|&length| length as u128).sum();
+            all - before.min(all)
+        })
+        .collect();
     for (sample, &label) in labels.iter().enumerate() {
         let mut class = 0;
-        for (k, (at, look)) in looks.iter().enumerate() {
-            let before = k.checked_sub(1).map_or(0, |before| looks[before].0);
-            cycles += (at - before) as u128 + n_layers.saturating_sub(1) as u128 * *at as u128;
+        for (k, (_, look)) in looks.iter().enumerate() {
+            cycles += costs[k];
             class = look[sample].class;
             if look[sample].reached > rank && k + 1 < looks.len() {
                 stopped += 1;
@@ -219,13 +198,16 @@ mod tests {
     fn cycles_count_restarts() {
         let look = |class, reached| Look { class, reached };
         // The first sample stops at once, rightly; the second runs to the end and ends up right.
-        let looks = [(8, vec![look(1, 2), look(0, 1)]), (16, vec![look(1, 2), look(2, 1)])];
-        let stop = early_stop(&looks, &[1, 2], 2, 1.0, 1);
+        let looks = [(&[8, 8][..], vec![look(1, 2), look(0, 1)]), (&[16, 16], vec![look(1, 2), look(2, 1)])];
+        let stop = early_stop(&looks, &[1, 2], 1.0, 1);
         // First sample: 8 cycles in both layers. Second: 16 in the first, 8 + 16 in the second.
         assert_eq!(stop.mean_cycles, (8.0 + 20.0) / 2.0);
         assert_eq!((stop.accuracy, stop.accuracy_lost, stop.stopped), (1.0, 0.0, 0.5));
-        let hasty = early_stop(&looks, &[1, 2], 2, 0.0, 0);
+        let hasty = early_stop(&looks, &[1, 2], 0.0, 0);
         assert_eq!((hasty.mean_cycles, hasty.accuracy, hasty.accuracy_lost), (8.0, 0.5, 0.5));
+        // Layers with lengths of their own take as many cycles as these have.
+        let looks = [(&[2, 32][..], vec![look(0, 0)]), (&[4, 64], vec![look(0, 0)])];
+        assert_eq!(early_stop(&looks, &[0], 1.0, 0).mean_cycles, (34.0 + 2.0 + 64.0) / 2.0);
     }
 
     #[test]
@@ -236,6 +218,17 @@ mod tests {
         assert_eq!(look(&[-3.0], 0.0, &margins), Look { class: 0, reached: 4 });
         // Without noise, a tie is one for ever.
         assert_eq!(look(&[1.0, 1.0], 0.0, &margins), Look { class: 0, reached: 4 });
+    }
+
+    fn is_certain(
+        part: &LayerSpec,
+        full: &LayerSpec,
+        counts: &[u64],
+        bias: &[f64],
+        moves: &[[f64; 2]],
+    ) -> bool {
+        let ends = ends(part, full, counts, moves).into_iter().zip(bias);
+        is_decided(&ends.map(|(ends, bias)| ends.map(|end| end + bias)).collect::<Vec<_>>())
     }
 
     #[test]
@@ -284,12 +277,6 @@ mod tests {
         assert_eq!(noise_of_products(Polarity::Unipolar, 1, 16), 2.0);
         assert_eq!(noise_of_products(Polarity::Signed, 2, 32), 4.0);
         assert_eq!(noise_of_products(Polarity::Bipolar, 10, 18), 6.0);
-        let network = Network::digits_noise_aware().unwrap();
-        let last = network.layers().last().unwrap();
-        let scales = last.input_scale() * last.weight_scale();
-        assert!(scales != 1.0 && last.polarity() == Polarity::Bipolar, "{scales}");
-        let expected = (2.0_f64 * 64.0).sqrt() * last.input_scale() * last.weight_scale();
-        assert_eq!(noise_of_one_cycle(&network), expected);
     }
 
     /// Products of equal signs can only add, the others only take away.

@@ -54,6 +54,14 @@ pub enum Error {
         /// What ended it.
         source: Box<Error>,
     },
+    /// A search ended before its end; its trials are retained.
+    #[error("{source}")]
+    UnfinishedSearch {
+        /// The trials that were finished.
+        done: Box<crate::Found>,
+        /// The failure that ended it.
+        source: Box<Error>,
+    },
     /// There is nothing to do.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),
@@ -65,16 +73,16 @@ pub enum Error {
         /// What the data have.
         actual: usize,
     },
-    /// The numbers to be found are not as many as the outputs of the network.
-    #[error("the samples have {actual} numbers to be found, the network has {expected} outputs")]
+    /// Samples do not have one target per output of the network.
+    #[error("the samples have {actual} targets, the network has {expected} outputs")]
     TargetCount {
         /// The outputs of the network.
         expected: usize,
         /// What the data have.
         actual: usize,
     },
-    /// Samples have labels of the other kind: classes where numbers are needed, or numbers where classes are.
-    #[error("{name}: its samples have {actual}, {needed} are needed")]
+    /// Samples have class labels where targets are needed, or targets where class labels are.
+    #[error("{name}: the samples have {actual}, but this task needs {needed}; use --task {}", remedy(needed))]
     LabelKind {
         /// The data set.
         name: String,
@@ -83,9 +91,6 @@ pub enum Error {
         /// What is needed.
         needed: &'static str,
     },
-    /// A layer runs in binary, where settings of streams would change nothing.
-    #[error("layer \"{0}\" runs in binary: it has no settings of streams")]
-    BinaryLayer(String),
     /// An output in floating point is NaN, or, where errors are found, infinite.
     #[error("sample {sample}: output {output} of the network is {value} in floating point")]
     Output {
@@ -134,7 +139,6 @@ impl From<aleatron_engine::Error> for Error {
     }
 }
 
-#[cfg(feature = "graph")]
 impl From<aleatron_graph::Error> for Error {
     fn from(error: aleatron_graph::Error) -> Self {
         aleatron_engine::Error::from(error).into()
@@ -168,8 +172,15 @@ impl Error {
         match self {
             Self::Core(error) => Some(error),
             Self::Engine(error) => error.core(),
-            Self::Unfinished { source, .. } | Self::UnfinishedRegression { source, .. } => source.core(),
+            Self::Unfinished { source, .. }
+            | Self::UnfinishedRegression { source, .. }
+            | Self::UnfinishedSearch { source, .. } => source.core(),
             _ => None,
         }
     }
+}
+
+/// Returns the task that labels of the other kind are for.
+fn remedy(needed: &str) -> &'static str {
+    if needed == "targets" { "classification" } else { "regression" }
 }

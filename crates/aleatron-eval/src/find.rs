@@ -1,18 +1,20 @@
-//! Looking for the shortest streams that are good enough, layer by layer.
+//! Searching for the shortest streams that are accurate enough, layer by layer.
 //!
-//! A greedy search: every layer begins with the longest streams. The layer that costs most is tried with half its length; where the accuracy
-//! stays within the loss allowed, the half is kept, else the layer is left as it is. The search ends when no layer can be shortened, or the
-//! budget of trials is spent. Every trial is kept, and none is run twice, so a search that was interrupted goes on from its trials.
+//! The search first tries one length for all layers, from the shortest up, and stops at the first that is accurate enough. It goes on from
+//! there: the most expensive layer is tried with half its length; if the accuracy stays within the permitted loss, the layer keeps the half,
+//! otherwise it stays as it is. The search ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
+//! so an interrupted search goes on from its trials.
 
 use super::assembly::share_of;
 use super::plan::Plan;
-use super::subject::{Subject, accuracy as accuracy_of};
+use super::subject::Subject;
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_core::generator::GeneratorName;
 use aleatron_data::Dataset;
-use aleatron_engine::network::LayerOverride;
+use aleatron_engine::network::{LayerOverride, Network};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What a search may lose, and how long it may take.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,8 +71,8 @@ pub struct Found {
     pub is_finished: bool,
 }
 
-/// Searches for the shortest streams of a network's layers with one generator. `known` is what an earlier search of the same found;
-/// `progress` is called with the number of trials before each.
+/// Searches for the shortest streams of a network's layers with one generator. `known` is the result of an earlier search of the same;
+/// `progress` is called with the state of the search before and after each trial.
 ///
 /// ```
 /// use aleatron_core::Cancel;
@@ -87,17 +89,17 @@ pub struct Found {
 /// ```
 ///
 /// # Errors
-/// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget, and [`Error::Checkpoint`] where `known` is of something else.
+/// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget, [`Error::Checkpoint`] if `known` is of another search, and
+/// [`Error::UnfinishedSearch`], with the trials that are done, if a later trial fails.
 pub fn find(
-    network: impl Into<Subject>,
+    network: &Network,
     data: &Dataset,
     plan: &Plan,
     search: &Search,
     known: Option<Found>,
     cancel: Cancel<'_>,
-    mut progress: impl FnMut(usize),
+    mut progress: impl FnMut(&Found),
 ) -> Result<Found> {
-    let (subject, generator) = (network.into(), &search.generator);
     if search.shortest == 0 || search.longest < search.shortest {
         return Err(Error::Nothing("lengths to search"));
     }
@@ -107,6 +109,7 @@ pub fn find(
     if !(0.0..=100.0).contains(&search.loss) {
         return Err(Error::Loss(search.loss));
     }
+    let subject = Subject::new(Arc::new(network.clone()))?;
     let plan = &Plan {
         lengths: vec![search.shortest, search.longest],
         generators: vec![search.generator],
@@ -114,96 +117,147 @@ pub fn find(
     };
     subject.check(plan)?;
     subject.check_labels(data)?;
-    subject.check_features(data, plan)?;
-    let identity = subject.identity(data, plan)?;
-    let (layers, products): (Vec<String>, Vec<u64>) =
-        subject.streamed()?.into_iter().map(|layer| (layer.name, layer.products)).unzip();
-    let mut trials = match known {
-        Some(known) => known.trials_of(&identity, &search.generator, &layers)?,
-        None => Vec::new(),
-    };
-    let float_accuracy = share_of(&subject.classes(&subject.forward_all(data, cancel)?), data.labels());
-    // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
-    let bar = float_accuracy - search.loss / 100.0 - 1e-9;
-    let cost = |lengths: &[usize]| -> u64 {
-        let each = products.iter().zip(lengths);
-        let each = each.map(|(&products, &length)| products.saturating_mul(length as u64));
-        each.fold(0, u64::saturating_add)
-    };
-    let mut try_lengths = |lengths: &[usize], trials: &mut Vec<Trial>| -> Result<Option<f64>> {
-        if let Some(trial) = trials.iter().find(|trial| trial.lengths == lengths) {
-            return Ok(Some(trial.accuracy));
+    subject.check_features(data)?;
+    let mut trials = Trials { subject: &subject, data, plan, search };
+    let mut found = trials.start(known, cancel)?;
+    match trials.run(&mut found, cancel, &mut progress) {
+        Ok(is_finished) => {
+            found.is_finished = is_finished;
+            Ok(found)
         }
-        if trials.len() >= search.budget {
-            return Ok(None);
-        }
-        progress(trials.len());
-        let seeds = plan.seeds_of(generator);
-        let (mut sum, n) = (0.0, seeds.len().max(1));
-        for seed in seeds {
-            let mut config = plan.config(generator, search.longest, seed as u64);
-            for (name, &length) in layers.iter().zip(lengths) {
-                let own = config.layers.get(name).copied().unwrap_or_default();
-                config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
-            }
-            sum += accuracy_of(&subject, data, &config, cancel)?;
-        }
-        let accuracy = sum / n as f64;
-        trials.push(Trial { lengths: lengths.to_vec(), accuracy });
-        Ok(Some(accuracy))
-    };
-    let mut best = vec![search.longest; layers.len()];
-    let before = cost(&best);
-    let mut is_open = vec![true; layers.len()];
-    let (mut accuracy, mut is_finished) = (0.0, true);
-    let mut run = || -> Result<()> {
-        let Some(first) = try_lengths(&best, &mut trials)? else {
-            is_finished = false;
-            return Ok(());
+        Err(Error::Core(aleatron_core::Error::Cancelled)) => Ok(found),
+        Err(source) if found.trials.is_empty() => Err(source),
+        Err(source) => Err(Error::UnfinishedSearch { done: Box::new(found), source: Box::new(source) }),
+    }
+}
+
+/// A search and everything that its trials run on.
+struct Trials<'a> {
+    subject: &'a Subject,
+    data: &'a Dataset,
+    plan: &'a Plan,
+    search: &'a Search,
+}
+
+impl Trials<'_> {
+    /// Returns the state before the first trial, or with the trials of an earlier search.
+    fn start(&self, known: Option<Found>, cancel: Cancel<'_>) -> Result<Found> {
+        let Self { subject, data, plan, search } = self;
+        let identity = subject.identity(data, plan)?;
+        let layers: Vec<String> = subject.layers().iter().map(|layer| layer.name.clone()).collect();
+        let trials = match known {
+            Some(known) => known.trials_of(&identity, &search.generator, &layers)?,
+            None => Vec::new(),
         };
-        accuracy = first;
-        if accuracy < bar {
-            return Ok(());
+        let classes = subject.network().classes(&subject.forward_all(data, cancel)?);
+        let float_accuracy = share_of(&classes, data.labels());
+        let mut found = Found {
+            identity,
+            generator: search.generator.to_string(),
+            products: subject.layers().iter().map(|layer| layer.products).collect(),
+            lengths: vec![search.longest; layers.len()],
+            layers,
+            accuracy: 0.0,
+            float_accuracy,
+            // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
+            bar: float_accuracy - search.loss / 100.0 - 1e-9,
+            bit_macs_before: 0,
+            bit_macs: 0,
+            trials,
+            is_finished: false,
+        };
+        found.bit_macs = found.cost(&found.lengths);
+        found.bit_macs_before = found.bit_macs;
+        Ok(found)
+    }
+
+    /// Runs the search; returns whether it came to its end within the budget.
+    fn run(
+        &mut self,
+        found: &mut Found,
+        cancel: Cancel<'_>,
+        progress: &mut dyn FnMut(&Found),
+    ) -> Result<bool> {
+        let search = self.search;
+        let halves = std::iter::successors(Some(search.longest), |length| Some(length / 2));
+        let mut uniform: Vec<usize> = halves.take_while(|&length| length >= search.shortest).collect();
+        uniform.reverse();
+        for length in uniform {
+            let lengths = vec![length; found.layers.len()];
+            let Some(accuracy) = self.accuracy(found, &lengths, cancel, progress)? else { return Ok(false) };
+            if accuracy >= found.bar || length == search.longest {
+                found.take(lengths, accuracy);
+                break;
+            }
         }
+        if found.accuracy < found.bar {
+            return Ok(true);
+        }
+        let mut is_open = vec![true; found.layers.len()];
         loop {
-            let open = (0..layers.len()).filter(|&k| is_open[k] && best[k] / 2 >= search.shortest);
-            let Some(k) = open.max_by_key(|&k| products[k].saturating_mul(best[k] as u64)) else {
-                return Ok(());
+            let open =
+                (0..found.layers.len()).filter(|&k| is_open[k] && found.lengths[k] / 2 >= search.shortest);
+            let Some(k) = open.max_by_key(|&k| found.products[k].saturating_mul(found.lengths[k] as u64))
+            else {
+                return Ok(true);
             };
-            let mut next = best.clone();
+            let mut next = found.lengths.clone();
             next[k] /= 2;
-            match try_lengths(&next, &mut trials)? {
-                None => {
-                    is_finished = false;
-                    return Ok(());
-                }
-                Some(found) if found >= bar => (best, accuracy) = (next, found),
+            match self.accuracy(found, &next, cancel, progress)? {
+                None => return Ok(false),
+                Some(accuracy) if accuracy >= found.bar => found.take(next, accuracy),
                 Some(_) => is_open[k] = false,
             }
         }
-    };
-    match run() {
-        Ok(()) => {}
-        Err(Error::Core(aleatron_core::Error::Cancelled)) => is_finished = false,
-        Err(error) => return Err(error),
     }
-    Ok(Found {
-        identity,
-        generator: generator.to_string(),
-        bit_macs_before: before,
-        bit_macs: cost(&best),
-        layers,
-        products,
-        lengths: best,
-        accuracy,
-        float_accuracy,
-        bar,
-        trials,
-        is_finished,
-    })
+
+    /// Returns the accuracy with some lengths, over all seeds; `None` if the budget is spent.
+    fn accuracy(
+        &self,
+        found: &mut Found,
+        lengths: &[usize],
+        cancel: Cancel<'_>,
+        progress: &mut dyn FnMut(&Found),
+    ) -> Result<Option<f64>> {
+        let Self { subject, data, plan, search } = self;
+        if let Some(trial) = found.trials.iter().find(|trial| trial.lengths == lengths) {
+            return Ok(Some(trial.accuracy));
+        }
+        if found.trials.len() >= search.budget {
+            return Ok(None);
+        }
+        progress(found);
+        let seeds = plan.seeds_of(&search.generator);
+        let (mut sum, n) = (0.0, seeds.len().max(1));
+        for seed in seeds {
+            let mut config = plan.config(&search.generator, search.longest, seed as u64);
+            for (name, &length) in found.layers.iter().zip(lengths) {
+                let own = config.layers.get(name).copied().unwrap_or_default();
+                config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
+            }
+            sum += subject.accuracy(data, &config, cancel)?;
+        }
+        let accuracy = sum / n as f64;
+        found.trials.push(Trial { lengths: lengths.to_vec(), accuracy });
+        progress(found);
+        Ok(Some(accuracy))
+    }
 }
 
 impl Found {
+    /// Returns the products of bits of one sample with some lengths.
+    fn cost(&self, lengths: &[usize]) -> u64 {
+        let each = self.products.iter().zip(lengths);
+        let each = each.map(|(&products, &length)| products.saturating_mul(length as u64));
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// Makes some lengths those that were found.
+    fn take(&mut self, lengths: Vec<usize>, accuracy: f64) {
+        self.bit_macs = self.cost(&lengths);
+        (self.lengths, self.accuracy) = (lengths, accuracy);
+    }
+
     /// Whether the search came to its end with lengths that are good enough.
     #[must_use]
     pub fn is_good(&self) -> bool {

@@ -1,14 +1,15 @@
 //! A plan with its network and data, whose tasks can be run.
 
-use super::outline::{Outline, PIECE, PassKind, Task, cells_of, config, names};
+use super::outline::{Outline, PassKind, Task, cells_of, config, names};
 use super::part::{Part, Piece};
 use super::pass::Pass;
 use super::plan::Plan;
-use super::subject::{StreamedLayer, Subject};
+use super::subject::Subject;
 use crate::{Error, Result};
 use aleatron_core::{Cancel, Error as CoreError, Quantity, memory};
 use aleatron_data::Dataset;
 use aleatron_engine::Error as EngineError;
+use aleatron_engine::network::Network;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +20,6 @@ const KEPT: usize = 2;
 /// An evaluation to be run as tasks, on any machine that has the network and the data; see [`super::Assembly`].
 pub struct Job<'a> {
     pub(super) subject: Subject,
-    /// Those that run as streams.
-    layers: Vec<StreamedLayer>,
     pub(super) data: Cow<'a, Dataset>,
     pub(super) plan: Plan,
     outline: Outline,
@@ -33,13 +32,13 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// [`Error`] for a plan that cannot be run, or data that do not fit the network.
-    pub fn new(subject: impl Into<Subject>, data: Cow<'a, Dataset>, plan: Plan) -> Result<Self> {
-        let subject = subject.into();
+    pub fn new(network: Arc<Network>, data: Cow<'a, Dataset>, plan: Plan) -> Result<Self> {
+        let subject = Subject::new(network)?;
+        let plan = plan.resolved(&subject);
         subject.check(&plan)?;
         check_fit(&subject, &data, &plan)?;
         let outline = Outline::new(&subject, &data, &plan)?;
-        let layers = subject.streamed()?;
-        Ok(Self { subject, layers, data, plan, outline, kept: Mutex::default() })
+        Ok(Self { subject, data, plan, outline, kept: Mutex::default() })
     }
 
     /// What there is to do.
@@ -77,22 +76,27 @@ impl<'a> Job<'a> {
             PassKind::Streams { .. } => Some(self.pass(task.pass, &pass.kind, cancel)?),
         };
         let mut pieces = Vec::with_capacity(task.pieces);
+        let mut notes = Vec::new();
         for index in task.first..end {
             tick();
             cancel.check()?;
-            let first = index * PIECE;
-            let features = &*self.data.samples(first..(first + PIECE).min(self.data.len()))?;
-            pieces.push(match &pass {
-                None => {
-                    let scores = self.subject.forward(features, cancel);
-                    let scores = scores.map_err(|error| from_sample(error, first))?;
-                    Piece { classes: self.subject.classes(&scores), ..Piece::default() }
-                }
+            let first = index * self.outline.chunk;
+            let end = first.saturating_add(self.outline.chunk).min(self.data.len());
+            let features = &*self.data.samples(first..end)?;
+            let found = match &pass {
+                None => self.subject.forward(features, cancel).map(|scores| Piece {
+                    classes: self.subject.network().classes(&scores),
+                    ..Piece::default()
+                }),
                 // Fits: a job has at most 2^32 samples.
-                Some(pass) => pass.run(features, first as u32, cancel)?,
-            });
+                Some(pass) => pass.run(features, first as u32, cancel),
+            };
+            pieces.push(found.map_err(|error| from_sample(error, first))?);
+            if pass.is_none() && index == 0 {
+                notes.extend(self.subject.input_warnings(features, cancel)?);
+            }
         }
-        let notes = pass.map_or_else(Vec::new, |pass| pass.notes());
+        notes.extend(pass.iter().flat_map(|pass| pass.notes()));
         Ok(Part { pass: task.pass, first: task.first, pieces, notes })
     }
 
@@ -130,11 +134,11 @@ impl<'a> Job<'a> {
 
     fn prepare(&self, kind: &PassKind, cancel: Cancel<'_>) -> Result<Pass> {
         let PassKind::Streams { generator, seed, cycles, length, purpose } = kind else {
-            return Err(EngineError::NoLayers.into());
+            return Err(CoreError::Internal { place: "eval::Job::prepare" }.into());
         };
         let generator = generator.parse()?;
-        let config = config(&names(&self.layers), &self.plan, &generator, *seed, *cycles, *length);
-        Pass::new(&self.subject, &self.plan, &config, *purpose, cancel)
+        let config = config(&names(self.subject.layers()), &self.plan, &generator, *seed, *cycles, *length);
+        Pass::new(&self.subject, &self.outline.evaluation.plan.margins, &config, *purpose, cancel)
     }
 }
 
@@ -150,6 +154,9 @@ pub(super) fn from_sample(error: Error, first: usize) -> Error {
         Error::Engine(EngineError::Feature { sample, feature, value, low, high }) => {
             EngineError::Feature { sample: first + sample, feature, value, low, high }.into()
         }
+        Error::Engine(EngineError::NotWhole { sample, feature, value, input }) => {
+            EngineError::NotWhole { sample: first + sample, feature, value, input }.into()
+        }
         Error::Output { sample, output, value } => Error::Output { sample: first + sample, output, value },
         error => error,
     }
@@ -157,13 +164,13 @@ pub(super) fn from_sample(error: Error, first: usize) -> Error {
 
 /// Checks that samples are ones of a network, and that there is room for what is found of them.
 fn check_fit(subject: &Subject, data: &Dataset, plan: &Plan) -> Result<()> {
-    check_samples(data, subject.n_features())?;
+    check_samples(data, subject.network().n_features())?;
     subject.check_labels(data)?;
     let n_cells = cells_of(plan).iter().map(|(_, seeds)| seeds.len()).sum::<usize>() * plan.lengths.len();
-    let n_classes = subject.n_classes() as u128;
+    let n_classes = subject.network().n_classes() as u128;
     let entries = n_classes.saturating_mul(n_classes).saturating_mul(n_cells as u128);
     memory::check(entries.saturating_mul(size_of::<u64>() as u128), Quantity::Confusion)?;
-    subject.check_features(data, plan)
+    subject.check_features(data)
 }
 
 /// Checks that samples have so many features, and that they can be numbered.
@@ -194,7 +201,7 @@ mod tests {
     fn job(data: &Dataset) -> Job<'_> {
         let generators = vec!["sobol".parse().unwrap(), "bernoulli".parse().unwrap()];
         let plan = Plan { lengths: vec![8, 16], generators, seeds: 1, ..Plan::default() };
-        Job::new(&Network::digits_noise_aware().unwrap(), Cow::Borrowed(data), plan).unwrap()
+        Job::new(Network::digits_noise_aware().unwrap().into(), Cow::Borrowed(data), plan).unwrap()
     }
 
     fn data() -> Dataset {

@@ -1,11 +1,11 @@
-//! Judging a network as streams: accuracy against length, generator and precision.
+//! Evaluating a network as streams: accuracy against length, generator and precision.
 //!
 //! A [`Plan`] says which lengths, generators and seeds; [`evaluate`] runs a network over a data set for each of them and
 //! returns an [`Evaluation`], whose [cells](Cell) hold everything that was measured, whose [rows](Evaluation::rows) sum it up over
-//! seeds, and which can be saved as JSON, gone on from, printed and turned into a [report](mod@report). [`multiplier`] judges a
+//! seeds, and which can be saved as JSON, resumed, printed and turned into a [report](mod@report). [`multiplier`] evaluates a
 //! pair of generators by all products of 8-bit values instead.
 //!
-//! Networks that are to find numbers instead of classes are judged by [`evaluate_regression`], which takes the same plan.
+//! [`evaluate_regression`] evaluates networks whose samples have targets instead of classes, with the same plan.
 //!
 //! What an evaluation does can be spread over processes and machines: a [`Job`] runs [tasks](Task), some pieces of the samples through
 //! the network once, and an [`Assembly`] puts together what they found. [`evaluate`] does the same in one process.
@@ -29,12 +29,7 @@ mod checkpoint;
 mod early;
 mod error;
 mod find;
-#[cfg(feature = "graph")]
-mod graph;
-#[cfg(feature = "graph")]
-mod graph_pass;
 mod job;
-#[cfg(feature = "graph")]
 mod losses;
 pub mod multiplier;
 mod outline;
@@ -48,14 +43,16 @@ mod result;
 mod run;
 mod statistics;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use assembly::Assembly;
+pub use checkpoint::CheckpointFile;
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};
 pub use find::{Found, Search, Trial, find};
 pub use job::Job;
-#[cfg(feature = "graph")]
 pub use losses::find_losses;
 pub use outline::{Outline, Task};
 pub use part::{Part, read_lines};
@@ -68,7 +65,6 @@ pub use result::{
 };
 pub use run::{Progress, evaluate};
 pub use statistics::Estimate;
-pub use subject::Subject;
 pub use text::plural;
 
 /// Writes a result to a file: whole, or not at all.

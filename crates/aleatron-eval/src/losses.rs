@@ -2,13 +2,13 @@
 
 use super::plan::Plan;
 use super::result::{Evaluation, GraphNode, GraphSummary, Losses};
-use super::subject::accuracy;
+use super::subject::Subject;
 use crate::Result;
 use aleatron_core::Cancel;
 use aleatron_data::Dataset;
-use aleatron_engine::Error as EngineError;
-use aleatron_engine::graph::{GraphNetwork, Mode, NodeErrors, Statistics, Watch};
-use aleatron_engine::network::StreamConfig;
+use aleatron_engine::network::{Batching, Mode, Network, StreamConfig};
+use aleatron_engine::stream::{Detail, Measured};
+use std::sync::Arc;
 
 /// Samples over which the errors of nodes are found.
 const SAMPLES: usize = 256;
@@ -19,12 +19,14 @@ const SAMPLES: usize = 256;
 /// # Errors
 /// As [`super::evaluate`].
 pub fn find_losses(
-    network: &GraphNetwork,
+    network: &Network,
     data: &Dataset,
     plan: &Plan,
     evaluation: &mut Evaluation,
     cancel: Cancel<'_>,
 ) -> Result<()> {
+    let subject = Subject::new(Arc::new(network.clone()))?;
+    let plan = &plan.resolved(&subject);
     let mut losses = Vec::new();
     for generator in &plan.generators {
         let name = generator.to_string();
@@ -39,7 +41,7 @@ pub fn find_losses(
         losses.push(Losses {
             generator: name,
             length,
-            accuracy: accuracy(&network.into(), data, &config, cancel)?,
+            accuracy: subject.accuracy(data, &config, cancel)?,
             node_errors: node_errors(network, data, &config, cancel)?,
             alone: alone(network, data, &config, cancel)?,
         });
@@ -48,7 +50,7 @@ pub fn find_losses(
     Ok(())
 }
 
-fn nodes(network: &GraphNetwork) -> Result<Vec<GraphNode>> {
+fn nodes(network: &Network) -> Result<Vec<GraphNode>> {
     let graph = network.graph();
     let maker = |value| graph.nodes().iter().position(|node| node.outputs.contains(&Some(value)));
     let summaries = network.inspect(1)?.nodes.into_iter();
@@ -69,21 +71,21 @@ fn nodes(network: &GraphNetwork) -> Result<Vec<GraphNode>> {
 
 /// The relative error of each node over the first samples.
 fn node_errors(
-    network: &GraphNetwork,
+    network: &Network,
     data: &Dataset,
     config: &StreamConfig,
     cancel: Cancel<'_>,
 ) -> Result<Vec<f64>> {
     let streams = network.to_streams(config)?;
-    let n = data.len().min(SAMPLES);
-    // Whole runs, where their size is fixed: samples that fill one up would count.
-    let n = match network.batch() {
-        Some(batch) if n >= batch => n / batch * batch,
-        _ => n,
+    let n = match (network.batching(), network.batch()) {
+        // Samples that cannot run apart run as in the evaluation.
+        (_, Some(batch)) => (SAMPLES / batch).max(1) * batch,
+        (Batching::Whole, None) => data.len(),
+        (Batching::Independent, None) => SAMPLES,
     };
-    let mut watch = Watch { nodes: Some(NodeErrors::default()), ..Watch::default() };
-    streams.run_watched(&data.samples(0..n)?, 0, Statistics::LeftOut, &mut watch, cancel)?;
-    let mut squares = watch.nodes.map(|nodes| nodes.squares).unwrap_or_default();
+    let features = data.samples(0..n.min(data.len()))?;
+    let detail = Detail { nodes: Measured::Enabled, ..Detail::default() };
+    let mut squares = streams.run(&features, 0, detail, cancel)?.nodes.squares;
     squares.resize(network.graph().nodes().len(), [0.0; 2]);
     // A node of zeros has no relative error; what is not finite in floats has none, either.
     let relative = |[error, exact]: [f64; 2]| if exact > 0.0 { (error / exact).sqrt() } else { 0.0 };
@@ -92,22 +94,23 @@ fn node_errors(
 
 /// The accuracy where each layer alone runs as streams.
 fn alone(
-    network: &GraphNetwork,
+    network: &Network,
     data: &Dataset,
     config: &StreamConfig,
     cancel: Cancel<'_>,
 ) -> Result<Vec<Option<f64>>> {
     let mut found = vec![None; network.graph().nodes().len()];
-    let streaming = || network.layers().iter().filter(|layer| layer.mode == Mode::Streams);
-    for layer in streaming() {
+    for (_, layer) in network.stream_layers() {
         let mut only = network.clone();
-        for other in streaming().filter(|other| other.name != layer.name) {
+        let mut own = config.clone();
+        for (_, other) in network.stream_layers().filter(|(_, other)| other.name != layer.name) {
             only = only.with_mode(&other.name, Mode::Binary)?;
+            // Layers in binary have no stream settings.
+            own.layers.remove(&other.name);
         }
-        match found.get_mut(layer.node) {
-            Some(place) => *place = Some(accuracy(&(&only).into(), data, config, cancel)?),
-            None => return Err(EngineError::NoLayers.into()),
-        }
+        let missing = aleatron_core::Error::Internal { place: "eval::losses::alone" };
+        let slot = found.get_mut(layer.node).ok_or(missing)?;
+        *slot = Some(Subject::new(Arc::new(only))?.accuracy(data, &own, cancel)?);
     }
     Ok(found)
 }

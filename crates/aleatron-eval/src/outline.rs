@@ -4,20 +4,17 @@
 
 use super::early;
 use super::plan::Plan;
-use super::result::{DataSummary, Evaluation, NetworkSummary, PlanSummary};
-use super::subject::{StreamedLayer, Subject, bits_of_sample, stream_cost};
+use super::result::{DataSummary, Evaluation, PlanSummary};
+use super::subject::{StreamedLayer, Subject, bits_of_sample, lengths, stream_cost};
 use crate::{Error, Result};
 use aleatron_core::Length;
 use aleatron_core::conformance::{self, Digest};
 use aleatron_core::generator::{GeneratorName, WidthChoice};
 use aleatron_data::Dataset;
 use aleatron_engine::VERSION;
-use aleatron_engine::network::{FeatureRange, LayerSettings, Network, StreamConfig};
+use aleatron_engine::network::{LayerSettings, StreamConfig, ValueRange};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Samples of a piece: what is run at a time. Errors of layers are summed up by piece, so results do not depend on who ran which.
-pub(super) const PIECE: usize = 256;
 
 /// What finding the errors of a product takes, in bits counted in the same time.
 const EXACT_COST: u64 = 1000;
@@ -30,8 +27,8 @@ pub struct Outline {
     pub(super) evaluation: Evaluation,
     pub(super) labels: Vec<usize>,
     pub(super) n_classes: usize,
-    /// The layers that run as streams.
-    pub(super) n_streamed: usize,
+    /// The samples of a piece, which run together.
+    pub(super) chunk: usize,
     /// The first is that of floating point.
     pub(super) passes: Vec<PassPlan>,
     /// In the order of the plan: by generator, then by seed, then by length.
@@ -43,6 +40,8 @@ pub struct Outline {
 #[serde(deny_unknown_fields)]
 pub(super) struct PassPlan {
     pub(super) kind: PassKind,
+    /// The stream length of each layer that runs as streams; none in floating point.
+    pub(super) lengths: Vec<usize>,
     /// What a sample takes, in bits counted in the same time.
     cost: u64,
 }
@@ -115,13 +114,18 @@ impl Outline {
             unfinished: 0,
             graph: None,
         };
-        let layers = subject.streamed()?;
-        let names = names(&layers);
-        let products = layers.iter().map(|layer| layer.products).fold(0, u64::saturating_add);
-        let exact = products.saturating_mul(EXACT_COST);
-        let mut passes = vec![PassPlan { kind: PassKind::Float, cost: exact }];
+        let layers = subject.layers();
+        let names = names(layers);
+        let exact = subject.products().saturating_mul(EXACT_COST);
+        let mut passes = vec![PassPlan { kind: PassKind::Float, lengths: Vec::new(), cost: exact }];
         let mut cells = Vec::new();
         for (generator, seeds) in cells_of(plan) {
+            // Seeds have no known problems.
+            let warnings = plan.lengths.iter().map(|&length| {
+                let warnings = subject.warnings(&plan.config(&generator, length, 0))?;
+                Ok((length, warnings))
+            });
+            let warnings = warnings.collect::<Result<BTreeMap<usize, Vec<String>>>>()?;
             for seed in seeds {
                 let mut known: BTreeMap<Key, usize> = BTreeMap::new();
                 for &length in &evaluation.plan.lengths {
@@ -132,12 +136,14 @@ impl Outline {
                         let config = config(&names, plan, &generator, seed, cycles, length);
                         let pass = *known.entry(key(&names, &config)).or_insert(passes.len());
                         if pass == passes.len() {
-                            let cost = stream_cost(&layers, &config);
+                            let cost = stream_cost(layers, &config);
+                            let lengths = lengths(layers, &config);
                             let (generator, purpose) = (generator.to_string(), Purpose::Look);
                             let kind = PassKind::Streams { generator, seed, cycles, length, purpose };
-                            passes.push(PassPlan { kind, cost });
+                            passes.push(PassPlan { kind, lengths, cost });
                         }
-                        if let PassPlan { kind: PassKind::Streams { purpose, .. }, cost } = &mut passes[pass]
+                        if let PassPlan { kind: PassKind::Streams { purpose, .. }, cost, .. } =
+                            &mut passes[pass]
                             && cycles == length
                             && *purpose == Purpose::Look
                         {
@@ -146,22 +152,20 @@ impl Outline {
                         }
                         looks.push((cycles, pass));
                     }
-                    let asked = plan.config(&generator, length, seed);
-                    let warnings = subject.warnings(&asked)?;
                     let full = config(&names, plan, &generator, seed, length, length);
                     cells.push(CellPlan {
                         generator: generator.to_string(),
                         seed,
                         length,
                         looks,
-                        warnings: warnings.iter().map(|warning| format!("{generator}: {warning}")).collect(),
-                        bits: bits_of_sample(&layers, &full),
+                        warnings: warnings.get(&length).cloned().unwrap_or_default(),
+                        bits: bits_of_sample(layers, &full),
                     });
                 }
             }
         }
-        let (labels, n_classes, n_streamed) = (data.labels().to_vec(), subject.n_classes(), layers.len());
-        Ok(Self { evaluation, labels, n_classes, n_streamed, passes, cells })
+        let (labels, n_classes) = (data.labels().to_vec(), subject.network().n_classes());
+        Ok(Self { evaluation, labels, n_classes, chunk: subject.chunk(data.len()), passes, cells })
     }
 
     /// A hash of the network, the data, the plan and the version: who has the same has the same tasks.
@@ -175,13 +179,13 @@ impl Outline {
 
     /// The number of pieces of a pass.
     pub(super) fn n_pieces(&self) -> usize {
-        self.labels.len().div_ceil(PIECE)
+        self.labels.len().div_ceil(self.chunk.max(1))
     }
 
     /// The labels of a piece; none past the end.
     pub(super) fn labels_of(&self, piece: usize) -> &[usize] {
-        let start = piece.saturating_mul(PIECE).min(self.labels.len());
-        &self.labels[start..(start + PIECE).min(self.labels.len())]
+        let start = piece.saturating_mul(self.chunk).min(self.labels.len());
+        &self.labels[start..start.saturating_add(self.chunk).min(self.labels.len())]
     }
 
     /// The margins in ascending order, by which passes tell how far a lead is.
@@ -254,7 +258,7 @@ impl Outline {
     /// What a task takes, in bits counted in the same time.
     fn cost(&self, task: &Task) -> u64 {
         let of_sample = self.passes.get(task.pass).map_or(0, |pass| pass.cost);
-        of_sample.saturating_mul(task.pieces as u64).saturating_mul(PIECE as u64)
+        of_sample.saturating_mul(task.pieces as u64).saturating_mul(self.chunk as u64)
     }
 
     /// The outline as a line of JSON.
@@ -284,12 +288,17 @@ impl Outline {
                 && cell.length < 1 << 40
         };
         let float = read.passes.first().is_some_and(|pass| pass.kind == PassKind::Float);
+        let has_lengths = |pass: &PassPlan| {
+            let lengths = pass.lengths.iter();
+            (1..=n_layers).contains(&pass.lengths.len()) && lengths.copied().all(|length| length < 1 << 40)
+        };
         let cells_are_sound = read.cells.iter().all(is_sound);
         let labels = read.labels.len() == read.evaluation.data.samples
             && read.labels.iter().all(|&label| label < read.n_classes);
         let classes = read.evaluation.network.sizes.last().map(|&n| n.max(2)) == Some(read.n_classes);
         for (what, is_right) in [
-            ("its passes", float && (1..=n_layers).contains(&read.n_streamed)),
+            ("its passes", float && read.passes[1..].iter().all(has_lengths)),
+            ("its chunks", read.chunk > 0),
             ("a cell", cells_are_sound),
             ("its labels", labels && !read.labels.is_empty()),
             ("its classes", classes),
@@ -359,36 +368,13 @@ pub(super) fn key(layers: &[&str], config: &StreamConfig) -> Key {
     settings.map(|settings| (settings.length, width(&settings))).unzip()
 }
 
-pub(super) fn summarize_network(network: &Network) -> NetworkSummary {
-    let layers = network.layers();
-    let words: Vec<Vec<u64>> = layers
-        .iter()
-        .map(|layer| {
-            let scales = [layer.input_scale(), layer.weight_scale()];
-            let numbers = layer.weights().iter().chain(layer.bias()).chain(&scales);
-            let mut description =
-                format!("{:?} {:?} {:?}", layer.polarity(), layer.activation(), network.input());
-            if let Some(shape) = layer.conv_shape() {
-                description.push_str(&format!(" {:?} {:?}", shape.convolution(), layer.pools()));
-            }
-            numbers.map(|v| v.to_bits()).chain(description.bytes().map(u64::from)).collect()
-        })
-        .collect();
-    NetworkSummary {
-        name: network.name().to_owned(),
-        sizes: std::iter::once(network.n_features())
-            .chain(layers.iter().map(|layer| layer.n_outputs()))
-            .collect(),
-        layers: layers.iter().map(|layer| layer.name().to_owned()).collect(),
-        products: network.products(),
-        fingerprint: fingerprint(&words),
-    }
-}
+/// Samples that are hashed at a time.
+const SUMMARIZED: usize = 256;
 
 pub(super) fn summarize_data(data: &Dataset) -> Result<DataSummary> {
     let mut digest = Digest::default();
     digest.word((data.len() * data.n_features()) as u64);
-    for (_, features) in data.pieces(PIECE) {
+    for (_, features) in data.pieces(SUMMARIZED) {
         features?.iter().for_each(|feature| digest.word(feature.to_bits()));
     }
     digest.answer(data.labels().iter().map(|&label| label as u64));
@@ -418,7 +404,7 @@ pub(super) fn summarize_plan(plan: &Plan) -> PlanSummary {
         sharing: plan.sharing.to_string(),
         layers: plan.layers.iter().map(|(name, layer)| (name.clone(), layer.to_string())).collect(),
         arithmetic: plan.arithmetic.to_string(),
-        clip: plan.range == FeatureRange::Clip,
+        clip: plan.range == ValueRange::Saturate,
         margins: plan.margins.clone(),
         device: plan.device.to_string(),
     }

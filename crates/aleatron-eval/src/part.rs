@@ -3,7 +3,7 @@
 use super::early::Look;
 use super::outline::{FLOAT, Outline, PassKind, Purpose};
 use crate::{Error, Result};
-use aleatron_engine::network::LayerStats;
+use aleatron_engine::stream::LayerStats;
 use serde::{Deserialize, Serialize};
 
 /// What a task found.

@@ -1,182 +1,191 @@
-//! Samples through a network with streams of one set of lengths, a piece at a time.
+//! Samples through a network with streams of one set of lengths, a chunk at a time.
 
-use super::early;
-#[cfg(feature = "graph")]
-use super::graph_pass::GraphPass;
+use super::early::{self, Look};
 use super::outline::{Purpose, sorted_margins};
 use super::part::Piece;
-use super::plan::Plan;
 use super::subject::Subject;
 use crate::Result;
-use aleatron_core::arithmetic::Arithmetic;
-use aleatron_core::{Cancel, LayerSpec};
-use aleatron_engine::network::{Detail, Network, StreamConfig, StreamNetwork, StreamOutput};
-use aleatron_engine::{Error as EngineError, StreamLayer};
-use std::sync::Arc;
+use aleatron_core::arithmetic::Accumulator;
+use aleatron_core::program::ProgramLayer;
+use aleatron_core::{Cancel, Error as CoreError};
+use aleatron_engine::StreamLayer;
+use aleatron_engine::network::{Layer, Network, ScoreLayer, StreamConfig, top_class};
+use aleatron_engine::stream::{Detail, LayerInputs, Measured, StreamNetwork};
 
-/// A pass that is ready to run.
-pub(super) enum Pass {
-    Layers(LayerPass),
-    #[cfg(feature = "graph")]
-    Graph(GraphPass),
-}
-
-impl Pass {
-    pub(super) fn new(
-        subject: &Subject,
-        plan: &Plan,
-        config: &StreamConfig,
-        purpose: Purpose,
-        cancel: Cancel<'_>,
-    ) -> Result<Self> {
-        Ok(match subject {
-            Subject::Layers(network) => Self::Layers(LayerPass::new(network, plan, config, purpose, cancel)?),
-            #[cfg(feature = "graph")]
-            Subject::Graph(network) => {
-                Self::Graph(GraphPass::new(network, &subject.margins(plan), config, purpose)?)
-            }
-        })
-    }
-
-    /// Runs the samples of a piece, the first of which is number `first` of all.
-    pub(super) fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
-        match self {
-            Self::Layers(pass) => pass.run(features, first, cancel),
-            #[cfg(feature = "graph")]
-            Self::Graph(pass) => pass.run(features, first, cancel),
-        }
-    }
-
-    /// What there is to say of how the layers ran.
-    pub(super) fn notes(&self) -> Vec<String> {
-        match self {
-            Self::Layers(pass) => pass.streams.layers().flat_map(StreamLayer::notes).collect(),
-            #[cfg(feature = "graph")]
-            Self::Graph(pass) => pass.notes(),
-        }
-    }
-}
-
-/// A pass over a chain of layers, with their weights encoded.
-pub(super) struct LayerPass {
+/// A pass that is ready to run: a network with encoded weights.
+pub(super) struct Pass {
     streams: StreamNetwork,
     purpose: Purpose,
+    score: Option<ScoreLayer>,
     certainty: Option<Certainty>,
     noise: f64,
     /// In ascending order.
     margins: Vec<f64>,
 }
 
-impl LayerPass {
-    fn new(
-        network: &Arc<Network>,
-        plan: &Plan,
+impl Pass {
+    pub(super) fn new(
+        subject: &Subject,
+        margins: &[f64],
         config: &StreamConfig,
         purpose: Purpose,
         cancel: Cancel<'_>,
     ) -> Result<Self> {
-        let streams = Arc::clone(network).into_streams(config, cancel)?;
-        let cycles = streams.lengths().into_iter().max().unwrap_or(1) as f64;
-        let noise = early::noise_of_one_cycle(network) / cycles.sqrt();
-        let certainty = match purpose {
-            Purpose::Cell if early::can_be_certain(network) => {
-                Some(Certainty::new(&streams, plan.arithmetic)?)
+        let streams = subject.to_streams(config, cancel)?;
+        let network = streams.network();
+        let score = network.score_layer();
+        let layer = score.and_then(|score| network.layers().get(score.layer));
+        let noise = layer.map_or(0.0, |layer| noise(network, layer, &streams.lengths()));
+        let certainty = match score {
+            Some(score) if score.is_direct && purpose == Purpose::Cell => {
+                Certainty::new(&streams, score.layer)?
             }
             _ => None,
         };
-        Ok(Self { streams, purpose, certainty, noise, margins: sorted_margins(&plan.margins) })
+        Ok(Self { streams, purpose, score, certainty, noise, margins: sorted_margins(margins) })
     }
 
-    fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
+    /// Runs the samples of a chunk, the first of which has index `first` among all.
+    pub(super) fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
         let (streams, network) = (&self.streams, self.streams.network());
-        let n_samples = features.len() / network.n_features();
-        if streams.layers().any(|layer| layer.backend_for(n_samples).is_none()) {
-            // The first call of its kind is made several times over, to be measured: that is not the time of the streams.
+        let n_samples = features.len() / network.n_features().max(1);
+        if streams.backend_for(n_samples).is_none() {
+            // The first call of its kind runs several times, to be measured: that is not the time of the streams.
             streams.run(features, first, Detail::default(), cancel)?;
         }
+        let measured = |is_enabled| if is_enabled { Measured::Enabled } else { Measured::Disabled };
         let detail = Detail {
-            statistics: self.purpose == Purpose::Cell,
-            last_inputs: self.certainty.is_some(),
+            statistics: measured(self.purpose == Purpose::Cell),
+            score_layer: measured(self.score.is_some()),
             ..Detail::default()
         };
         let output = streams.run(features, first, detail, cancel)?;
-        let scores = output.scores.chunks_exact(network.n_outputs());
-        let looks = scores.map(|scores| early::look(scores, self.noise, &self.margins));
+        let n_outputs = network.n_outputs().max(1);
+        // A layer that takes several rows of a sample has no scores of its own.
+        let has_margins = self.score.is_some() && output.score_outputs.len() == output.scores.len();
+        let direct = if has_margins { &output.score_outputs } else { &output.scores };
+        let looks = output.scores.chunks_exact(n_outputs).zip(direct.chunks_exact(n_outputs));
+        let looks = looks.map(|(scores, direct)| {
+            let reached =
+                if has_margins { early::look(direct, self.noise, &self.margins).reached } else { 0 };
+            Look { class: top_class(scores), reached }
+        });
         let (classes, reached) = looks.map(|look| (look.class, look.reached)).unzip();
-        let certain = self
-            .certainty
-            .as_ref()
-            .map(|certainty| certainty.cycles_and_stopped(streams, &output, first, n_samples, cancel));
+        let certain = match &self.certainty {
+            Some(certainty) if has_margins => {
+                let missing = CoreError::Internal { place: "eval::Pass::run" };
+                let inputs = output.score_inputs.as_ref().ok_or(missing)?;
+                Some(certainty.cycles_and_stopped(streams, inputs, first, cancel)?)
+            }
+            _ => None,
+        };
         Ok(Piece {
             classes,
             reached,
-            certain: certain.transpose()?,
+            certain,
             clipped: output.clipped,
             seconds: output.elapsed.as_secs_f64(),
             layers: output.statistics,
         })
     }
+
+    /// Returns how the layers ran, if not as asked for.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.streams.notes()
+    }
 }
 
-/// Finds out when the last layer's outcome is certain.
+/// Returns the standard deviation of the difference of two scores, at most.
+fn noise(network: &Network, layer: &Layer, lengths: &[usize]) -> f64 {
+    let cycles = lengths.iter().copied().max().unwrap_or(1);
+    let scale = layer.weight_scales.iter().fold(0.0_f64, |all, &scale| all.max(scale)) * layer.input_scale;
+    let products = early::noise_of_products(layer.polarity, network.n_outputs(), layer.product.fan_in());
+    products * scale / (cycles as f64).sqrt()
+}
+
+/// Finds the cycle from which on the outcome of the layer that computes the scores is certain.
 struct Certainty {
-    full: LayerSpec,
-    weights: Vec<f64>,
-    /// The last layer with streams of a part of the length.
-    parts: Vec<StreamLayer>,
-    /// The bias of each neuron in units of a product bit.
-    bias_units: Vec<f64>,
+    full: ProgramLayer,
+    /// The same layer with streams of a fraction of the length.
+    fractions: Vec<StreamLayer>,
+    scores: Scores,
+}
+
+/// The way from the sum of a neuron, in product bits of the full length, to its score. Every step of it is monotone, rounding included.
+enum Scores {
+    /// In floating point: the scale and the bias of each row.
+    Float { scales: Vec<f64>, bias: Vec<f64> },
+    /// In integers, with the unit of each row.
+    Integer { accumulator: Accumulator, units: Vec<f64> },
 }
 
 impl Certainty {
-    fn new(streams: &StreamNetwork, arithmetic: Arithmetic) -> Result<Self> {
-        let Some((last, layer)) = streams.layers().last().zip(streams.network().layers().last()) else {
-            return Err(EngineError::NoLayers.into());
-        };
-        let full = last.spec().clone();
-        let lengths = early::parts(full.length().bits());
-        let parts =
-            lengths.into_iter().map(|length| streams.last_layer_at(length)).collect::<Result<_, _>>()?;
-        let stage = layer.stage();
-        let unit = full.length().bits() as f64 / stage.scale;
-        let bias_units = match (arithmetic, streams.integer_layers().last()) {
-            (Arithmetic::Integer, Some(last)) => {
-                let per_bit = 2f64.powi(last.accumulator.fraction() as i32);
-                last.accumulator.bias().iter().map(|&b| b as f64 / per_bit).collect()
+    /// Prepares the fractions of a layer; `None` if one sample sends several rows through it.
+    fn new(streams: &StreamNetwork, layer: usize) -> Result<Option<Self>> {
+        let missing = || CoreError::Internal { place: "eval::Certainty::new" };
+        let (_, full) =
+            streams.layers()?.into_iter().find(|(index, _)| *index == layer).ok_or_else(missing)?;
+        if full.rows != 1 {
+            return Ok(None);
+        }
+        let own = streams.network().layers().get(layer).ok_or_else(missing)?;
+        let lengths = early::parts(full.spec.length().bits());
+        let fractions =
+            lengths.into_iter().map(|length| streams.layer_at(layer, length)).collect::<Result<_, _>>()?;
+        let integers = streams.integer_layers()?.into_iter().find(|known| known.layer == layer);
+        let scores = match integers {
+            Some(integers) => Scores::Integer { accumulator: integers.accumulator, units: integers.units },
+            None => {
+                let n_rows = own.product.n_rows();
+                let scales = (0..n_rows).map(|row| own.input_scale * own.weight_scale(row)).collect();
+                Scores::Float { scales, bias: own.biases() }
             }
-            _ => stage.bias.iter().map(|bias| bias * unit).collect::<Vec<f64>>(),
         };
-        let bias_units =
-            bias_units.iter().flat_map(|&bias| std::iter::repeat_n(bias, full.neurons_per_row()));
-        let bias_units = bias_units.collect();
-        Ok(Self { full, weights: last.weights().to_vec(), parts, bias_units })
+        Ok(Some(Self { full, fractions, scores }))
     }
 
-    /// The cycles until the outcome was certain, over all samples, and the samples that stopped before the end.
+    /// Returns the cycles until the outcome was certain, over all samples, and the samples that stopped before the end.
     fn cycles_and_stopped(
         &self,
         streams: &StreamNetwork,
-        output: &StreamOutput,
-        first_sample: u32,
-        n_samples: usize,
+        inputs: &LayerInputs,
+        first: u32,
         cancel: Cancel<'_>,
     ) -> Result<[u64; 2]> {
-        let (full, m) = (self.full.length().bits(), self.full.n_neurons());
-        let mut ends = vec![full; n_samples];
-        let Some(inputs) = &output.last_inputs else { return Err(EngineError::NoLayers.into()) };
-        let values = inputs.values(&self.full);
-        let samples = values.chunks_exact(self.full.n_inputs());
-        let moves: Vec<_> = samples.map(|inputs| early::moves(&self.full, &self.weights, inputs)).collect();
-        for part in &self.parts {
-            let counts = part.count(&inputs.batch(streams.seed_at(first_sample)), cancel)?;
+        let spec = &self.full.spec;
+        let (length, m) = (spec.length().bits(), spec.n_neurons());
+        let values = inputs.values(spec);
+        let samples = values.chunks_exact(spec.n_inputs().max(1));
+        let weights = self.full.weights.values();
+        let moves: Vec<_> = samples.map(|inputs| early::moves(spec, weights, inputs)).collect();
+        let mut ends = vec![length; moves.len()];
+        for fraction in &self.fractions {
+            let counts = fraction.count(&inputs.batch(streams.seed_at(first)), cancel)?;
             for ((end, counts), moves) in ends.iter_mut().zip(counts.chunks_exact(m)).zip(&moves) {
-                if *end == full && early::is_certain(part.spec(), &self.full, counts, &self.bias_units, moves)
-                {
-                    *end = part.spec().length().bits();
+                if *end == length && self.is_certain(fraction, counts, moves) {
+                    *end = fraction.spec().length().bits();
                 }
             }
         }
-        let stopped = ends.iter().filter(|&&end| end < full).count();
+        let stopped = ends.iter().filter(|&&end| end < length).count();
         Ok([ends.iter().map(|&end| end as u64).sum(), stopped as u64])
+    }
+
+    /// Returns whether the best score is certain: a score lies between those of the least and the greatest value that its sum can have.
+    fn is_certain(&self, fraction: &StreamLayer, counts: &[u64], moves: &[[f64; 2]]) -> bool {
+        let full = &self.full.spec;
+        let bits = full.length().bits() as f64;
+        let ends = early::ends(fraction.spec(), full, counts, moves);
+        let scores = ends.iter().enumerate().map(|(neuron, ends)| {
+            let row = neuron / full.neurons_per_row();
+            match &self.scores {
+                Scores::Float { scales, bias } => ends.map(|sum| sum / bits * scales[row] + bias[row]),
+                Scores::Integer { accumulator, units } => {
+                    let one = 2f64.powi(accumulator.fraction() as i32);
+                    ends.map(|sum| (sum * one + accumulator.bias()[row] as f64) * units[row])
+                }
+            }
+        });
+        early::is_decided(&scores.collect::<Vec<_>>())
     }
 }

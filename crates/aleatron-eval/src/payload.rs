@@ -1,16 +1,15 @@
 //! A job as bytes, for workers of other processes and machines.
 //!
-//! Eight bytes hold the size of a JSON object; it, the tensors of the network, or its ONNX file, and the features follow. Numbers are little-endian.
+//! Eight bytes hold the size of a JSON object; the object, the ONNX file of the network and the features follow. Numbers are little-endian.
 
 use super::job::Job;
 use super::outline::summarize_plan;
 use super::plan::Plan;
 use super::result::PlanSummary;
-use super::subject::Subject;
 use crate::{Error, Result};
 use aleatron_core::{Quantity, memory};
 use aleatron_data::Dataset;
-use aleatron_engine::network::{FeatureRange, Network};
+use aleatron_engine::network::{Network, ValueRange};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,8 +19,6 @@ use std::sync::Arc;
 struct Head {
     /// The outline's hash: a worker of another version has another.
     id: String,
-    /// What there is to know of a chain of layers beside its tensors; a graph is an ONNX file.
-    layers: Option<String>,
     network_bytes: usize,
     data: String,
     n_features: usize,
@@ -35,17 +32,9 @@ impl Job<'_> {
     /// # Errors
     /// [`aleatron_core::Error::Memory`] where they do not fit.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let (layers, network) = match &self.subject {
-            Subject::Layers(network) => {
-                let (layers, tensors) = network.to_parts()?;
-                (Some(layers), tensors)
-            }
-            #[cfg(feature = "graph")]
-            Subject::Graph(network) => (None, network.to_onnx()?),
-        };
+        let network = self.subject.network().to_onnx()?;
         let head = Head {
             id: self.outline().id()?,
-            layers,
             network_bytes: network.len(),
             data: self.data.name().to_owned(),
             n_features: self.data.n_features(),
@@ -59,7 +48,7 @@ impl Job<'_> {
         bytes.extend((head.len() as u64).to_le_bytes());
         bytes.extend(head.as_bytes());
         bytes.extend(network);
-        for (_, features) in self.data.pieces(super::outline::PIECE) {
+        for (_, features) in self.data.pieces(self.outline().chunk) {
             features?.iter().for_each(|feature| bytes.extend(feature.to_le_bytes()));
         }
         Ok(bytes)
@@ -79,20 +68,14 @@ impl Job<'static> {
         let (head, rest) = rest.split_at_checked(size).ok_or_else(short)?;
         let head: Head = serde_json::from_slice(head).map_err(|error| fault(&error.to_string()))?;
         let (network, features) = rest.split_at_checked(head.network_bytes).ok_or_else(short)?;
-        let subject = match &head.layers {
-            Some(layers) => Subject::Layers(Arc::new(Network::from_parts(layers, network)?)),
-            #[cfg(feature = "graph")]
-            None => Subject::Graph(Arc::new(aleatron_engine::graph::GraphNetwork::from_onnx(network)?)),
-            #[cfg(not(feature = "graph"))]
-            None => return Err(fault("it is of a graph, which this program was built without")),
-        };
+        let network = Arc::new(Network::from_onnx(network)?);
         let (features, odd) = features.as_chunks::<8>();
         if !odd.is_empty() {
             return Err(short());
         }
         let features = features.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         let data = Dataset::new(head.data, head.n_features, features, head.labels)?;
-        let job = Self::new(subject, Cow::Owned(data), Plan::from_summary(&head.plan)?)?;
+        let job = Self::new(network, Cow::Owned(data), Plan::from_summary(&head.plan)?)?;
         match job.outline().id()? == head.id {
             true => Ok(job),
             false => Err(fault("it was written by another version of Aleatron")),
@@ -113,7 +96,7 @@ impl Plan {
             sharing: summary.sharing.parse()?,
             layers: layers.collect::<Result<_>>()?,
             arithmetic: summary.arithmetic.parse()?,
-            range: if summary.clip { FeatureRange::Clip } else { FeatureRange::Check },
+            range: if summary.clip { ValueRange::Saturate } else { ValueRange::Check },
             margins: summary.margins.clone(),
             device: summary.device.parse()?,
         })

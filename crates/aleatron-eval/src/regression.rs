@@ -1,21 +1,23 @@
-//! Judging networks that are to find numbers: errors instead of accuracy.
+//! Evaluating networks of regression: errors instead of accuracy.
 
 use super::assembly::{add_new, merge};
 use super::checkpoint::Identity;
-use super::job::check_samples;
-use super::outline::{PIECE, cells_of, summarize_data, summarize_plan};
+use super::job::{check_samples, from_sample};
+use super::outline::{cells_of, summarize_data, summarize_plan};
 use super::plan::Plan;
-use super::result::{DataSummary, NetworkSummary, PlanSummary};
+use super::result::{DataSummary, NetworkSummary, PlanSummary, bits};
 use super::run::Progress;
 use super::statistics::{Estimate, mean};
-use super::subject::{StreamedLayer, Subject, bits_of_sample};
+use super::subject::{Subject, bits_of_sample, lengths};
 use crate::{Error, Result};
 use aleatron_core::generator::GeneratorName;
 use aleatron_core::{Cancel, Length};
 use aleatron_data::Dataset;
 use aleatron_engine::VERSION;
-use aleatron_engine::network::{Detail, LayerStats, StreamConfig};
+use aleatron_engine::network::{Network, StreamConfig};
+use aleatron_engine::stream::{Detail, LayerStats, Measured};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How far outputs are from what they should be, over all samples and outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -49,7 +51,7 @@ pub struct RegressionEvaluation {
     pub data: DataSummary,
     /// What was to be run; samples are not stopped early.
     pub plan: PlanSummary,
-    /// The errors of floating point against the numbers to be found.
+    /// The errors of floating point against the targets.
     pub float: Errors,
     /// What is known to be wrong with generators, each once.
     pub warnings: Vec<String>,
@@ -65,11 +67,13 @@ pub struct RegressionEvaluation {
 pub struct RegressionCell {
     /// The generator.
     pub generator: String,
-    /// The length of streams.
+    /// The length of streams, except in layers with a length of their own.
     pub length: usize,
+    /// The stream length of each layer that runs as streams.
+    pub lengths: Vec<usize>,
     /// The seed.
     pub seed: u64,
-    /// The errors of the streams' outputs against the numbers to be found.
+    /// The errors of the streams' outputs against the targets.
     pub to_targets: Errors,
     /// The errors of the streams' outputs against those of floating point.
     pub to_float: Errors,
@@ -90,9 +94,11 @@ pub struct RegressionCell {
 pub struct RegressionRow {
     /// The generator.
     pub generator: String,
-    /// The length of streams.
+    /// The length of streams, except in layers with a length of their own.
     pub length: usize,
-    /// The errors against the numbers to be found.
+    /// The stream length of each layer that runs as streams.
+    pub lengths: Vec<usize>,
+    /// The errors against the targets.
     pub to_targets: ErrorEstimate,
     /// The errors against floating point.
     pub to_float: ErrorEstimate,
@@ -130,19 +136,21 @@ impl Sums {
 
 fn check(subject: &Subject, data: &Dataset, plan: &Plan) -> Result<()> {
     subject.check(plan)?;
-    check_samples(data, subject.n_features())?;
+    check_samples(data, subject.network().n_features())?;
     match data.n_targets() {
         0 => {
-            let (actual, needed) = ("classes", "numbers to be found");
+            let (actual, needed) = ("class labels", "targets");
             Err(Error::LabelKind { name: data.name().to_owned(), actual, needed })
         }
-        n if n != subject.n_outputs() => Err(Error::TargetCount { expected: subject.n_outputs(), actual: n }),
-        _ => subject.check_features(data, plan),
+        n if n != subject.network().n_outputs() => {
+            Err(Error::TargetCount { expected: subject.network().n_outputs(), actual: n })
+        }
+        _ => subject.check_features(data),
     }
 }
 
-/// Runs a network over samples with numbers to be found for each generator, length and seed of `plan`, as [`super::evaluate`] does for
-/// samples with classes. Samples are not stopped early.
+/// Runs a network over samples with targets for each generator, length and seed of `plan`, as [`super::evaluate`] does for samples with
+/// classes. Samples do not stop early.
 ///
 /// ```
 /// use aleatron_core::Cancel;
@@ -162,17 +170,18 @@ fn check(subject: &Subject, data: &Dataset, plan: &Plan) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// As [`super::evaluate`], [`Error::LabelKind`] for samples with classes, and [`Error::TargetCount`] where the network has not as many outputs
-/// as there are numbers to be found; [`Error::UnfinishedRegression`], with the cells that are done, where something fails on the way.
+/// As [`super::evaluate`], [`Error::LabelKind`] for samples with classes, and [`Error::TargetCount`] unless samples have one target per output;
+/// [`Error::UnfinishedRegression`], with the cells that are done, if a later cell fails.
 pub fn evaluate_regression(
-    network: impl Into<Subject>,
+    network: &Network,
     data: &Dataset,
     plan: &Plan,
     checkpoint: Option<RegressionEvaluation>,
     cancel: Cancel<'_>,
-    mut progress: impl FnMut(Progress<'_>),
+    mut progress: impl FnMut(Progress<'_, RegressionEvaluation>),
 ) -> Result<RegressionEvaluation> {
-    let subject = network.into();
+    let subject = Subject::new(Arc::new(network.clone()))?;
+    let plan = &plan.resolved(&subject);
     check(&subject, data, plan)?;
     let float = subject.forward_all(data, cancel)?;
     if let Some(index) = float.iter().position(|output| !output.is_finite()) {
@@ -180,14 +189,13 @@ pub fn evaluate_regression(
     }
     let mut sums = Sums::default();
     sums.add(&float, data.targets());
-    let layers = subject.streamed()?;
     let mut evaluation = RegressionEvaluation {
         version: VERSION.to_owned(),
         network: subject.summary()?,
         data: summarize_data(data)?,
         plan: PlanSummary { margins: Vec::new(), ..summarize_plan(plan) },
         float: sums.errors(),
-        warnings: Vec::new(),
+        warnings: first_warnings(&subject, data, cancel)?,
         cells: Vec::new(),
         unfinished: 0,
     };
@@ -212,11 +220,18 @@ pub fn evaluate_regression(
         let same = |cell: &RegressionCell| (&cell.generator, cell.seed, cell.length) == (&name, seed, length);
         if !evaluation.cells.iter().any(same) {
             let config = plan.config(&generator, length, seed);
-            let mut tick = || progress(Progress { done, total, generator: &name, length, seed });
-            match run(&subject, data, &float, &config, &layers, cancel, &mut tick) {
+            let generator = name.as_str();
+            let done_before = &evaluation;
+            let mut tick =
+                || progress(Progress { evaluation: done_before, done, total, generator, length, seed });
+            match run(&subject, data, &float, &config, cancel, &mut tick) {
                 Ok((cell, warnings)) => {
                     add_new(&mut evaluation.warnings, warnings.into_iter());
                     evaluation.cells.push(cell);
+                    evaluation.unfinished = total - (done + 1);
+                    evaluation.sort();
+                    let (evaluation, done) = (&evaluation, done + 1);
+                    progress(Progress { evaluation, done, total, generator, length, seed });
                 }
                 Err(Error::Core(aleatron_core::Error::Cancelled)) => break,
                 Err(error) => {
@@ -231,10 +246,18 @@ pub fn evaluate_regression(
     evaluation.sort();
     match failure {
         None => Ok(evaluation),
+        // Without a cell there is nothing to save.
+        Some(source) if evaluation.cells.is_empty() => Err(source),
         Some(source) => {
             Err(Error::UnfinishedRegression { done: Box::new(evaluation), source: Box::new(source) })
         }
     }
+}
+
+/// Returns warnings about layers whose inputs do not fit the interval of their streams, for the first samples.
+fn first_warnings(subject: &Subject, data: &Dataset, cancel: Cancel<'_>) -> Result<Vec<String>> {
+    let features = data.samples(0..subject.chunk(data.len()).min(data.len()))?;
+    subject.input_warnings(&features, cancel)
 }
 
 /// One cell.
@@ -243,32 +266,33 @@ fn run(
     data: &Dataset,
     float: &[f64],
     config: &StreamConfig,
-    streamed: &[StreamedLayer],
     cancel: Cancel<'_>,
     tick: &mut dyn FnMut(),
 ) -> Result<(RegressionCell, Vec<String>)> {
     let streams = subject.to_streams(config, cancel)?;
-    let n_outputs = subject.n_outputs();
+    let n_outputs = subject.network().n_outputs();
     let (mut to_targets, mut to_float) = (Sums::default(), Sums::default());
     let (mut clipped, mut seconds) = (0, 0.0);
     let mut layers: Vec<LayerStats> = Vec::new();
-    for (first, features) in data.pieces(PIECE) {
+    for (first, features) in data.pieces(subject.chunk(data.len())) {
         tick();
         cancel.check()?;
-        // There are at most 2^32 samples.
-        let detail = Detail { statistics: true, ..Detail::default() };
-        let made = streams.run(&features?, first as u32, detail, cancel)?;
+        let detail = Detail { statistics: Measured::Enabled, ..Detail::default() };
+        // Fits: evaluations have at most 2^32 samples.
+        let made = streams.run(&features?, first as u32, detail, cancel);
+        let made = made.map_err(|error| from_sample(error.into(), first))?;
         to_targets.add(&made.scores, &data.targets()[first * n_outputs..]);
         to_float.add(&made.scores, &float[first * n_outputs..]);
-        layers.resize(made.layers.len(), LayerStats::default());
-        layers.iter_mut().zip(&made.layers).for_each(|(sum, more)| merge(sum, more));
+        layers.resize(made.statistics.len(), LayerStats::default());
+        layers.iter_mut().zip(&made.statistics).for_each(|(sum, more)| merge(sum, more));
         clipped += made.clipped;
-        seconds += made.seconds;
+        seconds += made.elapsed.as_secs_f64();
     }
     let samples_per_second = data.len() as f64 / seconds.max(1e-9);
     let cell = RegressionCell {
         generator: config.settings.generator.to_string(),
         length: config.settings.length,
+        lengths: lengths(subject.layers(), config),
         seed: config.seed,
         to_targets: to_targets.errors(),
         to_float: to_float.errors(),
@@ -276,9 +300,11 @@ fn run(
         clipped,
         seconds,
         samples_per_second,
-        bit_macs_per_second: samples_per_second * bits_of_sample(streamed, config),
+        bit_macs_per_second: samples_per_second * bits_of_sample(subject.layers(), config),
     };
-    Ok((cell, streams.warnings()))
+    let mut warnings = subject.warnings(config)?;
+    warnings.extend(streams.notes());
+    Ok((cell, warnings))
 }
 
 impl RegressionEvaluation {
@@ -366,7 +392,9 @@ impl RegressionEvaluation {
             let cell_fault =
                 |reason: &str| Err(fault(format!("cell {generator}, {length} bits, seed {seed}: {reason}")));
             generator.parse::<GeneratorName>()?;
-            Length::new(*length)?;
+            for &length in cell.lengths.iter().chain([length]) {
+                Length::new(length)?;
+            }
             if !self.plan.generators.contains(generator) || !self.plan.lengths.contains(length) {
                 return cell_fault("it is not of the plan");
             }
@@ -377,7 +405,10 @@ impl RegressionEvaluation {
             if !sound(&cell.to_targets) || !sound(&cell.to_float) || !rates.into_iter().all(is_error) {
                 return cell_fault("its errors or times cannot be true");
             }
-            if cell.layers.len() != self.network.layers.len() || !of_layers.all(is_error) {
+            if cell.layers.len() != self.network.layers.len()
+                || cell.lengths.is_empty()
+                || !of_layers.all(is_error)
+            {
                 return cell_fault("its layers cannot be true");
             }
             if !seen.insert((generator, length, seed)) {
@@ -417,6 +448,12 @@ impl RegressionEvaluation {
 }
 
 impl RegressionRow {
+    /// Returns the stream lengths as text: one number, or the shortest and the longest if layers differ.
+    #[must_use]
+    pub fn bits(&self) -> String {
+        bits(&self.lengths, self.length)
+    }
+
     /// Sums up the cells of one generator and length; `None` of none.
     fn new(cells: &[&RegressionCell]) -> Option<Self> {
         let first = cells.first()?;
@@ -440,6 +477,7 @@ impl RegressionRow {
         Some(Self {
             generator: first.generator.clone(),
             length: first.length,
+            lengths: first.lengths.clone(),
             to_targets: estimate(|cell| cell.to_targets),
             to_float: estimate(|cell| cell.to_float),
             layers,

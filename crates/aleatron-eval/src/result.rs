@@ -3,7 +3,7 @@
 use super::early::{CertainStop, EarlyStop};
 use super::statistics::{Estimate, mean};
 use crate::{Error, Result};
-use aleatron_engine::network::LayerStats;
+use aleatron_engine::stream::LayerStats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ pub struct Losses {
 pub struct NetworkSummary {
     /// Its name.
     pub name: String,
-    /// The features, then the outputs of each layer.
+    /// The features, the rows of weights of each layer but the last, and the outputs.
     pub sizes: Vec<usize>,
     /// The names of the layers.
     pub layers: Vec<String>,
@@ -135,8 +135,10 @@ pub struct PlanSummary {
 pub struct Cell {
     /// The generator.
     pub generator: String,
-    /// The length of streams.
+    /// The length of streams, except in layers with a length of their own.
     pub length: usize,
+    /// The stream length of each layer that runs as streams.
+    pub lengths: Vec<usize>,
     /// The seed.
     pub seed: u64,
     /// The share of samples whose top class is their label.
@@ -167,8 +169,10 @@ pub struct Cell {
 pub struct Row {
     /// The generator.
     pub generator: String,
-    /// The length of streams.
+    /// The length of streams, except in layers with a length of their own.
     pub length: usize,
+    /// The stream length of each layer that runs as streams.
+    pub lengths: Vec<usize>,
     /// The accuracy.
     pub accuracy: Estimate,
     /// The accuracy of each seed.
@@ -232,8 +236,8 @@ impl Evaluation {
         self.rows().into_iter().filter(|row| row.generator == generator).collect()
     }
 
-    /// The shortest length from which on a generator stays within `points` percentage points of floating point; `None` where
-    /// even the longest does not.
+    /// Returns the shortest length from which on every seed of a generator stays within `points` percentage points of floating point;
+    /// `None` if not even the longest does.
     ///
     /// # Errors
     /// [`Error::UnknownGenerator`] for one that was not evaluated.
@@ -245,7 +249,7 @@ impl Evaluation {
         // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
         let bar = self.float_accuracy - points / 100.0 - 1e-9;
         let rows = self.rows_of(generator);
-        let close = rows.iter().rev().take_while(|row| row.accuracy.mean >= bar);
+        let close = rows.iter().rev().take_while(|row| row.worst_accuracy() >= bar);
         Ok(close.last().map(|row| row.length))
     }
 
@@ -297,12 +301,36 @@ impl Evaluation {
 const FAR: f64 = 5.0;
 
 impl Row {
+    /// Returns the least accuracy of a seed.
+    #[must_use]
+    pub fn worst_accuracy(&self) -> f64 {
+        self.accuracies.iter().copied().fold(self.accuracy.mean, f64::min)
+    }
+
+    /// Returns the mean stream length of the layers that run as streams.
+    #[must_use]
+    pub fn mean_length(&self) -> f64 {
+        mean(&self.lengths.iter().map(|&length| length as f64).collect::<Vec<_>>())
+    }
+
+    /// Returns whether all layers have the length of the row.
+    #[must_use]
+    pub fn has_one_length(&self) -> bool {
+        self.lengths.iter().all(|&length| length == self.length)
+    }
+
+    /// Returns the stream lengths as text: one number, or the shortest and the longest if layers differ.
+    #[must_use]
+    pub fn bits(&self) -> String {
+        bits(&self.lengths, self.length)
+    }
+
     /// The margin that takes the fewest cycles among those that lose at most `points` percentage points of accuracy on these
     /// samples; `None` where none of them takes fewer than the full run.
     #[must_use]
     pub fn early_within(&self, points: f64) -> Option<&EarlyStop> {
         let good = self.early.iter().filter(|stop| {
-            stop.accuracy_lost <= points / 100.0 + 1e-9 && stop.mean_cycles < self.length as f64
+            stop.accuracy_lost <= points / 100.0 + 1e-9 && stop.mean_cycles < self.mean_length()
         });
         good.min_by(|a, b| a.mean_cycles.total_cmp(&b.mean_cycles))
     }
@@ -356,6 +384,7 @@ impl Row {
         Some(Self {
             generator: first.generator.clone(),
             length: first.length,
+            lengths: first.lengths.clone(),
             accuracy: Estimate::new(&accuracies, [0.0, 1.0]),
             accuracies,
             agreement: average(|cell| cell.agreement),
@@ -366,5 +395,14 @@ impl Row {
             bit_macs_per_second: average(|cell| cell.bit_macs_per_second),
             confusion,
         })
+    }
+}
+
+/// Returns stream lengths as text: one number, or the shortest and the longest if layers differ.
+pub(super) fn bits(lengths: &[usize], length: usize) -> String {
+    match (lengths.iter().min(), lengths.iter().max()) {
+        (Some(shortest), Some(longest)) if shortest < longest => format!("{shortest}-{longest}"),
+        (Some(all), _) => all.to_string(),
+        _ => length.to_string(),
     }
 }

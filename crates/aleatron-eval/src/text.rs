@@ -3,7 +3,7 @@
 use super::regression::{RegressionEvaluation, RegressionRow};
 use super::result::{Evaluation, Row};
 use super::statistics::Estimate;
-use aleatron_engine::network::LayerStats;
+use aleatron_engine::stream::LayerStats;
 use std::fmt;
 
 /// A column of the table: its heading, and what a row shows there.
@@ -12,7 +12,7 @@ type Column = (&'static str, fn(&Evaluation, &Row) -> String);
 /// The most important columns first: those that do not fit are left out.
 const COLUMNS: [Column; 10] = [
     ("generator", |_, row| row.generator.clone()),
-    ("bits", |_, row| row.length.to_string()),
+    ("bits", |_, row| row.bits()),
     ("accuracy %", |_, row| accuracy(row)),
     ("agrees %", |_, row| format!("{:.2}", 100.0 * row.agreement)),
     ("early cycles", |all, row| early(all, row, |stop| format!("{:.1}", stop.mean_cycles))),
@@ -66,11 +66,23 @@ impl Evaluation {
         text.push_str(&table(columns, width, |line| rows[line].generator != rows[line - 1].generator));
         text.push('\n');
         for generator in self.plan.generators.iter().filter(|generator| !self.rows_of(generator).is_empty()) {
-            text.push_str(&match self.shortest_within(generator, 1.0) {
-                Ok(Some(length)) => {
-                    format!("{generator}: within one point of floating point from {length} bits on\n")
+            let shortest = self.shortest_within(generator, 1.0).ok().flatten();
+            let row = self.rows_of(generator).into_iter().find(|row| Some(row.length) == shortest);
+            text.push_str(&match row {
+                Some(row) => {
+                    let seeds = match row.accuracy.n {
+                        1 => String::new(),
+                        n => format!(", the worst of {n} seeds included"),
+                    };
+                    let lengths = match row.has_one_length() {
+                        true => format!("from {} bits on", row.length),
+                        false => format!("with {} bits", row.bits()),
+                    };
+                    format!("{generator}: within one point of floating point {lengths}{seeds}\n")
                 }
-                _ => format!("{generator}: not within one point of floating point at any of these lengths\n"),
+                None => {
+                    format!("{generator}: not within one point of floating point at any of these lengths\n")
+                }
             });
         }
         let clipped = self.cells.iter().map(|cell| cell.clipped).max().unwrap_or(0);
@@ -85,7 +97,7 @@ type RegressionColumn = (&'static str, fn(&RegressionRow) -> String);
 /// The most important columns first.
 const REGRESSION_COLUMNS: [RegressionColumn; 9] = [
     ("generator", |row| row.generator.clone()),
-    ("bits", |row| row.length.to_string()),
+    ("bits", |row| row.bits()),
     ("mean error", |row| estimate(&row.to_targets.mean_absolute)),
     ("rms error", |row| estimate(&row.to_targets.root_mean_square)),
     ("rms to float", |row| short(row.to_float.root_mean_square.mean)),

@@ -118,7 +118,7 @@ fn accuracy(evaluation: &Evaluation) -> String {
         text: format!(
             "{}, {} bits: {:.2} % [{:.2}, {:.2}]",
             row.generator,
-            row.length,
+            row.bits(),
             100.0 * row.accuracy.mean,
             100.0 * row.accuracy.low,
             100.0 * row.accuracy.high
@@ -181,7 +181,7 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
             "<tr{}><td>{}</td><td>{}</td><td>{:.2}</td><td>{interval}</td><td>{:.2}</td>{errors}<td>{}</td><td>{}</td></tr>\n",
             if first { " class=\"first\"" } else { "" },
             escape(&row.generator),
-            row.length,
+            row.bits(),
             100.0 * row.accuracy.mean,
             100.0 * row.agreement,
             si(row.samples_per_second),
@@ -207,7 +207,7 @@ fn early(evaluation: &Evaluation) -> String {
         text: format!(
             "{}, {} bits, margin {}: {:.2} % after {:.1} cycles",
             row.generator,
-            row.length,
+            row.bits(),
             stop.margin,
             100.0 * stop.accuracy,
             stop.mean_cycles
@@ -242,7 +242,7 @@ fn early(evaluation: &Evaluation) -> String {
                 Some(stop) => format!(
                     "<td>{:.1}</td><td>{:.0} %</td><td>{:.2}</td><td>{:.0} %</td><td>{}</td>",
                     stop.mean_cycles,
-                    100.0 * stop.mean_cycles / row.length as f64,
+                    100.0 * stop.mean_cycles / row.mean_length(),
                     // No minus sign for nothing lost.
                     100.0 * stop.accuracy_lost + 0.0,
                     100.0 * stop.stopped,
@@ -254,7 +254,7 @@ fn early(evaluation: &Evaluation) -> String {
                 row.certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
             out.push_str(&format!(
                 "<tr{class}><td>{name}</td><td>{}</td>{figures}<td>{certain}</td></tr>\n",
-                row.length
+                row.bits()
             ));
         }
     }
@@ -279,7 +279,7 @@ fn errors(evaluation: &Evaluation, rows: &[Row]) -> String {
                 text: format!(
                     "{}, {} bits: {} (worst {})",
                     row.generator,
-                    row.length,
+                    row.bits(),
                     short(stats.mean_value),
                     short(stats.worst_value)
                 ),
@@ -340,7 +340,7 @@ fn confusion(evaluation: &Evaluation) -> String {
         out.push_str(&format!(
             "<div class=\"panel\"><h3>{}, {}</h3>\n{}</div>\n",
             escape(generator),
-            plural(row.length, "bit"),
+            if row.has_one_length() { plural(row.length, "bit") } else { format!("{} bits", row.bits()) },
             grid.svg()
         ));
     }

@@ -1,6 +1,7 @@
 //! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is fetched and nothing runs.
 //!
-//! [`evaluation`] makes the page of an evaluation, [`regression`] that of one without classes, [`multiplier`] that of multiplier tables. `chart.rs` draws curves and
+//! [`evaluation`] makes the page of an evaluation, [`regression`] that of one without classes, [`search`] that of a search for short streams, [`multiplier`] that of
+//! multiplier tables. `chart.rs` draws curves and
 //! `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
 
 mod chart;
@@ -9,10 +10,12 @@ mod graph;
 mod heat;
 mod multiplier;
 mod regression;
+mod search;
 
 pub use evaluation::evaluation;
 pub use multiplier::{heat_map, multiplier};
 pub use regression::regression;
+pub use search::search;
 
 const STYLE: &str = include_str!("page.css");
 

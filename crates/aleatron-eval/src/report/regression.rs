@@ -59,7 +59,7 @@ fn curves(
             y: mean,
             band: (n > 1 && low > 0.0).then_some([low, high]),
             values: Vec::new(),
-            text: format!("{}, {} bits: {}", row.generator, row.length, short(mean)),
+            text: format!("{}, {} bits: {}", row.generator, row.bits(), short(mean)),
         })
     };
     let curve = |generator: &String| Curve {
@@ -110,7 +110,7 @@ fn table(evaluation: &RegressionEvaluation, rows: &[RegressionRow]) -> String {
             "<tr{}><td>{}</td><td>{}</td>{errors}{of_layers}<td>{}</td><td>{}</td></tr>\n",
             if first { " class=\"first\"" } else { "" },
             escape(&row.generator),
-            row.length,
+            row.bits(),
             si(row.samples_per_second),
             si(row.bit_macs_per_second)
         ));

@@ -1,0 +1,138 @@
+//! Accuracy lost node by node and layer by layer.
+
+use crate::support::{evaluated, features, gemm, given, labelled, network, one_seed, plan, samples};
+use aleatron_core::Cancel;
+use aleatron_data::Dataset;
+use aleatron_engine::network::{Graph, Mode, Network, StreamConfig};
+use aleatron_eval::{Evaluation, Losses, Plan, find_losses, report};
+use aleatron_graph::{Dim, Value};
+use aleatron_tensor::DType;
+
+#[test]
+fn losses_are_those_of_each_node_and_layer() {
+    let (network, data) = labelled(100);
+    let plan = one_seed("sobol", &[8, 1024]);
+    let mut found = evaluated(&network, &data, &plan);
+    find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let graph = found.graph.clone().unwrap();
+    let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["conv", "relu", "flat", "fc"]);
+    assert_eq!(graph.nodes[3].inputs, [2]);
+    assert!(graph.nodes[0].inputs.is_empty());
+    assert_eq!(graph.nodes.iter().filter(|node| node.stream_products.is_some()).count(), 2);
+    let losses = &graph.losses[0];
+    // Labels are those of floats, so the shortest streams lose.
+    assert_eq!((losses.length, losses.accuracy), (8, found.cells[0].accuracy));
+    assert_eq!(losses.alone.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, true]);
+    // One layer alone is the network with the other in binary.
+    let only = network.clone().with_mode("fc", Mode::Binary).unwrap();
+    let config = StreamConfig::new(8).generator("sobol".parse().unwrap()).seed(0);
+    let classes = only.to_streams(&config).unwrap().predict(data.features(), 0).unwrap();
+    let right = classes.iter().zip(data.labels()).filter(|(a, b)| a == b).count();
+    assert_eq!(losses.alone[0], Some(right as f64 / 100.0));
+    // The error of the last node by hand.
+    let [made, exact] = [
+        network.to_streams(&config).unwrap().forward(data.features(), 0).unwrap(),
+        network.forward(data.features()).unwrap(),
+    ];
+    let squares: f64 = made.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
+    let error = (squares / exact.iter().map(|b| b * b).sum::<f64>()).sqrt();
+    assert!((losses.node_errors[3] - error).abs() < 1e-9 * error, "{} {error}", losses.node_errors[3]);
+    // A node without products passes its input on.
+    assert_eq!(losses.node_errors[1], losses.node_errors[2]);
+    let page = report::evaluation(&found);
+    for part in ["The graph", "Where accuracy is lost", "streams, ", "sobol, 8 bits", "Stopping early"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let read = Evaluation::from_json(&found.to_json().unwrap()).unwrap();
+    assert_eq!(read, found);
+    let broken = found.to_json().unwrap().replacen("\"inputs\": []", "\"inputs\": [3]", 1);
+    assert!(Evaluation::from_json(&broken).is_err());
+}
+
+/// A dense layer over a fixed number of samples.
+fn batched(n: usize, weights: &[f32]) -> Network {
+    let mut graph = Graph::new("batched");
+    let shape = Some(vec![Dim::Fixed(n), Dim::Fixed(2)]);
+    let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+    let w = given(&mut graph, "w", weights, &[weights.len() / 2, 2]);
+    let y = graph.add_node("fc", gemm(), &[x, w]);
+    graph.add_output(y);
+    Network::new(graph).unwrap()
+}
+
+/// A graph that fixes the number of samples is freed: no sample is left out and none is added.
+#[test]
+fn node_errors_are_over_all_samples() {
+    let network = batched(4, &[0.5, -0.25, 0.125, 0.75, -0.5, 1.0]);
+    let plan = one_seed("sobol", &[8]);
+    let config = StreamConfig::new(8).generator("sobol".parse().unwrap()).seed(0);
+    for n in [10, 8, 4, 3] {
+        let x = features(2 * n, 9);
+        let data = Dataset::new("d", 2, x.clone(), network.predict(&x).unwrap()).unwrap();
+        let mut found = evaluated(&network, &data, &plan);
+        find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+        let made = network.to_streams(&config).unwrap().forward(&x, 0).unwrap();
+        let exact = network.forward(&x).unwrap();
+        let squares: f64 = made.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
+        let error = (squares / exact.iter().map(|b| b * b).sum::<f64>()).sqrt();
+        let measured = found.graph.unwrap().losses[0].node_errors[0];
+        assert!(error > 0.0 && (measured - error).abs() < 1e-9 * error, "{n}: {measured} {error}");
+    }
+}
+
+/// Losses are measured once for each generator: at the longest length that loses more than a point, or at the shortest if none does.
+#[test]
+fn losses_are_measured_at_the_longest_length_that_loses() {
+    let (network, data) = (network(), samples());
+    let plan = Plan { seeds: 1, ..plan(&["sobol", "lfsr", "sobol"], &[8, 16, 32]) };
+    let mut found = evaluated(&network, &data, &plan);
+    found.float_accuracy = 0.75;
+    for cell in &mut found.cells {
+        // A whole point is not more than one.
+        cell.accuracy = match (cell.generator.as_str(), cell.length) {
+            ("sobol", 8 | 16) => 0.5,
+            ("sobol", _) => 0.74,
+            _ => 0.8,
+        };
+    }
+    find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let graph = found.graph.as_ref().unwrap();
+    let lengths: Vec<(&str, usize)> = graph.losses.iter().map(|l| (l.generator.as_str(), l.length)).collect();
+    assert_eq!(lengths, [("sobol", 16), ("lfsr", 8)]);
+    let page = report::evaluation(&found);
+    for part in [
+        "<h3>sobol, 16 bits<small>",
+        "<h3>lfsr, 8 bits<small>",
+        "<tr><td>a</td><td>",
+        "<tr><td>b</td><td>",
+        "<td>2</td><td>input</td>",
+        "<td>3</td><td>",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn inconsistent_losses_in_a_file_are_errors() {
+    let (network, data) = (network(), samples());
+    let plan = one_seed("sobol", &[8]);
+    let mut found = evaluated(&network, &data, &plan);
+    find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let read = |found: &Evaluation| Evaluation::from_json(&found.to_json().unwrap());
+    assert_eq!(read(&found).unwrap(), found);
+    type Change = fn(&mut Losses);
+    let changes: [Change; 6] = [
+        |losses| losses.node_errors.push(0.0),
+        |losses| losses.alone.push(None),
+        |losses| losses.accuracy = 1.5,
+        |losses| losses.alone[0] = Some(-0.5),
+        |losses| losses.node_errors[0] = -1.0,
+        |losses| losses.node_errors.clear(),
+    ];
+    for (k, change) in changes.iter().enumerate() {
+        let mut changed = found.clone();
+        change(&mut changed.graph.as_mut().unwrap().losses[0]);
+        assert!(read(&changed).is_err(), "change {k}");
+    }
+}

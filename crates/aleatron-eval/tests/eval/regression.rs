@@ -1,0 +1,308 @@
+//! Networks whose outputs are numbers: errors against targets and against floating point.
+
+use aleatron_core::Cancel;
+use aleatron_data::{Dataset, Error as DataError};
+use aleatron_engine::network::{Network, StreamConfig, ValueRange};
+use aleatron_eval::{Error, Plan, RegressionEvaluation, evaluate, evaluate_regression, report};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn plan() -> Plan {
+    let generators = vec!["sobol".parse().unwrap(), "bernoulli".parse().unwrap()];
+    Plan { lengths: vec![16, 256], generators, seeds: 2, ..Plan::default() }
+}
+
+/// The digits, with their scores in floating point plus one as targets.
+fn data(n: usize) -> (Network, Dataset) {
+    let (network, digits) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
+    let features = digits.features()[..64 * n].to_vec();
+    let targets = network.forward(&features).unwrap().iter().map(|score| score + 1.0).collect();
+    (network, Dataset::with_targets("scores", 64, features, 10, targets).unwrap())
+}
+
+fn run(
+    network: &Network,
+    data: &Dataset,
+    plan: &Plan,
+    checkpoint: Option<RegressionEvaluation>,
+) -> aleatron_eval::Result<RegressionEvaluation> {
+    evaluate_regression(network, data, plan, checkpoint, Cancel::NEVER, |_| ())
+}
+
+#[test]
+fn errors_equal_a_computation_from_the_outputs() {
+    // More than one chunk of samples.
+    let (network, data) = data(300);
+    let found = run(&network, &data, &plan(), None).unwrap();
+    assert!((found.float.mean_absolute - 1.0).abs() < 1e-12);
+    assert!((found.float.root_mean_square - 1.0).abs() < 1e-12);
+    // Sobol has no seed.
+    assert_eq!(found.cells.len(), 2 + 2 * 2);
+    let cell =
+        found.cells.iter().find(|cell| (&*cell.generator, cell.length, cell.seed) == ("bernoulli", 16, 1));
+    let cell = cell.unwrap();
+    let config = StreamConfig::new(16).seed(1);
+    let outputs = network.to_streams(&config).unwrap().forward(data.features(), 0).unwrap();
+    let differences: Vec<f64> = outputs.iter().zip(data.targets()).map(|(a, b)| a - b).collect();
+    let n = differences.len() as f64;
+    let absolute = differences.iter().map(|d| d.abs()).sum::<f64>() / n;
+    let square = (differences.iter().map(|d| d * d).sum::<f64>() / n).sqrt();
+    // The same sums in another order: rounding.
+    assert!((cell.to_targets.mean_absolute - absolute).abs() < 1e-10 * absolute);
+    assert!((cell.to_targets.root_mean_square - square).abs() < 1e-10 * square);
+    let to_float = (differences.iter().map(|d| (d + 1.0).powi(2)).sum::<f64>() / n).sqrt();
+    assert!((cell.to_float.root_mean_square - to_float).abs() < 1e-9 * to_float);
+    // Longer streams are closer.
+    let rows = found.rows();
+    assert!(rows[1].to_float.root_mean_square.mean < rows[0].to_float.root_mean_square.mean);
+    assert_eq!((rows[2].to_float.mean_absolute.n, rows[0].to_float.mean_absolute.n), (2, 1));
+}
+
+#[test]
+fn evaluation_is_saved_printed_and_resumed() {
+    let (network, data) = data(40);
+    let found = run(&network, &data, &plan(), None).unwrap();
+    let read = RegressionEvaluation::from_json(&found.to_json().unwrap()).unwrap();
+    assert_eq!(read, found);
+    let lines: Vec<String> = found.to_csv().lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 7);
+    assert!(lines.iter().all(|line| line.matches(',').count() == lines[0].matches(',').count()), "{lines:?}");
+    let text = found.text(100);
+    assert!(text.contains("floating point: mean error 1.00, rms error 1.00"), "{text}");
+    let page = report::regression(&found);
+    for part in ["Against the numbers to be found", "Against floating point", "<svg", "rms to float"] {
+        assert!(page.contains(part), "{part}");
+    }
+    for outside in ["NaN", "inf", "http:"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    // An error of zero cannot be drawn on a logarithmic axis.
+    let mut exact = found.clone();
+    for cell in exact.cells.iter_mut().filter(|cell| cell.generator == "sobol" && cell.length == 256) {
+        cell.to_float.root_mean_square = 0.0;
+    }
+    let drawn = |found: &RegressionEvaluation| -> Vec<usize> {
+        let page = report::regression(found);
+        let lines = page.split("<polyline points=\"").skip(1);
+        lines.map(|line| line.split('"').next().unwrap().split(' ').count()).collect()
+    };
+    assert_eq!((drawn(&found), drawn(&exact)), (vec![2; 4], vec![2, 2, 1, 2]));
+    // Cells of the checkpoint do not run again.
+    let mut part = found.clone();
+    part.cells.retain(|cell| cell.generator == "sobol");
+    part.cells[0].seconds = 1234.0;
+    let whole = run(&network, &data, &plan(), Some(part)).unwrap();
+    assert_eq!(whole.cells[0].seconds, 1234.0);
+    assert_eq!(whole.without_times(), found.clone().without_times());
+    let other = Plan { width: "10".parse().unwrap(), ..plan() };
+    assert!(matches!(
+        run(&network, &data, &other, Some(found.clone())),
+        Err(Error::Checkpoint("its settings"))
+    ));
+    let broken =
+        found.to_json().unwrap().replacen("\"root_mean_square\": 1.", "\"root_mean_square\": -1.", 1);
+    assert!(RegressionEvaluation::from_json(&broken).is_err());
+    // Cancelled before the pass in floating point ends, and later.
+    let cancelled = |when: &(dyn Fn() -> bool + Sync)| {
+        evaluate_regression(&network, &data, &plan(), None, Cancel::when(when), |_| ())
+    };
+    let at_once = cancelled(&|| true).unwrap_err();
+    assert!(matches!(at_once, Error::Core(aleatron_core::Error::Cancelled)), "{at_once}");
+    let is_started = AtomicBool::new(false);
+    let cancel = || is_started.load(Ordering::Relaxed);
+    let later = evaluate_regression(&network, &data, &plan(), None, Cancel::when(&cancel), |_| {
+        is_started.store(true, Ordering::Relaxed);
+    });
+    let later = later.unwrap();
+    assert_eq!((later.unfinished, later.float), (6, found.float));
+}
+
+#[test]
+fn data_without_matching_targets_are_errors() {
+    let (network, data) = data(3);
+    let classes = Dataset::digits_test();
+    assert!(matches!(
+        run(&network, &classes, &plan(), None),
+        Err(Error::LabelKind { needed: "targets", .. })
+    ));
+    let error = evaluate(&network, &data, &plan(), None, Cancel::NEVER, |_| ());
+    assert!(matches!(error, Err(Error::LabelKind { needed: "class labels", .. })));
+    let features = data.features().to_vec();
+    let one = Dataset::with_targets("one", 64, features.clone(), 1, vec![0.0; 3]).unwrap();
+    assert!(matches!(
+        run(&network, &one, &plan(), None),
+        Err(Error::TargetCount { expected: 10, actual: 1 })
+    ));
+    assert!(Dataset::with_targets("n", 64, features.clone(), 0, vec![]).is_err());
+    assert!(Dataset::with_targets("n", 64, features.clone(), 2, vec![0.0; 3]).is_err());
+    for bad in [f64::NAN, f64::INFINITY, -1.1e100, 1.1e100] {
+        let bad = Dataset::with_targets("n", 64, features.clone(), 1, vec![0.0, bad, 0.0]);
+        assert!(matches!(bad, Err(DataError::Target { sample: 1, .. })));
+    }
+    // Errors of the largest targets survive a file.
+    let large = vec![1e100; 10 * data.len()];
+    let large = Dataset::with_targets("n", 64, data.features().to_vec(), 10, large).unwrap();
+    let found = run(&network, &large, &plan(), None).unwrap();
+    assert_eq!(RegressionEvaluation::from_json(&found.to_json().unwrap()).unwrap(), found);
+}
+
+#[test]
+fn evaluation_displays_its_text_and_is_complete() {
+    let (network, data) = data(3);
+    let found = run(&network, &data, &plan(), None).unwrap();
+    assert!(found.is_complete());
+    assert!(!RegressionEvaluation { unfinished: 1, ..found.clone() }.is_complete());
+    assert_eq!(found.to_string(), found.text(usize::MAX));
+    assert!(found.to_string().starts_with("Network "));
+}
+
+#[test]
+fn cells_sum_over_chunks_and_are_in_order() {
+    let (network, data) = data(300);
+    // In an order of their own, with features that are clipped: one of the first chunk and two of the second.
+    let mut features = data.features().to_vec();
+    for index in [5, 64 * 280, 64 * 299 + 63] {
+        features[index] = 17.0;
+    }
+    let data = Dataset::with_targets("clipped", 64, features, 10, data.targets().to_vec()).unwrap();
+    let generators = vec!["sobol".parse().unwrap(), "halton".parse().unwrap()];
+    let range = ValueRange::Saturate;
+    let plan = Plan { lengths: vec![32, 16], generators, range, ..Plan::default() };
+    let found = run(&network, &data, &plan, None).unwrap();
+    let order: Vec<_> = found.cells.iter().map(|cell| (cell.generator.as_str(), cell.length)).collect();
+    assert_eq!(order, [("sobol", 16), ("sobol", 32), ("halton", 16), ("halton", 32)]);
+    assert!(found.plan.margins.is_empty());
+    for cell in &found.cells {
+        assert_eq!(cell.clipped, 3);
+        assert!(cell.seconds > 0.0);
+        assert!((cell.samples_per_second * cell.seconds / 300.0 - 1.0).abs() < 1e-9);
+        let bits = (64 * 64 + 64 * 10) * cell.length;
+        assert!((cell.bit_macs_per_second / cell.samples_per_second / bits as f64 - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn inconsistent_files_are_errors() {
+    let (network, data) = data(3);
+    let whole = run(&network, &data, &plan(), None).unwrap();
+    type Change = fn(&mut RegressionEvaluation);
+    let changes: [Change; 8] = [
+        |e| e.cells[0].generator = "halton".to_owned(),
+        |e| e.cells[0].length = 17,
+        |e| e.cells[0].to_targets.mean_absolute = -1.0,
+        |e| e.cells[0].to_float.root_mean_square = -1.0,
+        |e| e.cells[0].seconds = -1.0,
+        |e| e.cells[0].layers[0].mean_count = -1.0,
+        |e| e.cells[0].layers.truncate(1),
+        |e| e.cells.push(e.cells[0].clone()),
+    ];
+    for (k, change) in changes.iter().enumerate() {
+        let mut changed = whole.clone();
+        change(&mut changed);
+        assert!(RegressionEvaluation::from_json(&changed.to_json().unwrap()).is_err(), "change {k}");
+    }
+}
+
+/// Figures that are known, for pages and tables: two lengths of a generator with two seeds, and of one without.
+fn known() -> RegressionEvaluation {
+    let (network, data) = data(3);
+    let mut found = run(&network, &data, &plan(), None).unwrap();
+    for cell in &mut found.cells {
+        let size = if cell.length == 16 { 0.5 } else { 0.25 };
+        let size = if cell.generator == "sobol" { size } else { size + 0.125 * cell.seed as f64 };
+        for errors in [&mut cell.to_targets, &mut cell.to_float] {
+            (errors.mean_absolute, errors.root_mean_square) = (size / 2.0, size);
+        }
+    }
+    found
+}
+
+#[test]
+fn tables_have_intervals_if_there_are_several_seeds() {
+    let text = known().text(usize::MAX);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("Network noise_aware (64-64-10) on scores, 3 samples; floating point: "));
+    let rows: Vec<&str> = lines[3..].iter().copied().take_while(|line| !line.contains("points")).collect();
+    let of = |name: &str| rows.iter().copied().filter(|row| row.starts_with(name)).collect::<Vec<_>>();
+    let (sobol, bernoulli) = (of("sobol"), of("bernoulli"));
+    assert_eq!((sobol.len(), bernoulli.len()), (2, 2), "{text}");
+    assert!(sobol.iter().all(|row| !row.contains('[')), "{text}");
+    assert!(bernoulli.iter().all(|row| row.matches('[').count() >= 2), "{text}");
+    assert!(sobol[0].contains(" 0.25 ") && sobol[0].contains(" 0.50 "), "{text}");
+    // A blank line stands between generators and nowhere else.
+    assert_eq!((rows[2], rows[0] == sobol[0], rows[3] == bernoulli[0]), ("", true, true), "{text}");
+}
+
+#[test]
+fn the_page_has_a_heading_curves_and_all_figures() {
+    let known = known();
+    let page = report::regression(&known);
+    assert!(page.contains(
+        "<h1>noise_aware as streams</h1>\n<p>A network 64-64-10 run as bit streams on scores, 3 samples."
+    ));
+    assert_eq!(page.matches("<div class=\"card\">").count(), 2);
+    // A point for each row in both drawings, a band for the generator with seeds, and the errors of floats as a level in the first.
+    for point in [
+        "sobol, 16 bits: 0.50",
+        "sobol, 256 bits: 0.25",
+        "bernoulli, 16 bits: 0.56",
+        "bernoulli, 256 bits: 0.31",
+    ] {
+        assert_eq!(page.matches(point).count(), 2, "{point}");
+    }
+    assert_eq!(page.matches("floating point, 1.00").count(), 1);
+    let rows = page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td>"));
+    let firsts: Vec<bool> = rows.map(|row| row.contains("class=\"first\"")).collect();
+    assert_eq!(firsts, [true, false, true, false]);
+    // An error of zero cannot be drawn on a logarithmic axis; without any other, there is no drawing.
+    let mut exact = known.clone();
+    exact.cells.retain(|cell| cell.generator == "sobol");
+    exact.cells[0].to_float.root_mean_square = 0.0;
+    let page = report::regression(&exact);
+    assert!(page.contains("</svg>sobol</li>") && !page.contains("</svg>bernoulli</li>"));
+    assert_eq!(page.matches("sobol, 16 bits: ").count(), 1);
+    assert_eq!(page.matches("sobol, 256 bits: ").count(), 2);
+    exact.float.root_mean_square = 0.0;
+    exact.cells.iter_mut().for_each(|cell| cell.to_float.root_mean_square = 0.0);
+    let page = report::regression(&exact);
+    assert_eq!((page.matches("<h3>").count(), page.matches("floating point, ").count()), (1, 0));
+    assert!(!page.contains("Against floating point"));
+}
+
+#[test]
+fn warnings_name_their_generator() {
+    let (network, data) = data(3);
+    for (generator, n) in [("bernoulli", 0), ("sobol:1+sobol:1", 1)] {
+        let generators = vec![generator.parse().unwrap()];
+        let plan = Plan { lengths: vec![16], generators, seeds: 1, ..Plan::default() };
+        let found = run(&network, &data, &plan, None).unwrap();
+        assert_eq!(found.warnings.len(), n, "{:?}", found.warnings);
+        let heading = format!("{}: ", found.plan.generators[0]);
+        assert!(found.warnings.iter().all(|warning| warning.starts_with(&heading)), "{:?}", found.warnings);
+    }
+}
+
+#[test]
+fn bands_are_drawn_if_their_lower_end_is_positive() {
+    let page = |spread: f64| {
+        let mut found = known();
+        for cell in &mut found.cells {
+            let size = 0.5 + spread * cell.seed as f64;
+            cell.to_targets.root_mean_square = size;
+            cell.to_float.root_mean_square = size;
+        }
+        report::regression(&found)
+    };
+    // Of two seeds, the interval is 12.7 times half of their distance on either side.
+    let bands = |page: &str| page.matches("<polygon").count();
+    assert_eq!((bands(&page(0.001)), bands(&page(0.5))), (2, 0));
+}
+
+#[test]
+fn cells_are_in_the_order_of_the_plan() {
+    let (network, data) = data(3);
+    let whole = run(&network, &data, &plan(), None).unwrap();
+    let mut known = whole.clone();
+    known.cells.retain(|cell| cell.length == 256 && cell.generator == "bernoulli");
+    let again = run(&network, &data, &plan(), Some(known)).unwrap();
+    assert_eq!(again.without_times(), whole.without_times());
+}
