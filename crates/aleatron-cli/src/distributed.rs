@@ -1,4 +1,4 @@
-//! `aleatron eval` for programs that run its tasks on processes of their own, such as the ranks of MPI.
+//! `aleatron eval` for programs that run its tasks on other processes, such as the ranks of MPI.
 
 use crate::commands::eval::Distributed;
 use crate::commands::report::Earlier;
@@ -8,14 +8,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The arguments of `aleatron eval`, understood, and everything they name, read.
+/// The arguments of `aleatron eval`, with the network and the data that they name.
 pub struct DistributedEval(Distributed);
 
 impl DistributedEval {
     /// Reads arguments, the first of which is the program's name and the second `eval`.
     ///
     /// # Errors
-    /// The exit code where there is nothing to run: help was asked for, or something is wrong and was printed.
+    /// The exit code if there is nothing to run: help was asked for, or an error was printed.
     pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, u8> {
         let opened = match parse(arguments)? {
             Command::Eval(arguments) => Distributed::open(*arguments),
@@ -24,31 +24,31 @@ impl DistributedEval {
         opened.map(Self).map_err(|failure| code_of(Err(failure)))
     }
 
-    /// What to run.
+    /// Returns the job.
     #[must_use]
     pub fn job(&self) -> &Job<'static> {
         &self.0.job
     }
 
-    /// The result to go on from.
+    /// Returns the result to resume from.
     #[must_use]
     pub fn checkpoint(&self) -> Option<&Evaluation> {
         self.0.report.as_ref().and_then(|report| report.checkpoint.as_ref())
     }
 
-    /// The file to keep finished tasks in.
+    /// Returns the file for finished tasks.
     #[must_use]
     pub fn tasks_file(&self) -> Option<PathBuf> {
         self.0.report.as_ref().map(|report| report.tasks())
     }
 
-    /// Whether finished tasks in that file are to be kept.
+    /// Returns whether finished tasks in that file are retained.
     #[must_use]
     pub fn is_resumed(&self) -> bool {
         self.0.report.as_ref().is_some_and(|report| report.earlier == Earlier::Resume)
     }
 
-    /// Writes and prints what was found, and what has failed, and gives the exit code.
+    /// Writes and prints the result and the failure that ended the run, and returns the exit code.
     #[must_use]
     pub fn finish(&self, found: &Evaluation, failure: Option<String>, elapsed: Duration) -> u8 {
         code_of(self.0.finish(found, failure, elapsed))

@@ -1,19 +1,21 @@
 //! The `aleatron` program as a library, so that the Python package can be the same program.
 //!
-//! [`run`] takes the arguments and answers with an exit code: 0 when all is well, 1 when something was found to be wrong
-//! (a difference, a failure), 2 when the arguments make no sense. One file per subcommand under `commands/`.
+//! [`run`] takes the arguments and returns an exit code: 0 for success, 1 for a failure or a difference that was found, 2 for invalid usage.
+//! There is one file per subcommand under `commands/`.
 #![forbid(unsafe_code)]
 
 mod commands;
 mod distributed;
 mod hint;
 mod interrupt;
+mod invocation;
 mod output;
 
 pub use distributed::DistributedEval;
 
 use clap::{Parser, Subcommand};
 use commands::Failure;
+use invocation::Invocation;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -30,16 +32,16 @@ struct Arguments {
 enum Command {
     /// Measure how fast this machine is.
     Bench(commands::bench::Arguments),
-    /// Judge a network as bit streams: accuracy against length and generator.
+    /// Evaluate a network as bit streams: accuracy against length and generator.
     Eval(Box<commands::eval::Arguments>),
     /// Continue a text with a transformer.
+    #[cfg(feature = "transformer")]
     Generate(commands::generate::Arguments),
     /// Show version, SIMD tiers, threads and devices.
     Info(commands::info::Arguments),
     /// Put the shards of an evaluation together.
     Merge(commands::merge::Arguments),
-    /// Show the graph of an ONNX network, and which of its nodes can run as streams.
-    #[cfg(feature = "graph")]
+    /// Show the graph of an ONNX network, and how it runs as streams.
     Inspect(commands::inspect::Arguments),
     /// Tabulate how wrong products of two generators are.
     Tables(commands::tables::Arguments),
@@ -47,12 +49,12 @@ enum Command {
     Verify(commands::verify::Arguments),
 }
 
-/// What a command found.
+/// The verdict of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// All is well.
+    /// Success.
     Good,
-    /// Something is wrong, and the command has said what.
+    /// A failure that the command has printed.
     Bad,
 }
 
@@ -64,44 +66,45 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
     }
 }
 
-/// The versions of the software a program runs inside, by name: an interpreter's and its libraries'.
+/// The versions of the software that the program runs inside, by name: those of an interpreter and its libraries.
 pub type Host = BTreeMap<String, String>;
 
-/// Like [`run`], with the exit code as a number.
+/// Runs like [`run`], and returns the exit code as a number.
 pub fn execute(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     execute_within(&Host::new(), arguments)
 }
 
-/// Like [`execute`], inside another program, of which `info` tells.
+/// Runs like [`execute`], inside another program, which `info` shows.
 pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    let command = match parse(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let command = match parse(&arguments) {
         Ok(command) => command,
         Err(code) => return code,
     };
     code_of(match command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
-        Command::Eval(arguments) => commands::eval::run(&arguments),
+        Command::Eval(eval) => commands::eval::run(&eval, &Invocation::new(&arguments)),
+        #[cfg(feature = "transformer")]
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Merge(arguments) => commands::merge::run(&arguments),
-        #[cfg(feature = "graph")]
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     })
 }
 
-/// The command, or the exit code of arguments that are none.
+/// Reads the command, or returns the exit code of invalid arguments.
 fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Command, u8> {
     Arguments::try_parse_from(arguments).map(|arguments| arguments.command).map_err(|error| {
-        // Help and version go to standard output and are no failure; clap knows which is which. Nothing is left to
-        // do where even that cannot be written.
+        // Help and version go to standard output and are no failure; clap knows which is which. Nothing is left to do if even that
+        // cannot be written.
         let _ = error.print();
         u8::try_from(error.exit_code()).unwrap_or(2)
     })
 }
 
-/// The exit code of what a command found; failures are printed.
+/// Returns the exit code of the result of a command, and prints failures.
 fn code_of(outcome: commands::Outcome) -> u8 {
     match outcome {
         Ok(Verdict::Good) => 0,

@@ -10,7 +10,8 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     }
 }
 
-/// Prints text as it is made, without a line's end; `false` where its reader has gone away.
+/// Prints text without the end of a line; returns `false` if its reader has gone away.
+#[cfg(feature = "transformer")]
 pub(crate) fn text(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {

@@ -133,7 +133,7 @@ fn an_adapter_that_is_not_there_is_a_clear_error() {
     assert!(error.contains("no GPU adapter matches \"abacus\"") && error.contains("llvmpipe"), "{error}");
 }
 
-#[cfg(all(feature = "gpu", feature = "graph"))]
+#[cfg(feature = "gpu")]
 #[test]
 fn bench_network_compares_with_the_cpu() {
     let arguments = ["bench", "network", "--network", "lenet5", "--images", "3", "--length", "16", "--json"];

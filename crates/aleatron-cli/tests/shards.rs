@@ -91,6 +91,8 @@ fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
     assert!(!partial.is_complete() && partial.cells.len() + partial.unfinished == 10);
     let said = String::from_utf8(aleatron(&["merge", &shards]).stdout).unwrap();
     assert!(said.contains("unfinished: "), "{said}");
+    let refused = fault(&shard("2/2", &[]));
+    assert!(refused.contains("shard-2-of-2.jsonl: it is unfinished: go on with --resume"), "{refused}");
     let again = String::from_utf8(good(shard("2/2", &["--resume"])).stdout).unwrap();
     assert!(again.contains(&format!("Shard 2/2: {} tasks", lines.len() - 2)), "{again}");
     let whole = evaluation(&good(eval(&["--json"])));
@@ -116,7 +118,10 @@ fn what_does_not_belong_together_is_not_merged() {
     std::fs::write(folder.join("shard-x.jsonl"), "{}\n").unwrap();
     assert!(fault(&aleatron(&["merge", &folder.join("shard-x.jsonl")])).contains("line 1"));
     // The second of two shards alone lacks the classes in floating point, which the first one has.
-    assert!(fault(&aleatron(&["merge", &b])).contains("floating point"));
+    let alone = fault(&aleatron(&["merge", &b]));
+    assert!(alone.contains("floating point") && alone.contains("missing shards: 1/2"), "{alone}");
+    let replaced = fault(&eval(&["--shard", "1/2", "--report", &a, "--width", "6"]));
+    assert!(replaced.contains("of something else") && replaced.contains("--force"), "{replaced}");
     for wrong in ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"] {
         let output = eval(&[&format!("--shard={wrong}"), "--report", &a]);
         assert_eq!(output.status.code(), Some(2), "{wrong}");

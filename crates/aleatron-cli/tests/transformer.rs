@@ -1,4 +1,5 @@
 //! `generate` and `bench transformer` as a user runs them.
+#![cfg(feature = "transformer")]
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;

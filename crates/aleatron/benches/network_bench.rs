@@ -1,12 +1,13 @@
-//! Networks as streams: a call of a network that is kept, beside the counts of its layers alone.
+//! Networks as streams: a call of a prepared network, and the counts of its layers alone.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
 
 use aleatron::arithmetic::{Pool, PoolKind};
 use aleatron::data::Dataset;
-use aleatron::network::{Activation, Arithmetic, Detail, FeatureMap, Layer, Network, StreamConfig};
-use aleatron::{Cancel, ConvShape, Convolution, SampleSeed, Tier, get_num_threads};
+use aleatron::network::{Activation, Arithmetic, Network, NetworkBuilder, StreamConfig, StreamNetwork};
+use aleatron::{Convolution, Polarity, SampleSeed, StreamLayer, Tier, get_num_threads};
+use aleatron_core::program::ProgramLayer;
 use support::{Ceiling, Table, Timing, keep, rate};
 
 fn main() {
@@ -40,33 +41,50 @@ fn main() {
     ));
 }
 
-/// A network with weights all over the interval.
-fn random(sizes: &[usize]) -> Network {
-    let layer =
-        |k: usize| {
-            let (n, m) = (sizes[k], sizes[k + 1]);
-            let weights = (0..n * m).map(|i| (i * 104_729 % 2003) as f64 / 1001.0 - 1.0).collect();
-            Layer::new(k.to_string(), n, weights)
-                .with_activation(Activation::Relu)
-                .with_input_scale(if k == 0 { 1.0 } else { 30.0 })
-        };
-    let layers = (0..sizes.len() - 1).map(layer).collect();
-    Network::new("random", FeatureMap::IDENTITY, layers).unwrap()
+/// Returns weights all over the interval.
+fn weights(n: usize) -> Vec<f64> {
+    (0..n).map(|i| (i * 104_729 % 2003) as f64 / 1001.0 - 1.0).collect()
 }
 
-/// A network of images of 28 by 28: two convolutions with pools, and a dense layer.
+/// Builds a network of dense layers.
+fn random(sizes: &[usize]) -> Network {
+    let mut builder = NetworkBuilder::new("random", &sizes[..1]);
+    for (k, pair) in sizes.windows(2).enumerate() {
+        let scale = if k == 0 { 1.0 } else { 30.0 };
+        builder = builder.dense(&k.to_string(), pair[0], &weights(pair[0] * pair[1]), &[]);
+        builder = builder.polarity(Polarity::Bipolar).input_scale(scale).activation(Activation::Relu);
+    }
+    builder.build().unwrap()
+}
+
+/// Builds a network of images of 28 by 28: two convolutions with pools, and a dense layer.
 fn pooled() -> Network {
-    let weights = |n: usize| (0..n).map(|i| (i * 104_729 % 2003) as f64 / 1001.0 - 1.0).collect::<Vec<f64>>();
-    let convolution = |name: &str, image, channels, scale| {
-        let shape = ConvShape::new(Convolution::conv2d(image, channels, [5, 5])).unwrap();
-        let layer = Layer::convolution(name, shape, weights(shape.n_weights()));
-        layer.with_activation(Activation::Relu).with_input_scale(scale)
+    let mut builder = NetworkBuilder::new("pooled", &[1, 28, 28]);
+    for (name, image, channels, scale) in [("0", [1, 28, 28], 8, 1.0), ("1", [8, 12, 12], 16, 10.0)] {
+        let convolution = Convolution::conv2d(image, channels, [5, 5]);
+        builder = builder.convolution(name, convolution, &weights(image[0] * channels * 25), &[]);
+        builder = builder.polarity(Polarity::Bipolar).input_scale(scale).activation(Activation::Relu);
+        builder = builder.pool(Pool::new(PoolKind::Max, [2, 2]));
+    }
+    let builder = builder.dense("2", 256, &weights(2560), &[]);
+    builder.polarity(Polarity::Bipolar).input_scale(30.0).build().unwrap()
+}
+
+/// Returns each layer on its own, with inputs all over the interval for so many samples.
+fn layers(streams: &StreamNetwork, n_samples: usize) -> Vec<(StreamLayer, Vec<f64>)> {
+    let alone = |(_, layer): (usize, ProgramLayer)| {
+        let spec = &layer.spec;
+        let stream = StreamLayer::of(spec.topology().clone())
+            .polarity(spec.polarity())
+            .length(spec.length().bits())
+            .encoding(*spec.encoding())
+            .at(spec.index())
+            .weights(layer.weights.values())
+            .build()
+            .unwrap();
+        (stream, weights(spec.n_inputs() * layer.rows * n_samples))
     };
-    let max = Pool::new(PoolKind::Max, [2, 2]);
-    let first = convolution("0", [1, 28, 28], 8, 1.0).with_pool(max).unwrap();
-    let second = convolution("1", [8, 12, 12], 16, 10.0).with_pool(max).unwrap();
-    let last = Layer::new("2", 256, weights(2560)).with_input_scale(30.0);
-    Network::new("pooled", FeatureMap::IDENTITY, vec![first, second, last]).unwrap()
+    streams.layers().unwrap().into_iter().map(alone).collect()
 }
 
 fn case(table: &mut Table, name: &str, network: &Network, config: &StreamConfig, features: &[f64]) {
@@ -74,27 +92,19 @@ fn case(table: &mut Table, name: &str, network: &Network, config: &StreamConfig,
         return;
     }
     let streams = network.to_streams(config).unwrap();
-    // What each layer gets, so that its counts can be had alone.
-    let mut inputs = Vec::new();
-    for k in 0..network.layers().len() {
-        let layers = network.layers()[..=k].to_vec();
-        let part = Network::new("part", network.input(), layers).unwrap().to_streams(config).unwrap();
-        let detail = Detail { last_inputs: true, ..Detail::default() };
-        inputs.push(part.run(features, 0, detail, Cancel::NEVER).unwrap().last_inputs.unwrap());
-    }
-    let counts = || {
-        for (layer, inputs) in streams.layers().zip(&inputs) {
-            keep(layer.count(&inputs.batch(SampleSeed::new(config.seed)), Cancel::NEVER).unwrap());
+    let n_samples = features.len() / network.n_features();
+    let layers = layers(&streams, n_samples);
+    let mut alone = || {
+        for (layer, inputs) in &layers {
+            keep(layer.counts_batch(inputs, SampleSeed::new(config.seed)).unwrap());
         }
     };
     assert_eq!(streams.forward(features, 0).unwrap(), streams.forward(features, 0).unwrap());
-    let samples = features.len() / network.n_features();
-    let mut alone = counts;
     let timing = Timing::InTurns;
     let ceiling = Ceiling { name: "its layers' counts", work: &mut alone, scale: 1.0, timing };
     table.case(
         name,
-        rate(samples as f64, "samples/s"),
+        rate(n_samples as f64, "samples/s"),
         || keep(streams.forward(features, 0).unwrap()),
         Some(ceiling),
     );

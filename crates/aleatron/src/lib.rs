@@ -16,20 +16,21 @@
 //! # Ok::<(), aleatron::Error>(())
 //! ```
 //!
-//! - [`StreamLayer`]: a layer over given or random weights, dense or sparse, of random bits or shared sequences, on any [`Device`];
-//! - [`network`], [`data`], [`eval`]: networks, and how accurate they are as streams;
-//! - `graph`, with the feature of that name: networks of ONNX files;
-//! - [`backend`]: the processors layers run on;
+//! - [`StreamLayer`]: a layer over given or random weights, dense, sparse or a convolution, of random bits or low-discrepancy
+//!   sequences, on any [`Device`];
+//! - [`network`]: networks, built layer by layer or read from ONNX files, and how they run as streams;
+//! - [`data`], [`eval`]: samples, and how accurate networks are as streams;
+//! - [`backend`]: the processors that layers run on;
 //! - `transformer`, behind the cargo feature of this name: language models from Hugging Face files;
 //! - [`Cpu`]: the operations underneath, on packed words;
-//! - [`stream`], [`gates`], [`generator`], [`lif`] and their neighbours, from `aleatron-core`: what every bit means, with a plain
-//!   [`reference`](mod@reference) of each;
-//! - [`simd_tier`], [`set_num_threads`], [`set_draw_memory`]: how it runs, which never changes what it computes;
-//! - [`Error`]: what can go wrong anywhere. Layers, networks and graphs have an [`EngineError`], data a [`data::Error`]; `?` makes an [`Error`] of either;
+//! - [`stream`], [`gates`], [`generator`], [`lif`] and other modules of `aleatron-core`: the meaning of every bit, with a plain
+//!   [`reference`](mod@reference) of each operation;
+//! - [`simd_tier`], [`set_num_threads`], [`set_draw_memory`]: settings that change the speed and never a result;
+//! - [`Error`]: the error of every crate. Layers and networks return an [`EngineError`], data a [`data::Error`]; `?` converts both;
 //! - [`compat`]: names of other systems.
 //!
-//! This crate has hardly any code of its own. `aleatron-core` says what bits mean, `aleatron-engine` has layers and networks, `aleatron-data` samples and
-//! `aleatron-eval` evaluations; examples on their pages use the names of these crates.
+//! This crate re-exports the others: `aleatron-core` defines streams, `aleatron-engine` has layers and networks, `aleatron-data` samples
+//! and `aleatron-eval` evaluations. Examples on their pages use the names of these crates.
 #![forbid(unsafe_code)]
 
 pub mod compat;
@@ -50,11 +51,9 @@ pub use aleatron_cuda as cuda;
 #[doc(inline)]
 pub use aleatron_data as data;
 pub use aleatron_engine::{
-    DEFAULT_WEIGHT_SEED, Device, Error as EngineError, LayerBuilder, Parameter, StreamLayer, VERSION,
-    backend, encode_inputs, network,
+    DEFAULT_WEIGHT_SEED, Device, Error as EngineError, LayerBuilder, RefusedNode, StreamLayer, VERSION,
+    backend, encode_inputs,
 };
-#[cfg(feature = "graph")]
-pub use aleatron_engine::{RefusedNode, graph};
 #[doc(inline)]
 pub use aleatron_eval as eval;
 pub use aleatron_eval::{Error, Result};
@@ -63,15 +62,23 @@ pub use aleatron_gpu as gpu;
 #[cfg(feature = "transformer")]
 pub use aleatron_transformer as transformer;
 
-/// The name of the SIMD tier whose kernels are in use: the best of this machine, or the one `ALEATRON_TIER` names.
+/// Networks, their files, their calibration, and how they run as streams.
+pub mod network {
+    #[doc(inline)]
+    pub use aleatron_engine::network::*;
+    #[doc(inline)]
+    pub use aleatron_engine::stream::*;
+}
+
+/// Returns the name of the SIMD tier whose kernels are in use: the best of this machine, or the one that `ALEATRON_TIER` names.
 ///
 /// # Errors
-/// Where `ALEATRON_TIER` names no tier of this machine.
+/// If `ALEATRON_TIER` names no tier of this machine.
 pub fn simd_tier() -> Result<&'static str> {
     Ok(Tier::current()?.name())
 }
 
-/// The examples of the README, which must work as they stand there.
+/// Runs the examples of the README as they stand there.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -7,7 +7,7 @@ use aleatron_core::BackendFault;
 
 /// One test, since there is one process.
 #[test]
-fn a_forked_process_has_the_cpu_alone() {
+fn forked_process_has_only_the_cpu() {
     let builder = StreamLayer::dense(3, 2).length(100).seed(4);
     let layer = builder.clone().device(Device::Cpu).build().unwrap();
     let x = [0.25, 0.5, 1.0];
@@ -15,7 +15,7 @@ fn a_forked_process_has_the_cpu_alone() {
     assert!(!is_forked());
     after_fork();
     assert!(is_forked() && devices().is_empty());
-    // Layers from before and new ones count the same.
+    // Layers built before and after the fork count the same.
     assert_eq!(layer.counts(&x, 7).unwrap(), expected);
     for device in [Device::Cpu, Device::Auto] {
         assert_eq!(builder.clone().device(device).build().unwrap().counts(&x, 7).unwrap(), expected);

@@ -18,7 +18,7 @@ fn index() -> usize {
 
 /// One test, since there is one shared device.
 #[test]
-fn layers_and_evaluations_outlive_their_device() {
+fn layers_and_evaluations_survive_a_lost_device() {
     let context = || GpuContext::get(&AdapterChoice::Index(index())).unwrap();
     let builder = StreamLayer::dense(12, 7).length(96).seed(2);
     let layer = builder.clone().device(Device::Gpu(Some(index()))).build().unwrap();
@@ -33,7 +33,7 @@ fn layers_and_evaluations_outlive_their_device() {
     assert_eq!(layer.counts(&x, 1).unwrap(), expected);
     assert_ne!(context().id(), lost.id());
 
-    // An evaluation whose device goes away again and again finds what one on the CPU does.
+    // An evaluation that loses its device repeatedly equals one on the CPU.
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let generators = vec!["bernoulli".parse().unwrap()];
     let plan = |device| Plan {

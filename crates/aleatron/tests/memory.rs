@@ -1,12 +1,12 @@
-//! Memory stays flat: calls and layers leave nothing behind, on the CPU and on a GPU.
+//! Calls and layers leak no memory, on the CPU and on a GPU.
 //!
-//! What is measured is the memory the process holds, `/proc/self/statm`. An allocator keeps some of what it was given back, so it is
-//! measured after a warm-up, and a test fails where the growth is a quarter of what the smallest leak would make of it.
+//! The tests measure the resident memory of the process, `/proc/self/statm`. An allocator retains some freed memory, so that tests
+//! measure after a warm-up and fail if the growth is a quarter of that of the smallest leak.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 use aleatron::StreamLayer;
-use aleatron::network::{FeatureMap, Layer, Network, StreamConfig};
+use aleatron::network::{NetworkBuilder, StreamConfig};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tests of this file share a process and its memory: one at a time.
@@ -15,7 +15,7 @@ fn alone() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The bytes this process holds.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -23,7 +23,7 @@ fn resident() -> u64 {
     pages * 4096
 }
 
-/// How much more the process holds after `calls` of `work` than after a tenth as many before them.
+/// Returns the growth of memory over `calls` of `work`, after a tenth as many to warm up.
 fn growth(calls: u64, mut work: impl FnMut(u64)) -> u64 {
     (0..calls / 10).for_each(&mut work);
     let before = resident();
@@ -31,14 +31,14 @@ fn growth(calls: u64, mut work: impl FnMut(u64)) -> u64 {
     resident().saturating_sub(before)
 }
 
-/// The calls that leave nothing behind.
+/// The calls of each test.
 const CALLS: u64 = 100_000;
 
 /// The least that a leak of one allocation takes: glibc's smallest chunk.
 const SMALLEST: u64 = 32;
 
 #[test]
-fn calls_leave_nothing_behind() {
+fn calls_leak_no_memory() {
     let _alone = alone();
     let bound = CALLS * SMALLEST / 4;
     let mut layer = StreamLayer::dense(4, 3).length(64).build().unwrap();
@@ -50,22 +50,24 @@ fn calls_leave_nothing_behind() {
     let grown = growth(CALLS, |_| layer.set_weights(&weights).unwrap());
     assert!(grown < bound, "set_weights: {grown} bytes in {CALLS} calls");
 
-    let hidden = Layer::new("a", 2, vec![0.5, -0.25, 1.0, 0.125]);
-    let last = Layer::new("b", 2, vec![0.75, -1.0, 0.5, 0.25]);
-    let network = Network::new("n", FeatureMap::IDENTITY, vec![hidden, last]).unwrap();
+    let network = NetworkBuilder::new("n", &[2])
+        .dense("a", 2, &[0.5, -0.25, 1.0, 0.125], &[])
+        .dense("b", 2, &[0.75, -1.0, 0.5, 0.25], &[])
+        .build()
+        .unwrap();
     for generator in ["bernoulli", "sobol"] {
         let config = StreamConfig::new(64).generator(generator.parse().unwrap());
         let streams = network.to_streams(&config).unwrap();
         let grown = growth(CALLS, |k| drop(streams.forward(&[0.5, -0.5], k as u32).unwrap()));
         assert!(grown < bound, "{generator}: {grown} bytes in {CALLS} calls");
     }
-    // Errors leave nothing behind, either.
+    // Errors leak nothing, either.
     let grown = growth(CALLS, |_| drop(layer.counts(&[2.0; 4], 0).unwrap_err()));
     assert!(grown < bound, "errors: {grown} bytes in {CALLS} calls");
 }
 
 #[test]
-fn layers_leave_nothing_behind() {
+fn layers_leak_no_memory() {
     let _alone = alone();
     let grown = growth(CALLS, |seed| drop(StreamLayer::dense(4, 3).length(64).seed(seed).build().unwrap()));
     assert!(grown < CALLS * SMALLEST / 4, "{grown} bytes in {CALLS} layers");
@@ -103,7 +105,7 @@ mod gpu {
     }
 
     #[test]
-    fn layers_on_a_gpu_leave_nothing_behind() {
+    fn layers_on_a_gpu_leak_no_memory() {
         let _alone = alone();
         let device = device();
         let values = vec![0.5; 64];

@@ -1,6 +1,7 @@
 //! `aleatron bench`: dense layers on the CPU and on the GPU, checked to be equal before they are timed; transformers are in
 //! `transformer.rs`.
 
+use super::names::read_name;
 use super::{Failure, Outcome, read_length};
 use crate::{Verdict, output};
 use aleatron::backend::devices;
@@ -21,9 +22,9 @@ enum What {
     /// Layers on the GPU, beside the CPU.
     Gpu(GpuOptions),
     /// A whole network of convolutions with random weights, as streams.
-    #[cfg(feature = "graph")]
     Network(super::network::Options),
     /// A transformer of a named size with random weights.
+    #[cfg(feature = "transformer")]
     Transformer(super::transformer::Options),
 }
 
@@ -45,7 +46,7 @@ struct GpuOptions {
     #[command(flatten)]
     common: Options,
     /// The GPU: gpu for the default one, gpu:1, or cuda and cuda:1 for NVIDIA cards through CUDA.
-    #[arg(long, default_value_t = Device::Gpu(None))]
+    #[arg(long, default_value_t = Device::Gpu(None), value_parser = read_name::<Device>)]
     device: Device,
     /// Show the time, the bytes and the bandwidth of each kernel.
     #[arg(long)]
@@ -94,8 +95,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             report(&rows.collect::<Result<Vec<_>, EngineError>>()?, options)
         }
         What::Gpu(options) => gpu(options),
-        #[cfg(feature = "graph")]
         What::Network(options) => super::network::run(options),
+        #[cfg(feature = "transformer")]
         What::Transformer(options) => super::transformer::run(options),
     }
 }

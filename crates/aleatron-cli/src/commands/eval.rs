@@ -1,123 +1,59 @@
-//! `aleatron eval`: a network as bit streams, accuracy against length and generator.
+//! `aleatron eval`: the accuracy of a network as bit streams against length and generator.
 
-use super::report::{Earlier, Format, Found, Report, fault, try_writing};
+use super::data::{DataOptions, class_note};
+use super::find::{self, Request};
+use super::plan::PlanOptions;
+use super::report::{EarlierOptions, Format, Found, Report};
 use super::shard::{self, Shard};
-use super::{Failure, Outcome, read_length, read_positive};
-use crate::interrupt;
-use aleatron::data::{CsvOptions, Dataset, Error as DataError, Header, LabelColumn, LabelKind, ReadOptions};
+use super::source::{Calibrated, NetworkOptions, are_bytes, check_samples};
+use super::{Failure, Outcome, read_positive};
+use crate::invocation::Invocation;
+use crate::{interrupt, output};
+use aleatron::data::{Dataset, LabelKind};
 use aleatron::eval::{
-    Evaluation, Job, Plan, Progress, RegressionEvaluation, Subject, evaluate, evaluate_regression, plural,
+    Evaluation, Job, Plan, Progress, RegressionEvaluation, evaluate, evaluate_regression, plural,
 };
-use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
-#[cfg(feature = "graph")]
-use aleatron::graph::{Calibration, GraphNetwork, InputScale, Mode};
-use aleatron::network::{Arithmetic, FeatureRange, LayerOverride, Network, read_layers};
-use aleatron::{Cancel, Device, EngineError, Error, Polarity};
+use aleatron::network::{Network, ValueRange};
+use aleatron::{Cancel, CoreError, EngineError, Error};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-#[cfg(feature = "graph")]
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// NAME.json with NAME.safetensors beside it, an .onnx file, or one of the embedded networks for digits: noise-aware, plain, cnn.
-    #[arg(default_value = "noise-aware")]
-    network: PathBuf,
-    /// The same as an option.
-    #[arg(long = "network", value_name = "NETWORK", conflicts_with = "network")]
-    named_network: Option<PathBuf>,
-    /// What the network does: classification (labels are classes, and accuracy is found) or regression (labels are numbers, one for each output,
-    /// and mean errors are found).
-    #[arg(long, value_name = "TASK", default_value = "classification")]
+    #[command(flatten)]
+    network: NetworkOptions,
+    /// The task of the network: classification (labels are classes, and accuracy is measured) or regression (labels are numbers, one for each
+    /// output, and mean errors are measured).
+    #[arg(long, value_name = "TASK", default_value = "classification", ignore_case = true)]
     task: Task,
-    /// Labelled samples, as .npz with arrays x and y, as .csv, as .npy with --labels, or as a folder with a folder of PNG images for each class;
-    /// the embedded test digits if not given.
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
-    /// The labels of the samples of an .npy file, as another one.
-    #[arg(long, value_name = "FILE", requires = "data")]
-    labels: Option<PathBuf>,
-    /// Divide all features by this, such as 255 for images of bytes.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, requires = "data")]
-    divide: f64,
-    /// Whether the first line of a .csv file names its columns: auto, yes or no.
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    header: Header,
-    /// The column of a .csv file that holds the classes: its name, or its index from 0 on, or from the end with -1.
-    #[arg(long, value_name = "COLUMN", default_value = "-1", allow_hyphen_values = true)]
-    label: LabelColumn,
-    /// Let features that the first layer cannot encode saturate, and count them.
-    #[arg(long)]
-    clip: bool,
-    /// Lengths of streams in bits.
-    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, allow_hyphen_values = true,
-        default_values_t = Plan::default().lengths)]
-    lengths: Vec<usize>,
-    /// bernoulli, sobol, lfsr, halton, vdc, ramp, or one for inputs and one for weights, as in sobol:1+lfsr:77 or bernoulli+sobol:2.
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_values_t = Plan::default().generators)]
-    generators: Vec<GeneratorName>,
-    /// Seeds for generators that have one.
-    #[arg(long, value_name = "N", value_parser = read_positive, allow_hyphen_values = true,
-        default_value_t = Plan::default().seeds)]
-    seeds: usize,
-    /// Bits of the sequences that streams share, 1 to 32, or auto: as many as the length covers where a generator needs its whole
-    /// period, else eight.
-    #[arg(long, value_name = "BITS", default_value = "auto", allow_hyphen_values = true)]
-    width: WidthChoice,
-    /// How many independent sequences streams share: all (one for inputs, one for weights), input (a pair for each) or stream.
-    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll)]
-    sharing: Sharing,
-    /// Settings of one layer: NAME:length=64,generator=sobol,width=6,sharing=input, any of them. May be given several times.
-    #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
-    layers: Vec<(String, LayerOverride)>,
-    /// Settings of layers from a JSON file: {"NAME": {"length": 64, "generator": "sobol"}, ...}, the same settings as those of --layer.
-    #[arg(long = "layers", value_name = "FILE")]
-    layers_file: Option<PathBuf>,
-    /// How streams hold numbers, in every layer: signed (a sign and a magnitude), bipolar or unipolar; as the network says if not given.
-    #[arg(long, value_name = "KIND")]
-    polarity: Option<Polarity>,
-    /// Samples of training to find the scales of an .onnx network with; the first 256 samples of the data if not given.
-    #[cfg(feature = "graph")]
-    #[arg(long, value_name = "FILE")]
-    calibrate: Option<PathBuf>,
-    /// The share of inputs of an .onnx network's layers, in (0, 1], that their scale must cover; the others saturate.
-    #[cfg(feature = "graph")]
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
-    percentile: f64,
-    /// A layer of an .onnx network that runs in binary. May be given several times.
-    #[cfg(feature = "graph")]
-    #[arg(long = "binary", value_name = "NAME")]
-    binary: Vec<String>,
-    /// Look for the shortest streams of each layer that lose at most this many percentage points, between the least and the greatest of the
+    #[command(flatten)]
+    data: DataOptions,
+    #[command(flatten)]
+    plan: PlanOptions,
+    /// Search for the shortest streams of each layer that lose at most this many percentage points, between the least and the greatest of the
     /// lengths given.
     #[arg(long, value_name = "POINTS", conflicts_with_all = ["csv", "shard"])]
     find: Option<f64>,
     /// The most trials of --find.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, requires = "find")]
     budget: usize,
-    /// How numbers are kept between layers: float, or integer as a circuit does.
-    #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float)]
-    arithmetic: Arithmetic,
-    /// Where to run: auto (wherever it is faster), cpu, gpu, gpu:1, or several as in gpu:0,gpu:1. It changes times and nothing else.
-    #[arg(long, default_value_t)]
-    device: Device,
     /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv) into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Keep what the folder of the report holds, and run what is missing.
-    #[arg(long, requires = "report")]
-    resume: bool,
-    /// Run one of N shares of the work, such as 2/8, and leave it in the folder of the report; `aleatron merge` puts them together.
+    #[command(flatten)]
+    earlier: EarlierOptions,
+    /// Run one of N shards of the work, such as 2/8, and write it into the folder of the report; `aleatron merge` puts them together.
     #[arg(long, value_name = "I/N", requires = "report", conflicts_with_all = ["json", "csv"])]
     shard: Option<Shard>,
     #[command(flatten)]
     format: Format,
 }
 
-/// What a network does.
+/// The task of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Task {
     Classification,
@@ -133,148 +69,73 @@ impl Task {
     }
 }
 
-/// What went wrong with a file of samples; a divisor is an argument.
-fn explain_reading(error: DataError) -> Failure {
-    match error {
-        DataError::Divisor(_) => Failure::Usage(format!("--divide: {error}")),
-        error => error.into(),
+/// A network, its data and its plan, which fit each other.
+struct Subject {
+    network: Arc<Network>,
+    data: Dataset,
+    plan: Plan,
+    /// Warnings about the calibration, for the result.
+    warnings: Vec<String>,
+    /// Facts about the data, for the output.
+    notes: Vec<String>,
+}
+
+impl Subject {
+    fn names(&self) -> [&str; 2] {
+        [self.network.name(), self.data.name()]
     }
 }
 
-/// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
-fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
-    let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
-    let settings = text.find('=').and_then(|equals| text[..equals].rfind(':')).ok_or_else(fault)?;
-    let (name, rest) = (&text[..settings], &text[settings + 1..]);
-    Ok((name.to_owned(), rest.parse().map_err(|error: EngineError| error.to_string())?))
-}
-
-/// The network that arguments name.
-fn load_subject(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<Subject, Failure> {
-    #[cfg(feature = "graph")]
-    if arguments.is_graph() {
-        return Ok(Subject::Graph(load_graph(arguments, plan, data)?.into()));
-    }
-    let _ = data;
-    let network = load_network(arguments.network())?;
-    let network = match arguments.polarity {
-        Some(polarity) => network.with_polarity(polarity).map_err(Failure::usage)?,
-        None => network,
-    };
-    plan.check(&network).map_err(Failure::usage)?;
-    Ok(Subject::Layers(network.into()))
-}
-
-/// Samples for scales, where none are given.
-#[cfg(feature = "graph")]
-const CALIBRATION_SAMPLES: usize = 256;
-
-#[cfg(feature = "graph")]
-fn load_graph(arguments: &Arguments, plan: &Plan, data: &Dataset) -> Result<GraphNetwork, Failure> {
-    let mut network = GraphNetwork::load(arguments.network())?;
-    if let Some(polarity) = arguments.polarity {
-        network = network.with_polarity(polarity).map_err(Failure::usage)?;
-    }
-    for name in &arguments.binary {
-        network = network.with_mode(name, Mode::Binary).map_err(Failure::usage)?;
-    }
-    let network = Arc::new(network);
-    Subject::from(Arc::clone(&network)).check(plan).map_err(|error| match error {
-        // What the network lacks is not the fault of an argument.
-        Error::Nothing(_) | Error::Engine(EngineError::NoIntegerForm { .. }) => arguments.explain(error),
-        error => Failure::usage(error),
-    })?;
-    let (expected, actual) = (network.n_features(), data.n_features());
-    if expected != actual {
-        return Err(arguments.explain(Error::FeatureCount { expected, actual }));
-    }
-    let inputs = match arguments.percentile {
-        1.0 => InputScale::Maximum,
-        share => InputScale::Percentile(share),
-    };
-    let calibration = Calibration { inputs, ..Calibration::default() };
-    let features = match &arguments.calibrate {
-        Some(path) => {
-            let read = Dataset::read_features(path, &arguments.read_options(None));
-            let (actual, features) = read.map_err(explain_reading)?;
-            if expected != actual {
-                return Err(arguments.explain(Error::FeatureCount { expected, actual }));
-            }
-            features.into()
-        }
-        None => data.samples(0..data.len().min(CALIBRATION_SAMPLES))?,
-    };
-    network.calibrated(&features, &calibration).map_err(|error| arguments.explain(error.into()))
-}
-
-/// An evaluation with what its page shows of the graph; one that was ended stays as it is.
-#[cfg(feature = "graph")]
-fn with_losses(
-    network: &GraphNetwork,
-    data: &Dataset,
-    plan: &Plan,
-    mut found: Evaluation,
-    cancel: Cancel<'_>,
-) -> aleatron::Result<Evaluation> {
+/// Adds the losses of nodes, which the page shows, to an evaluation; a cancelled one stays as it is.
+fn with_losses(subject: &Subject, mut found: Evaluation, cancel: Cancel<'_>) -> aleatron::Result<Evaluation> {
     if !found.is_complete() {
         return Ok(found);
     }
+    let Subject { network, data, plan, .. } = subject;
     match aleatron::eval::find_losses(network, data, plan, &mut found, cancel) {
-        Ok(()) | Err(Error::Core(aleatron::CoreError::Cancelled)) => Ok(found),
+        Ok(()) | Err(Error::Core(CoreError::Cancelled)) => Ok(found),
         Err(source) => Err(Error::Unfinished { done: Box::new(found), source: Box::new(source) }),
     }
 }
 
-fn search(arguments: &Arguments, network: &Subject, data: &Dataset, plan: &Plan, loss: f64) -> Outcome {
-    if let Some(folder) = &arguments.report {
-        std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
-        try_writing(folder)?;
-    }
-    let request = super::find::Request {
-        loss,
-        budget: arguments.budget,
-        folder: arguments.report.as_deref(),
-        resume: arguments.resume,
-        json: arguments.format.json,
-    };
-    interrupt::watch();
-    super::find::run(network, data, plan, &request, Cancel::when(&interrupt::is_pressed), &progress_bar())
-}
-
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     arguments.check()?;
-    let (network, data, plan) = arguments.subject()?;
+    let subject = arguments.subject()?;
+    let Subject { network, data, plan, .. } = &subject;
     if let Some(loss) = arguments.find {
-        return search(arguments, &network, &data, &plan, loss);
+        let request = Request {
+            loss,
+            budget: arguments.budget,
+            folder: arguments.report.as_deref(),
+            earlier: arguments.earlier.earlier(),
+            json: arguments.format.json,
+        };
+        subject.notes.iter().for_each(output::message);
+        return find::run(network, data, plan, &request, invocation);
     }
-    let earlier = Earlier::new(arguments.resume);
     if arguments.task == Task::Regression {
-        return arguments.judge(|checkpoint, cancel, progress| {
-            evaluate_regression(&network, &data, &plan, checkpoint, cancel, progress)
+        return arguments.evaluate(&subject, invocation, |checkpoint, cancel, progress| {
+            evaluate_regression(network, data, plan, checkpoint, cancel, progress)
         });
     }
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
-        let job = Job::new(network, Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
-        return shard::run(&job, shard, folder, earlier);
+        subject.notes.iter().for_each(output::message);
+        let job = arguments.job(subject)?;
+        return shard::run(&job, shard, folder, arguments.earlier.earlier(), invocation);
     }
-    arguments.judge(|checkpoint, cancel, progress| {
-        let found = evaluate(&network, &data, &plan, checkpoint, cancel, progress)?;
-        #[cfg(feature = "graph")]
-        let found = match &network {
-            Subject::Graph(network) if arguments.report.is_some() => {
-                with_losses(network, &data, &plan, found, cancel)?
-            }
-            _ => found,
-        };
-        Ok(found)
+    arguments.evaluate(&subject, invocation, |checkpoint, cancel, progress| {
+        let found = evaluate(network, data, plan, checkpoint, cancel, progress)?;
+        if arguments.report.is_some() { with_losses(&subject, found, cancel) } else { Ok(found) }
     })
 }
 
-/// An evaluation whose tasks somebody else runs.
+/// An evaluation whose tasks run on other processes.
 pub(crate) struct Distributed {
     pub(crate) arguments: Arguments,
     pub(crate) job: Job<'static>,
     pub(crate) report: Option<Report>,
+    warnings: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Distributed {
@@ -291,31 +152,44 @@ impl Distributed {
             return Err(Failure::Usage("--find runs in one process".to_owned()));
         }
         arguments.check()?;
-        let (network, data, plan) = arguments.subject()?;
-        let job = Job::new(network, Cow::Owned(data), plan).map_err(|e| arguments.explain(e))?;
-        let earlier = Earlier::new(arguments.resume);
-        let report = arguments.report.as_deref().map(|folder| Report::open(folder, earlier)).transpose()?;
-        Ok(Self { arguments, job, report })
+        let subject = arguments.subject()?;
+        let earlier = arguments.earlier.earlier();
+        let report = arguments.report.as_deref();
+        let report = report.map(|folder| Report::open(folder, earlier, subject.names())).transpose()?;
+        let (warnings, notes) = (subject.warnings.clone(), subject.notes.clone());
+        let job = arguments.job(subject)?;
+        Ok(Self { arguments, job, report, warnings, notes })
     }
 
-    /// Writes and prints what was found, and says what has failed.
+    /// Writes and prints an evaluation, and reports the failure that ended it.
     pub(crate) fn finish(&self, found: &Evaluation, failure: Option<String>, elapsed: Duration) -> Outcome {
+        let mut found = found.clone();
+        add_warnings(&mut found, &self.warnings);
         if let Some(report) = &self.report {
-            report.write(found)?;
+            report.write(&found)?;
         }
         match failure {
             Some(failure) => {
                 let cells = plural(found.unfinished, "cell");
                 Err(Failure::Work(format!("{failure}\nunfinished: {cells} to go")))
             }
-            None => self.arguments.format.print(found, self.report.as_ref(), elapsed),
+            None => self.arguments.format.print(&found, &self.notes, self.report.as_ref(), elapsed),
         }
     }
 }
 
-/// Evaluations, and what becomes of those that something ended.
+/// Adds warnings to a result, each once.
+fn add_warnings(found: &mut impl Found, warnings: &[String]) {
+    for warning in warnings {
+        if !found.warnings().contains(warning) {
+            found.warnings().push(warning.clone());
+        }
+    }
+}
+
+/// Results of evaluations that may have been ended.
 trait Partial: Found {
-    /// What was done, and what ended it.
+    /// Returns the finished part, and the error that ended the evaluation.
     fn done(error: Error) -> Result<(Self, Error), Error>;
 }
 
@@ -338,19 +212,26 @@ impl Partial for RegressionEvaluation {
 }
 
 impl Arguments {
-    /// Runs an evaluation with a bar for its progress, writes its report and prints it.
-    fn judge<E: Partial + Clone>(
+    /// Runs an evaluation with a progress bar, writes its report and prints it.
+    fn evaluate<E: Partial + Clone>(
         &self,
-        evaluate: impl FnOnce(Option<E>, Cancel<'_>, &mut dyn FnMut(Progress<'_>)) -> aleatron::Result<E>,
+        subject: &Subject,
+        invocation: &Invocation,
+        evaluate: impl FnOnce(Option<E>, Cancel<'_>, &mut dyn FnMut(Progress<'_, E>)) -> aleatron::Result<E>,
     ) -> Outcome {
-        let earlier = Earlier::new(self.resume);
-        let report = self.report.as_deref().map(|folder| Report::<E>::open(folder, earlier)).transpose()?;
+        let earlier = self.earlier.earlier();
+        let report = self.report.as_deref();
+        let report = report.map(|folder| Report::<E>::open(folder, earlier, subject.names())).transpose()?;
         let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
         interrupt::watch();
-        let bar = progress_bar();
-        let start = Instant::now();
+        let (bar, start) = (progress_bar(), Instant::now());
+        let mut file = report.as_ref().map(Report::checkpoint_file);
         let cancel = Cancel::when(&interrupt::is_pressed);
-        let result = evaluate(checkpoint, cancel, &mut |progress: Progress<'_>| {
+        let result = evaluate(checkpoint, cancel, &mut |progress: Progress<'_, E>| {
+            if let Some(file) = &mut file {
+                // A failure is seen again when the whole report is written.
+                let _ = file.update(progress.done, || progress.evaluation.to_json());
+            }
             bar.set_length(progress.total as u64);
             bar.set_position(progress.done as u64);
             bar.set_message(format!(
@@ -360,154 +241,122 @@ impl Arguments {
         });
         bar.finish_and_clear();
         let elapsed = start.elapsed();
-        let (evaluation, failure) = match result {
+        let (mut evaluation, failure) = match result {
             Ok(evaluation) => (evaluation, None),
             Err(error) => {
-                let (done, source) = E::done(error).map_err(|error| self.explain(error))?;
+                let (done, source) =
+                    E::done(error).map_err(|error| self.explain(error, Some(&subject.data)))?;
                 (done, Some(source))
             }
         };
+        add_warnings(&mut evaluation, &subject.warnings);
         if let Some(report) = &report {
             report.write(&evaluation)?;
         }
-        match failure {
-            Some(error) => Err(self.explain(error)),
-            None => self.format.print(&evaluation, report.as_ref(), elapsed),
+        if let Some(error) = failure {
+            return Err(self
+                .explain(error, Some(&subject.data))
+                .with_hint(&resume_hint(report.is_some(), invocation)));
         }
+        let outcome = self.format.print(&evaluation, &subject.notes, report.as_ref(), elapsed)?;
+        if !evaluation.is_complete() {
+            output::message(resume_hint(report.is_some(), invocation));
+        }
+        Ok(outcome)
     }
 
-    /// Refuses what does not go together, before anything is read.
+    fn job(&self, subject: Subject) -> Result<Job<'static>, Failure> {
+        let Subject { network, data, plan, .. } = subject;
+        Job::new(network, Cow::Owned(data), plan).map_err(|error| self.explain(error, None))
+    }
+
+    /// Refuses options that cannot be combined, before anything is read.
     fn check(&self) -> Result<(), Failure> {
         let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
         if self.task == Task::Regression {
             if self.find.is_some() {
-                return usage("--find looks for accuracy, which --task regression has not");
+                return usage("--find cannot be combined with --task regression");
             }
             if self.shard.is_some() {
-                return usage("--shard: --task regression runs in one process");
+                return usage("--shard cannot be combined with --task regression");
             }
         }
         match self.find {
             Some(loss) if !(0.0..=100.0).contains(&loss) => {
                 return Err(Failure::Usage(format!("--find: {loss} is not a number of percentage points")));
             }
-            Some(_) if self.generators.len() > 1 => {
+            Some(_) if self.plan.generators.len() > 1 => {
                 return usage("--find: give one generator with --generators");
             }
             _ => {}
         }
-        #[cfg(feature = "graph")]
-        {
-            if !(self.percentile > 0.0 && self.percentile <= 1.0) {
-                let share = self.percentile;
-                return Err(Failure::Usage(format!("--percentile: {share} is not a share in (0, 1]")));
-            }
-            let is_set = self.calibrate.is_some() || self.percentile != 1.0 || !self.binary.is_empty();
-            if is_set && !self.is_graph() {
-                return usage("--calibrate, --percentile and --binary are for .onnx networks");
-            }
+        self.data.check(self.task.labels(), self.network.calibrate.as_deref())
+    }
+
+    /// Reads the network and the data, and checks that they fit each other and the plan.
+    fn subject(&self) -> Result<Subject, Failure> {
+        let (mut plan, kind) = (self.plan.plan()?, self.task.labels());
+        let network = self.network.load()?;
+        plan.check(&network).map_err(|error| match error {
+            // A property of the network is not the fault of an argument.
+            Error::Nothing(_) | Error::Engine(EngineError::NoIntegerForm { .. }) => self.explain(error, None),
+            error => Failure::usage(error),
+        })?;
+        let data = self.data.read(kind)?;
+        check_samples(&network, &data).map_err(|failure| self.explain_embedded(failure))?;
+        if kind == LabelKind::Classes {
+            data.check_classes(network.n_classes())?;
         }
-        if self.read_options(None).csv != CsvOptions::default() && !self.reads_csv() {
-            return usage("--header and --label are for .csv files");
+        let calibrated = self.network.calibrate(network, &data, &self.data, kind)?;
+        let Calibrated { network, is_calibrated, warnings } = calibrated;
+        if is_calibrated {
+            plan.range = ValueRange::Saturate;
         }
-        Ok(())
+        warnings.iter().for_each(|warning| output::message(format!("warning: {warning}")));
+        let notes = class_note(&data).into_iter().collect();
+        Ok(Subject { network: Arc::new(network), data, plan, warnings, notes })
     }
 
-    /// Whether the network is an .onnx file.
-    #[cfg(feature = "graph")]
-    fn is_graph(&self) -> bool {
-        self.network().extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"))
+    /// Adds the remedy to a failure of samples that are the embedded ones.
+    fn explain_embedded(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Work(text) if self.data.is_embedded() => Failure::Work(format!(
+                "{text} (these are the embedded digits: give your own samples with --data)"
+            )),
+            failure => failure,
+        }
     }
 
-    /// Whether samples are read from a .csv file.
-    fn reads_csv(&self) -> bool {
-        #[cfg(feature = "graph")]
-        let calibrate = self.calibrate.as_ref();
-        #[cfg(not(feature = "graph"))]
-        let calibrate = None;
-        let mut files = self.data.iter().chain(calibrate);
-        files.any(|file| file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")))
-    }
-
-    /// The network, the data and the plan, which fit each other.
-    fn subject(&self) -> Result<(Subject, Dataset, Plan), Failure> {
-        let plan = self.plan()?;
-        let data = match &self.data {
-            Some(path) => self.read(path, self.labels.as_deref())?,
-            None if self.task == Task::Regression => {
-                return Err(Failure::Usage(
-                    "--task regression needs --data: the embedded digits have classes".to_owned(),
-                ));
-            }
-            None => Dataset::digits_test(),
+    /// Returns an error with its remedy.
+    fn explain(&self, error: Error, data: Option<&Dataset>) -> Failure {
+        let are_raw_bytes = || {
+            let samples = data.map(|data| data.samples(0..data.len().min(16)));
+            !self.data.is_divided()
+                && samples.is_some_and(|samples| samples.is_ok_and(|samples| are_bytes(&samples)))
         };
-        Ok((load_subject(self, &plan, &data)?, data, plan))
-    }
-
-    fn network(&self) -> &Path {
-        self.named_network.as_ref().unwrap_or(&self.network)
-    }
-
-    fn read(&self, path: &Path, labels: Option<&Path>) -> Result<Dataset, Failure> {
-        Dataset::read_with(path, &self.read_options(labels)).map_err(explain_reading)
-    }
-
-    fn read_options(&self, labels: Option<&Path>) -> ReadOptions {
-        ReadOptions {
-            csv: CsvOptions { header: self.header, label: self.label.clone() },
-            labels: labels.map(Path::to_owned),
-            kind: self.task.labels(),
-            divisor: self.divide,
-        }
-    }
-
-    fn plan(&self) -> Result<Plan, Failure> {
-        let mut plan = Plan {
-            lengths: self.lengths.clone(),
-            generators: self.generators.clone(),
-            seeds: self.seeds,
-            width: self.width,
-            sharing: self.sharing,
-            arithmetic: self.arithmetic,
-            range: if self.clip { FeatureRange::Clip } else { FeatureRange::Check },
-            device: self.device.clone(),
-            ..Plan::default()
-        };
-        if let Some(path) = &self.layers_file {
-            plan.layers = read_layers(path)?;
-        }
-        for (name, layer) in &self.layers {
-            if plan.layers.insert(name.clone(), *layer).is_some() {
-                return Err(Failure::Usage(format!("--layer: \"{name}\" is given twice")));
-            }
-        }
-        Ok(plan)
-    }
-
-    /// An error with what may help.
-    fn explain(&self, error: Error) -> Failure {
         let hint = match error {
-            Error::FeatureCount { .. } | Error::UnknownClass { .. } if self.data.is_none() => {
-                " (these are the embedded digits: give samples of your own with --data)"
+            Error::UnknownClass { .. } => return self.explain_embedded(error.into()),
+            Error::Engine(EngineError::Feature { .. }) if are_raw_bytes() => {
+                " (--clip does that; for bytes of images that the network takes in [0, 1], --divide 255)"
             }
             Error::Engine(EngineError::Feature { .. }) => " (--clip does that)",
-            Error::Checkpoint(_) => " (without --resume, the report is replaced)",
+            Error::Checkpoint(_) => " (--force instead of --resume replaces the report)",
             _ => "",
         };
         Failure::Work(format!("{error}{hint}"))
     }
 }
 
-fn load_network(path: &Path) -> Result<Network, EngineError> {
-    match path.to_str() {
-        Some("noise-aware") => Network::digits_noise_aware(),
-        Some("plain") => Network::digits_plain(),
-        Some("cnn") => Network::digits_cnn(),
-        _ => Network::load(path),
+/// Returns how to go on with a run that has not finished.
+pub(crate) fn resume_hint(is_saved: bool, invocation: &Invocation) -> String {
+    if is_saved {
+        format!("the finished part is saved; go on with: {}", invocation.resumed())
+    } else {
+        "nothing is saved: with --report DIR, a run can be resumed".to_owned()
     }
 }
 
-/// A bar on standard error, or nothing where nobody watches.
+/// Returns a bar on standard error, or none if that is not a terminal.
 pub(crate) fn progress_bar() -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()

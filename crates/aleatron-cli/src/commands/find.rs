@@ -1,12 +1,14 @@
-//! `aleatron eval --find`: the shortest streams of a network that are good enough, layer by layer.
+//! `aleatron eval --find`: the shortest streams of each layer that are accurate enough.
 
+use super::eval::{progress_bar, resume_hint};
+use super::report::{Earlier, LOCK_NAME, fault, open_folder};
 use super::{Failure, Outcome};
-use crate::{Verdict, output};
-use aleatron::Cancel;
+use crate::invocation::Invocation;
+use crate::{Verdict, interrupt, output};
 use aleatron::data::Dataset;
-use aleatron::eval::{Found, Plan, Search, Subject, plural};
-use aleatron::network::{LayerOverride, layers_to_json};
-use indicatif::ProgressBar;
+use aleatron::eval::{CheckpointFile, Found, Plan, Search, plural, report};
+use aleatron::network::{LayerOverride, Network, layers_to_json};
+use aleatron::{Cancel, Error};
 use std::path::Path;
 
 /// The file of a search in the folder of a report.
@@ -15,22 +17,24 @@ const NAME: &str = "find.json";
 /// The lengths found, to be read with `--layers`.
 const LAYERS_NAME: &str = "layers.json";
 
-/// What a search is asked for.
+/// The page of a search.
+const PAGE_NAME: &str = "find.html";
+
+/// The options of a search.
 pub(super) struct Request<'a> {
     pub(super) loss: f64,
     pub(super) budget: usize,
     pub(super) folder: Option<&'a Path>,
-    pub(super) resume: bool,
+    pub(super) earlier: Earlier,
     pub(super) json: bool,
 }
 
 pub(super) fn run(
-    network: &Subject,
+    network: &Network,
     data: &Dataset,
     plan: &Plan,
     request: &Request<'_>,
-    cancel: Cancel<'_>,
-    bar: &ProgressBar,
+    invocation: &Invocation,
 ) -> Outcome {
     let (Some(&generator), Some(&longest), Some(&shortest)) =
         (plan.generators.first(), plan.lengths.iter().max(), plan.lengths.iter().min())
@@ -38,38 +42,86 @@ pub(super) fn run(
         return Err(Failure::Usage("--find needs a generator and lengths".to_owned()));
     };
     let search = Search { generator, loss: request.loss, longest, shortest, budget: request.budget };
-    let known = match (request.folder, request.resume) {
-        (Some(folder), true) => Some(read(&folder.join(NAME))?),
-        _ => None,
-    };
+    let _lock = request.folder.map(|folder| open_folder(folder, LOCK_NAME)).transpose()?;
+    let known = request.folder.map(|folder| known(folder, request.earlier, network)).transpose()?.flatten();
+    let mut file = request.folder.map(|folder| CheckpointFile::new(folder.join(NAME)));
+    interrupt::watch();
+    let bar = progress_bar();
     bar.set_length(request.budget as u64);
-    let found = aleatron::eval::find(network, data, plan, &search, known, cancel, |trials| {
-        bar.set_position(trials as u64);
+    let cancel = Cancel::when(&interrupt::is_pressed);
+    let found = aleatron::eval::find(network, data, plan, &search, known, cancel, |found| {
+        if let Some(file) = &mut file {
+            // A failure is seen again when the whole search is written.
+            let _ = file.update(found.trials.len(), || found.to_json());
+        }
+        bar.set_position(found.trials.len() as u64);
         bar.set_message("trials");
     });
     bar.finish_and_clear();
-    let found = found?;
-    if let Some(folder) = request.folder {
-        aleatron::eval::write(folder.join(NAME), &found.to_json()?)?;
-        let lengths = found.layers.iter().zip(&found.lengths).map(|(layer, &length)| {
-            let own = plan.layers.get(layer).copied().unwrap_or_default();
-            (layer.clone(), LayerOverride { length: Some(length), ..own })
-        });
-        aleatron::eval::write(folder.join(LAYERS_NAME), &layers_to_json(&lengths.collect())?)?;
+    let (found, failure) = match found {
+        Ok(found) => (found, None),
+        Err(Error::UnfinishedSearch { done, source }) => (*done, Some(*source)),
+        Err(error) => return Err(error.into()),
+    };
+    let written = match request.folder {
+        Some(folder) => write(folder, &found, network.name(), plan)?,
+        None => Vec::new(),
+    };
+    if let Some(error) = failure {
+        return Err(Failure::from(error).with_hint(&resume_hint(request.folder.is_some(), invocation)));
     }
     if request.json {
         output::json(&found)?;
     } else {
         output::line(text(&found, network.name()).trim_end())?;
+        written.iter().try_for_each(|path| output::line(format!("Written: {path}")))?;
+    }
+    if interrupt::is_pressed() {
+        output::message(resume_hint(request.folder.is_some(), invocation));
     }
     Ok(if found.is_good() { Verdict::Good } else { Verdict::Bad })
 }
 
-/// What an earlier search found.
-fn read(path: &Path) -> Result<Found, Failure> {
-    let fault = |error: &dyn std::fmt::Display| Failure::Work(format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| fault(&error))?;
-    Found::from_json(&text).map_err(|error| fault(&error))
+/// Writes the search, the lengths that it found and its page, and returns the names of the files.
+fn write(folder: &Path, found: &Found, name: &str, plan: &Plan) -> Result<Vec<String>, Failure> {
+    let lengths = found.layers.iter().zip(&found.lengths).map(|(layer, &length)| {
+        let own = plan.layers.get(layer).copied().unwrap_or_default();
+        (layer.clone(), LayerOverride { length: Some(length), ..own })
+    });
+    let layers = layers_to_json(&lengths.collect())?;
+    let mut written = Vec::new();
+    let files = [(PAGE_NAME, report::search(found, name)), (NAME, found.to_json()?), (LAYERS_NAME, layers)];
+    for (name, text) in files {
+        let path = folder.join(name);
+        aleatron::eval::write(&path, &text)?;
+        written.push(path.display().to_string());
+    }
+    Ok(written)
+}
+
+/// Returns the result of an earlier search to go on from, if the arguments ask for it.
+fn known(folder: &Path, earlier: Earlier, network: &Network) -> Result<Option<Found>, Failure> {
+    let path = folder.join(NAME);
+    if earlier == Earlier::Force || !path.exists() {
+        return Ok(None);
+    }
+    let read = || {
+        let text = std::fs::read_to_string(&path).map_err(|error| fault(&path, &error))?;
+        Found::from_json(&text).map_err(|error| fault(&path, &error))
+    };
+    if earlier == Earlier::Resume {
+        return read().map(Some);
+    }
+    let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
+    let layers = || network.stream_layers().map(|(_, layer)| &layer.name);
+    match read() {
+        Err(_) => refuse("it holds a search of something else: choose another folder"),
+        Ok(found) if !layers().eq(&found.layers) => {
+            refuse("it holds a search of another network: choose another folder")
+        }
+        Ok(found) if !found.is_finished => refuse("it holds an unfinished search: go on with --resume"),
+        Ok(_) => Ok(None),
+    }
 }
 
 fn text(found: &Found, name: &str) -> String {
@@ -96,7 +148,9 @@ fn text(found: &Found, name: &str) -> String {
     if found.accuracy < found.bar {
         text.push_str("not even the longest streams are good enough\n");
     } else if !found.is_finished {
-        text.push_str("the search has not ended: go on with --report DIR --resume and a larger --budget\n");
+        text.push_str(
+            "the search has not finished: go on with --report DIR --resume and a larger --budget\n",
+        );
     }
     text
 }

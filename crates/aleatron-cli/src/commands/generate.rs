@@ -1,5 +1,6 @@
 //! `aleatron generate`: a text continued by a transformer, shown as it is made.
 
+use super::names::read_name;
 use super::{Failure, Outcome};
 use crate::{Verdict, interrupt, output};
 use aleatron::transformer::{
@@ -38,10 +39,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Where to run: auto, cpu, gpu or gpu:1.
-    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    #[arg(long, default_value_t = DeviceChoice::Auto, value_parser = read_name::<DeviceChoice>)]
     device: DeviceChoice,
     /// How weights are kept: f32, f16 or int8.
-    #[arg(long, default_value_t = Precision::F16)]
+    #[arg(long, default_value_t = Precision::F16, value_parser = read_name::<Precision>)]
     precision: Precision,
     /// Print JSON instead of text.
     #[arg(long)]

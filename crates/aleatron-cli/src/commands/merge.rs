@@ -1,6 +1,6 @@
-//! `aleatron merge`: the shards of an evaluation, put together. It needs neither the network nor the data.
+//! `aleatron merge`: puts the shards of an evaluation together. It needs neither the network nor the data.
 
-use super::report::{Earlier, Format, Report, fault};
+use super::report::{Earlier, Format, Found, Report, fault};
 use super::shard::{self, Shard};
 use super::{Failure, Outcome};
 use aleatron::eval::Assembly;
@@ -15,16 +15,18 @@ pub(crate) struct Arguments {
     /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv) into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Replace the report that the folder holds, even if it is unfinished or of another network.
+    #[arg(long, requires = "report")]
+    force: bool,
     #[command(flatten)]
     format: Format,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let start = Instant::now();
-    let report =
-        arguments.report.as_deref().map(|folder| Report::open(folder, Earlier::Replace)).transpose()?;
     let mut merged: Option<(Assembly, PathBuf)> = None;
-    for path in shards(&arguments.files)? {
+    let files = shards(&arguments.files)?;
+    for path in files.clone() {
         let (outline, parts) = shard::read(&path)?;
         let assembly = match &mut merged {
             Some((assembly, first)) if *assembly.outline() != outline => {
@@ -41,14 +43,31 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let Some((assembly, _)) = merged else {
         return Err(Failure::Work("there is no shard in these folders".to_owned()));
     };
-    let evaluation = assembly.finish()?;
+    let missing = missing_note(&files);
+    let names = assembly.evaluation().clone();
+    let earlier = if arguments.force { Earlier::Force } else { Earlier::Replace };
+    let report = arguments.report.as_deref();
+    let report = report.map(|folder| Report::open(folder, earlier, Found::names(&names))).transpose()?;
+    let evaluation = assembly.finish().map_err(|error| match &missing {
+        Some(missing) => Failure::Work(format!("{error}; {missing}")),
+        None => error.into(),
+    })?;
     if let Some(report) = &report {
         report.write(&evaluation)?;
     }
-    arguments.format.print(&evaluation, report.as_ref(), start.elapsed())
+    let notes: Vec<String> = missing.into_iter().filter(|_| !evaluation.is_complete()).collect();
+    arguments.format.print(&evaluation, &notes, report.as_ref(), start.elapsed())
 }
 
-/// The files, and those of shards in folders, each folder's by name.
+/// Returns the shards that the names of the others show to be missing, for messages.
+fn missing_note(files: &[PathBuf]) -> Option<String> {
+    let names = files.iter().filter_map(|path| path.file_name()?.to_str());
+    let known: Vec<Shard> = names.filter_map(Shard::of_name).collect();
+    let missing: Vec<String> = Shard::missing(&known).iter().map(ToString::to_string).collect();
+    (!missing.is_empty()).then(|| format!("missing shards: {}", missing.join(", ")))
+}
+
+/// Returns the files, and the shards in folders in the order of their names.
 fn shards(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {

@@ -1,40 +1,52 @@
 //! The subcommands, one file each: their arguments and `run`.
 
 pub(crate) mod bench;
+mod bindings;
+mod data;
 pub(crate) mod eval;
-#[cfg(feature = "graph")]
 mod find;
+#[cfg(feature = "transformer")]
 pub(crate) mod generate;
 pub(crate) mod info;
-#[cfg(feature = "graph")]
 pub(crate) mod inspect;
 pub(crate) mod merge;
-#[cfg(feature = "graph")]
+mod names;
 pub(crate) mod network;
+mod plan;
 pub(crate) mod report;
 pub(crate) mod shard;
+mod source;
 pub(crate) mod tables;
+#[cfg(feature = "transformer")]
 pub(crate) mod transformer;
 pub(crate) mod verify;
 
 use std::fmt;
 
-/// What a command returns: a verdict, or why it could not reach one.
+/// The result of a command: a verdict, or the reason why there is none.
 pub(crate) type Outcome = Result<crate::Verdict, Failure>;
 
-/// Why a command reached no verdict.
+/// The reason why a command reached no verdict.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     Usage(String),
-    /// The arguments do, and something went wrong.
+    /// The arguments are valid, and the work failed.
     Work(String),
 }
 
 impl Failure {
-    /// For errors that are about the arguments alone.
+    /// Returns the failure of an error that is about the arguments alone.
     pub(crate) fn usage(error: impl fmt::Display) -> Self {
         Self::Usage(error.to_string())
+    }
+
+    /// Returns the failure with a line that helps.
+    pub(crate) fn with_hint(self, hint: &str) -> Self {
+        match self {
+            Self::Usage(text) => Self::Usage(format!("{text}\n{hint}")),
+            Self::Work(text) => Self::Work(format!("{text}\n{hint}")),
+        }
     }
 }
 

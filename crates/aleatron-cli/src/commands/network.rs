@@ -1,11 +1,11 @@
 //! `aleatron bench network`: a whole network as streams, compared with the CPU before it is timed.
 
+use super::names::read_name;
 use super::{Outcome, read_length, read_positive};
 use crate::{Verdict, output};
-use aleatron::Device;
 use aleatron::generator::GeneratorName;
-use aleatron::graph::{Calibration, GraphNetwork, NetworkShape};
-use aleatron::network::StreamConfig;
+use aleatron::network::{Arithmetic, Calibration, Network, NetworkShape, StreamConfig};
+use aleatron::{Cancel, Device};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,19 +16,22 @@ const COMPARED: usize = 8;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The network: lenet5 or resnet20, with random weights.
-    #[arg(long, value_name = "NAME", default_value_t = NetworkShape::Resnet20)]
+    #[arg(long, value_name = "NAME", default_value_t = NetworkShape::Resnet20, value_parser = read_name::<NetworkShape>)]
     network: NetworkShape,
     /// The stream length in bits.
     #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 128)]
     length: usize,
     /// The generator of streams.
-    #[arg(long, default_value = "bernoulli")]
+    #[arg(long, default_value = "bernoulli", value_parser = read_name::<GeneratorName>)]
     generator: GeneratorName,
     /// The images of a run.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 1024)]
     images: usize,
+    /// The inter-layer arithmetic: float or integer.
+    #[arg(long, default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
+    arithmetic: Arithmetic,
     /// Where streams run: cpu, gpu, gpu:1, cuda or cuda:1.
-    #[arg(long, default_value_t = Device::Cpu)]
+    #[arg(long, default_value_t = Device::Cpu, value_parser = read_name::<Device>)]
     device: Device,
     /// Print JSON instead of text.
     #[arg(long)]
@@ -39,14 +42,19 @@ pub(crate) struct Options {
 struct Report {
     network: String,
     device: String,
+    arithmetic: String,
     length: usize,
     images: usize,
+    /// The least time of a run.
+    seconds: f64,
     images_per_second: f64,
     bit_macs_per_second: f64,
+    /// The time of all kernels over that of a run; chunks that overlap add up to more than 1. None if the device has no kernel times.
+    kernel_share: Option<f64>,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let network = GraphNetwork::random(options.network, 1)?;
+    let network = Network::random(options.network, 1)?;
     let width = network.n_features();
     aleatron::memory::check(options.images as u128 * width as u128 * 8, aleatron::Quantity::Inputs)?;
     // Features from 0 to 1, as those of images.
@@ -60,39 +68,51 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .filter_map(|node| node.stream.as_ref())
         .map(|stream| stream.bit_macs as u128)
         .sum();
-    let config = StreamConfig::new(options.length).generator(options.generator);
-    let streams = Arc::clone(&network).into_streams(&config.clone().device(options.device.clone()))?;
+    let config =
+        StreamConfig::new(options.length).generator(options.generator).arithmetic(options.arithmetic);
+    let streams =
+        Arc::clone(&network).into_streams(&config.clone().device(options.device.clone()), Cancel::NEVER)?;
     if options.device != Device::Cpu
-        && streams.forward(few, 0)? != Arc::clone(&network).into_streams(&config)?.forward(few, 0)?
+        && streams.forward(few, 0)?
+            != Arc::clone(&network).into_streams(&config, Cancel::NEVER)?.forward(few, 0)?
     {
         output::line(format!("{} differs from the CPU", options.device))?;
         return Ok(Verdict::Bad);
     }
     streams.forward(&images, 0)?;
     let mut best = Duration::MAX;
-    for _ in 0..3 {
+    // Single images take microseconds.
+    for _ in 0..if options.images < 64 { 200 } else { 3 } {
         let start = Instant::now();
         streams.forward(&images, 0)?;
         best = best.min(start.elapsed());
     }
     let seconds = best.as_secs_f64();
+    let kernels: Duration = streams.profile(&images, Cancel::NEVER)?.iter().map(|kernel| kernel.time).sum();
     let report = Report {
         network: options.network.to_string(),
         device: options.device.to_string(),
+        arithmetic: options.arithmetic.to_string(),
         length: options.length,
         images: options.images,
+        seconds,
         images_per_second: options.images as f64 / seconds,
         bit_macs_per_second: macs as f64 * options.images as f64 / seconds,
+        kernel_share: (!kernels.is_zero()).then(|| kernels.as_secs_f64() / seconds),
     };
     if options.json {
         output::json(&report)?;
     } else {
+        let share =
+            report.kernel_share.map_or_else(String::new, |share| format!(", kernels {share:.2} of it"));
         output::line(format!(
-            "{}, {} bits, {} images on {}: {:.0} images/s, {:.3} Tbit-MAC/s",
+            "{}, {} bits, {} images on {} ({} arithmetic): {:.1} us{share}, {:.0} images/s, {:.3} Tbit-MAC/s",
             report.network,
             report.length,
             report.images,
             report.device,
+            report.arithmetic,
+            1e6 * report.seconds,
             report.images_per_second,
             report.bit_macs_per_second / 1e12
         ))?;

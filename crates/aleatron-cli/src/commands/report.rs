@@ -1,8 +1,10 @@
-//! What `eval` and `merge` make of an evaluation: a table or text for machines, and the folder of a report.
+//! Printing evaluations, and the folder of a report.
 
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
-use aleatron::eval::{Evaluation, RegressionEvaluation, plural, report};
+use aleatron::eval::{CheckpointFile, Evaluation, RegressionEvaluation, plural, report};
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ const PAGE_NAME: &str = "index.html";
 const CSV_NAME: &str = "evaluation.csv";
 /// The finished tasks of a run on several processes.
 const TASKS_NAME: &str = "tasks.jsonl";
+/// The file that keeps two processes off one report.
+pub(crate) const LOCK_NAME: &str = ".aleatron.lock";
 
 /// How to print an evaluation.
 #[derive(Debug, Clone, clap::Args)]
@@ -24,7 +28,7 @@ pub(crate) struct Format {
     csv: bool,
 }
 
-/// What an evaluation found, of classes or of numbers.
+/// The result of an evaluation of classes or of targets.
 pub(crate) trait Found: serde::Serialize + Sized {
     fn from_json(text: &str) -> aleatron::Result<Self>;
     fn to_json(&self) -> aleatron::Result<String>;
@@ -33,6 +37,10 @@ pub(crate) trait Found: serde::Serialize + Sized {
     fn text(&self, width: usize) -> String;
     fn n_cells(&self) -> usize;
     fn is_complete(&self) -> bool;
+    /// The names of the network and the data.
+    fn names(&self) -> [&str; 2];
+    /// The warnings, which tables and pages show.
+    fn warnings(&mut self) -> &mut Vec<String>;
 }
 
 impl Found for Evaluation {
@@ -62,6 +70,14 @@ impl Found for Evaluation {
 
     fn is_complete(&self) -> bool {
         self.is_complete()
+    }
+
+    fn names(&self) -> [&str; 2] {
+        [&self.network.name, &self.data.name]
+    }
+
+    fn warnings(&mut self) -> &mut Vec<String> {
+        &mut self.warnings
     }
 }
 
@@ -93,13 +109,22 @@ impl Found for RegressionEvaluation {
     fn is_complete(&self) -> bool {
         self.is_complete()
     }
+
+    fn names(&self) -> [&str; 2] {
+        [&self.network.name, &self.data.name]
+    }
+
+    fn warnings(&mut self) -> &mut Vec<String> {
+        &mut self.warnings
+    }
 }
 
 impl Format {
-    /// Prints an evaluation; unfinished ones are bad.
+    /// Prints an evaluation and notes about it; unfinished evaluations are failures.
     pub(crate) fn print<E: Found>(
         &self,
         evaluation: &E,
+        notes: &[String],
         report: Option<&Report<E>>,
         elapsed: Duration,
     ) -> Outcome {
@@ -109,28 +134,49 @@ impl Format {
             output::line(evaluation.to_csv().trim_end())?;
         } else {
             output::line(evaluation.text(output::width()).trim_end())?;
+            notes.iter().try_for_each(output::line)?;
             let cells = plural(evaluation.n_cells(), "cell");
             output::line(format!("\n{cells} in {:.1} s", elapsed.as_secs_f64()))?;
             if let Some(report) = report {
                 output::line(format!("Report: {}", report.folder.join(PAGE_NAME).display()))?;
             }
         }
+        if self.json || self.csv {
+            notes.iter().for_each(output::message);
+        }
         Ok(if evaluation.is_complete() { Verdict::Good } else { Verdict::Bad })
     }
 }
 
-/// Whether to keep what a folder holds.
+/// What happens to the results that a folder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
-    /// It is replaced.
+    /// Finished results of the same network and data are replaced; others are an error.
     Replace,
-    /// It is gone on from.
+    /// They are replaced.
+    Force,
+    /// They are retained, and the missing ones are added.
     Resume,
 }
 
-impl Earlier {
-    pub(crate) fn new(resume: bool) -> Self {
-        if resume { Self::Resume } else { Self::Replace }
+/// The options that choose among [`Earlier`].
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct EarlierOptions {
+    /// Retain the results that the folder of the report holds, and run the missing ones.
+    #[arg(long, requires = "report", conflicts_with = "force")]
+    resume: bool,
+    /// Replace the report that the folder holds, even if it is unfinished or of another network.
+    #[arg(long, requires = "report")]
+    force: bool,
+}
+
+impl EarlierOptions {
+    pub(crate) fn earlier(self) -> Earlier {
+        match (self.resume, self.force) {
+            (true, _) => Earlier::Resume,
+            (false, true) => Earlier::Force,
+            (false, false) => Earlier::Replace,
+        }
     }
 }
 
@@ -140,30 +186,41 @@ pub(crate) struct Report<E = Evaluation> {
     folder: PathBuf,
     pub(crate) earlier: Earlier,
     pub(crate) checkpoint: Option<E>,
+    /// Held as long as the report may be written.
+    _lock: File,
 }
 
 impl<E: Found> Report<E> {
-    pub(crate) fn open(folder: &Path, earlier: Earlier) -> Result<Self, Failure> {
-        std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
+    /// Opens the folder of a report of the network and the data with these names.
+    pub(crate) fn open(folder: &Path, earlier: Earlier, names: [&str; 2]) -> Result<Self, Failure> {
+        let lock = open_folder(folder, LOCK_NAME)?;
         let file = folder.join(JSON_NAME);
-        let checkpoint = match earlier {
-            // Tasks of a run that was killed are something to go on from, too.
-            Earlier::Resume if !file.exists() && folder.join(TASKS_NAME).exists() => None,
-            Earlier::Resume => {
-                let text = std::fs::read_to_string(&file).map_err(|e| fault(&file, &e))?;
-                Some(E::from_json(&text).map_err(|e| fault(&file, &e))?)
-            }
-            Earlier::Replace => None,
+        let read = || {
+            let text = std::fs::read_to_string(&file).map_err(|e| fault(&file, &e))?;
+            E::from_json(&text).map_err(|e| fault(&file, &e))
         };
-        try_writing(folder)?;
-        Ok(Self { folder: folder.to_owned(), earlier, checkpoint })
+        let checkpoint = match earlier {
+            Earlier::Resume if file.exists() => Some(read()?),
+            Earlier::Resume | Earlier::Force => None,
+            Earlier::Replace => {
+                check_replaced(folder, file.exists().then(read), names)?;
+                None
+            }
+        };
+        Ok(Self { folder: folder.to_owned(), earlier, checkpoint, _lock: lock })
     }
 
-    /// The file for the finished tasks of a run on several processes.
+    /// Returns the file for the finished tasks of a run on several processes.
     pub(crate) fn tasks(&self) -> PathBuf {
         self.folder.join(TASKS_NAME)
     }
 
+    /// Returns the file that a run writes while it is in progress, and that a later run resumes from.
+    pub(crate) fn checkpoint_file(&self) -> CheckpointFile {
+        CheckpointFile::new(self.folder.join(JSON_NAME))
+    }
+
+    /// Writes the result, the table and the page.
     pub(crate) fn write(&self, evaluation: &E) -> Result<(), Failure> {
         let files = [
             (JSON_NAME, evaluation.to_json()?),
@@ -177,14 +234,69 @@ impl<E: Found> Report<E> {
     }
 }
 
-/// Makes sure that files can be made in a folder.
+/// Checks that a report can be replaced without losing work: it is finished, and of the same network and data.
+fn check_replaced<E: Found>(
+    folder: &Path,
+    found: Option<Result<E, Failure>>,
+    names: [&str; 2],
+) -> Result<(), Failure> {
+    let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
+    if folder.join(TASKS_NAME).exists() {
+        return refuse("it holds an unfinished report: go on with --resume");
+    }
+    match found {
+        None if folder.join(PAGE_NAME).exists() => {
+            refuse("it holds a page of something else: choose another folder")
+        }
+        None => Ok(()),
+        Some(Err(_)) => refuse("it holds a report of something else: choose another folder"),
+        Some(Ok(found)) if found.names() != names => {
+            let [network, data] = found.names();
+            refuse(&format!("it holds a report of network {network} on {data}: choose another folder"))
+        }
+        Some(Ok(found)) if !found.is_complete() => {
+            refuse("it holds an unfinished report: go on with --resume")
+        }
+        Some(Ok(_)) => Ok(()),
+    }
+}
+
+/// Creates a folder if it is missing, checks that files can be written there, and keeps other processes off it until the file is dropped.
+pub(crate) fn open_folder(folder: &Path, lock: &str) -> Result<File, Failure> {
+    std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
+    let path = folder.join(lock);
+    let opened = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let mut file = opened.map_err(|e| fault(folder, &e))?;
+    match file.try_lock() {
+        Ok(()) => {
+            let id = format!("{}\n", std::process::id());
+            let written =
+                file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(id.as_bytes()));
+            written.map_err(|e| fault(folder, &e))?;
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut id = String::new();
+            // The message is useful without the number, too.
+            let _ = file.read_to_string(&mut id);
+            let reason = format!("process {} is writing this report", id.trim());
+            return Err(fault(folder, &reason));
+        }
+        // File systems without locks have one writer, or none that is known.
+        Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {}
+        Err(TryLockError::Error(error)) => return Err(fault(folder, &error)),
+    }
+    try_writing(folder)?;
+    Ok(file)
+}
+
+/// Checks that files can be created in a folder.
 pub(crate) fn try_writing(folder: &Path) -> Result<(), Failure> {
-    let trial = folder.join(".aleatron-trial");
+    let trial = folder.join(format!(".aleatron-trial-{}", std::process::id()));
     let tried = std::fs::write(&trial, "").and_then(|()| std::fs::remove_file(&trial));
     tried.map_err(|e| fault(folder, &e))
 }
 
-/// A failure of a file or folder.
+/// Returns the failure of a file or folder.
 pub(crate) fn fault(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Work(format!("{}: {error}", path.display()))
 }

@@ -1,23 +1,25 @@
-//! `aleatron eval --shard I/N`: one of several shares of an evaluation, for batch systems; `aleatron merge` puts them together.
+//! `aleatron eval --shard I/N`: one of several shards of an evaluation, for batch systems; `aleatron merge` puts them together.
 
-use super::report::{Earlier, fault, try_writing};
+use super::eval::{progress_bar, resume_hint};
+use super::report::{Earlier, fault, open_folder};
 use super::{Failure, Outcome};
+use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
-use aleatron::eval::{Assembly, Job, plural, read_lines};
+use aleatron::eval::{Assembly, Job, Task, plural, read_lines};
 use aleatron::{Cancel, CoreError, Error};
 use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// Tasks a shard is cut into: what is lost when it is killed is at most one of them.
+/// Tasks of a shard: a process that is killed loses at most one of them.
 const TASKS: usize = 64;
 
 /// How the names of shards begin and end.
-pub(crate) const BEGINNING: &str = "shard-";
-pub(crate) const ENDING: &str = ".jsonl";
+const BEGINNING: &str = "shard-";
+const ENDING: &str = ".jsonl";
 
-/// A share, counted from 0.
+/// A shard, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shard {
     index: usize,
@@ -43,13 +45,24 @@ impl std::fmt::Display for Shard {
     }
 }
 
-/// Runs a share and writes what it finds into the folder, task by task.
-pub(crate) fn run(job: &Job<'_>, shard: Shard, folder: &Path, earlier: Earlier) -> Outcome {
-    std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
-    try_writing(folder)?;
-    let path = folder.join(format!("{BEGINNING}{}-of-{}{ENDING}", shard.index + 1, shard.n));
+/// Runs a shard and writes the results into the folder, task by task.
+pub(crate) fn run(
+    job: &Job<'_>,
+    shard: Shard,
+    folder: &Path,
+    earlier: Earlier,
+    invocation: &Invocation,
+) -> Outcome {
+    let name = shard.name();
+    // Other shards are written into the same folder.
+    let _lock = open_folder(folder, &format!(".{name}.lock"))?;
+    let path = folder.join(name);
     let mut assembly = Assembly::new(job.outline().clone(), None)?;
     let mut text = job.outline().to_line()? + "\n";
+    let own = job.outline().shard(shard.index, shard.n);
+    if earlier == Earlier::Replace && path.exists() {
+        check_replaced(job, &own, &path)?;
+    }
     if earlier == Earlier::Resume && path.exists() {
         let (outline, parts) = read(&path)?;
         if outline != *job.outline() {
@@ -60,13 +73,13 @@ pub(crate) fn run(job: &Job<'_>, shard: Shard, folder: &Path, earlier: Earlier) 
             assembly.add(part)?;
         }
     }
-    // As a whole: a line that was cut off is gone.
+    // The whole file, without a line that was cut off.
     aleatron::eval::write(&path, &text)?;
     let mut file = std::fs::OpenOptions::new().append(true).open(&path).map_err(|e| fault(&path, &e))?;
-    let missing = assembly.missing_of(&job.outline().shard(shard.index, shard.n));
+    let missing = assembly.missing_of(&own);
     let tasks = job.outline().split(&missing, TASKS);
     interrupt::watch();
-    let bar = super::eval::progress_bar();
+    let bar = progress_bar();
     bar.set_length(tasks.len() as u64);
     let (start, mut done) = (Instant::now(), 0);
     for task in &tasks {
@@ -89,15 +102,53 @@ pub(crate) fn run(job: &Job<'_>, shard: Shard, folder: &Path, earlier: Earlier) 
     output::line(format!("Written: {}", path.display()))?;
     if done < tasks.len() {
         output::line(format!("unfinished: {} to go", plural(tasks.len() - done, "task")))?;
+        output::message(resume_hint(true, invocation));
         return Ok(Verdict::Bad);
     }
     Ok(Verdict::Good)
 }
 
+/// Checks that a shard can be replaced without losing work: it is finished, and of the same evaluation.
+fn check_replaced(job: &Job<'_>, own: &[Task], path: &Path) -> Result<(), Failure> {
+    let refuse = |reason: &str| Err(fault(path, &format!("{reason}, or replace it with --force")));
+    let foreign = "it is of something else: choose another folder";
+    let Ok((outline, parts)) = read(path) else { return refuse(foreign) };
+    if outline != *job.outline() {
+        return refuse(foreign);
+    }
+    let mut assembly = Assembly::new(outline, None)?;
+    parts.into_iter().try_for_each(|part| assembly.add(part))?;
+    match assembly.missing_of(own).is_empty() {
+        true => Ok(()),
+        false => refuse("it is unfinished: go on with --resume"),
+    }
+}
+
 impl Shard {
-    /// Whether a file has the name of a shard.
+    /// Returns the name of the file.
+    fn name(self) -> String {
+        format!("{BEGINNING}{}-of-{}{ENDING}", self.index + 1, self.n)
+    }
+
+    /// Reads the name of a file.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let (index, n) = name.strip_prefix(BEGINNING)?.strip_suffix(ENDING)?.split_once("-of-")?;
+        format!("{index}/{n}").parse().ok()
+    }
+
+    /// Returns whether a file has the name of a shard.
     pub(crate) fn is_name(name: &str) -> bool {
         name.starts_with(BEGINNING) && name.ends_with(ENDING)
+    }
+
+    /// Returns the shards that are missing among those of the same number.
+    pub(crate) fn missing(known: &[Self]) -> Vec<Self> {
+        let Some(&Self { n, .. }) = known.first() else { return Vec::new() };
+        if known.iter().any(|shard| shard.n != n) {
+            return Vec::new();
+        }
+        let all = (0..n).map(|index| Self { index, n });
+        all.filter(|shard| !known.contains(shard)).collect()
     }
 }
 
@@ -105,4 +156,20 @@ impl Shard {
 pub(crate) fn read(path: &Path) -> Result<(aleatron::eval::Outline, Vec<aleatron::eval::Part>), Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| fault(path, &e))?;
     read_lines(&text).map_err(|e| fault(path, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_shards_are_known_by_the_names_of_the_others() {
+        let shard = |text: &str| text.parse::<Shard>().unwrap();
+        assert_eq!(Shard::of_name("shard-2-of-4.jsonl"), Some(shard("2/4")));
+        assert_eq!(Shard::of_name("shard-5-of-4.jsonl"), None);
+        assert_eq!(Shard::of_name("shard-x.jsonl"), None);
+        assert_eq!(Shard::missing(&[shard("2/4"), shard("4/4")]), [shard("1/4"), shard("3/4")]);
+        // Shards of different numbers overlap, and nothing is known to be missing.
+        assert!(Shard::missing(&[shard("1/2"), shard("1/4")]).is_empty() && Shard::missing(&[]).is_empty());
+    }
 }

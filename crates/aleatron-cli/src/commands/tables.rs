@@ -1,5 +1,6 @@
 //! `aleatron tables`: how wrong products of two generators are, over all pairs of 8-bit values.
 
+use super::names::read_name;
 use super::{Failure, Outcome, read_length};
 use crate::{Verdict, output};
 use aleatron::eval::multiplier::{MultiplierStats, Operand};
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
 /// Reads X+Y.
 fn read_pair(text: &str) -> Result<(Operand, Operand), String> {
     let (x, y) = text.split_once('+').ok_or_else(|| "use X+Y, two generators".to_owned())?;
-    let read = |text: &str| text.parse::<Operand>().map_err(|error| error.to_string());
+    let read = read_name::<Operand>;
     Ok((read(x)?, read(y)?))
 }
 

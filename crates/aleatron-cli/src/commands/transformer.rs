@@ -1,5 +1,6 @@
 //! `aleatron bench transformer`: prompts and steps of a transformer with random weights, checked before they are timed.
 
+use super::names::read_name;
 use super::{Outcome, read_positive};
 use crate::{Verdict, output};
 use aleatron::transformer::weights::random::sized;
@@ -18,10 +19,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", default_value = "tiny")]
     size: String,
     /// Where to run: auto, cpu, gpu or gpu:1.
-    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    #[arg(long, default_value_t = DeviceChoice::Auto, value_parser = read_name::<DeviceChoice>)]
     device: DeviceChoice,
     /// How weights are kept: f32, f16 or int8.
-    #[arg(long, default_value_t = Precision::F16)]
+    #[arg(long, default_value_t = Precision::F16, value_parser = read_name::<Precision>)]
     precision: Precision,
     /// The tokens of the prompt.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 512)]

@@ -1,6 +1,8 @@
 //! `eval` and `tables` as a user runs them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
+use aleatron::Polarity;
+use aleatron::network::NetworkBuilder;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -153,16 +155,9 @@ fn an_unwritable_destination_is_refused_at_once() {
 #[test]
 fn eval_reads_networks_and_data_from_files() {
     let folder = Folder::new("files");
-    // One layer that copies its two inputs to two classes.
-    let network = r#"{"format": "aleatron-network", "version": 1, "name": "copy", "layers": [{"name": "a",
-        "polarity": "bipolar", "input_scale": 1.0, "weight_scale": 1.0, "activation": "identity"}]}"#;
-    std::fs::write(folder.join("net.json"), network).unwrap();
-    let header = br#"{"a.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}"#;
-    let weights = [1.0_f32, 0.0, 0.0, 1.0].iter().flat_map(|w| w.to_le_bytes());
-    let bytes = (header.len() as u64).to_le_bytes().into_iter().chain(*header).chain(weights);
-    std::fs::write(folder.join("net.safetensors"), bytes.collect::<Vec<u8>>()).unwrap();
+    let net = copying(&folder, Polarity::Bipolar);
     std::fs::write(folder.join("data.csv"), "x,y,class\n0.9,-0.9,0\n-0.5,0.5,1\n0.2,0.8,1\n").unwrap();
-    let (net, data) = (folder.join("net.json"), folder.join("data.csv"));
+    let data = folder.join("data.csv");
     let output =
         aleatron(&["eval", &net, "--data", &data, "--generators", "sobol", "--lengths", "64", "--json"]);
     let evaluation: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -172,12 +167,23 @@ fn eval_reads_networks_and_data_from_files() {
     let digits = fault(&aleatron(&["eval", &net]));
     assert!(digits.contains("the samples have 64 features, the network takes 2"), "{digits}");
     assert!(digits.contains("--data"), "{digits}");
-    assert!(fault(&aleatron(&["eval", "nowhere"])).contains("nowhere.json"));
+    let missing = fault(&aleatron(&["eval", "nowhere"]));
+    assert!(missing.contains("nowhere: ") && missing.contains("noise_aware, plain or cnn"), "{missing}");
     // A name with another ending is not the network of the same stem.
-    let other = folder.join("net.v2");
-    assert!(fault(&aleatron(&["eval", &other])).contains("net.v2.json"));
-    let graph = fault(&aleatron(&["eval", &folder.join("net.onnx")]));
-    assert!(graph.contains("net.onnx: ") && !graph.contains("json"), "{graph}");
+    assert!(fault(&aleatron(&["eval", &folder.join("net.v2")])).contains("net.v2: "));
+    for (name, part) in [
+        ("model.pt", "torch.onnx.export"),
+        ("model.PTH", "torch.onnx.export"),
+        ("model.h5", "tf2onnx"),
+        ("model.keras", "tf2onnx"),
+        ("model.tflite", "--tflite"),
+        ("model.pkl", "skl2onnx"),
+        ("model.joblib", "skl2onnx"),
+    ] {
+        let output = aleatron(&["eval", name]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(fault(&output).contains(part), "{name}: {}", fault(&output));
+    }
     // Columns by name, other separators, and values that do not fit.
     std::fs::write(folder.join("named.csv"), "class;x;y\n0;0.9;-0.9\n1;-0.5;0.5\n").unwrap();
     let named = ["eval", &net, "--data", &folder.join("named.csv"), "--label", "class", "--lengths", "64"];
@@ -206,22 +212,19 @@ fn npy(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
 }
 
-/// A network that copies its two inputs to two outputs.
-fn copying(folder: &Folder) -> String {
-    let network = r#"{"format": "aleatron-network", "version": 1, "name": "copy", "layers": [{"name": "a",
-        "polarity": "signed", "input_scale": 1.0, "weight_scale": 1.0, "activation": "identity"}]}"#;
-    std::fs::write(folder.join("net.json"), network).unwrap();
-    let header = br#"{"a.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}"#;
-    let weights = [1.0_f32, 0.0, 0.0, 1.0].iter().flat_map(|w| w.to_le_bytes());
-    let bytes = (header.len() as u64).to_le_bytes().into_iter().chain(*header).chain(weights);
-    std::fs::write(folder.join("net.safetensors"), bytes.collect::<Vec<u8>>()).unwrap();
-    folder.join("net.json")
+/// A network that copies its two inputs to two outputs, with scales of 1.
+fn copying(folder: &Folder, polarity: Polarity) -> String {
+    let network =
+        NetworkBuilder::new("copy", &[2]).dense("a", 2, &[1.0, 0.0, 0.0, 1.0], &[]).build().unwrap();
+    let path = folder.join("net.onnx");
+    network.with_polarity(polarity).unwrap().save(&path).unwrap();
+    path
 }
 
 #[test]
 fn eval_reads_arrays_in_pieces_and_judges_regression() {
     let folder = Folder::new("arrays");
-    let net = copying(&folder);
+    let net = copying(&folder, Polarity::Signed);
     std::fs::write(folder.join("x.npy"), npy("|u1", "(3, 2)", &[255, 0, 51, 102, 0, 255])).unwrap();
     std::fs::write(folder.join("c.npy"), npy("|u1", "(3,)", &[0, 1, 1])).unwrap();
     let targets: Vec<u8> = [1.0_f32, 0.5, 0.2, 0.4, 0.0, 1.0].iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -234,7 +237,11 @@ fn eval_reads_arrays_in_pieces_and_judges_regression() {
     let classes = run(&["--labels", &c, "--divide", "255", "--json"]);
     let found: Value = serde_json::from_slice(&classes.stdout).unwrap();
     assert_eq!(found["cells"][0]["accuracy"], 1.0);
-    assert!(fault(&run(&["--labels", &c])).contains("sample 0, feature 0 is 255, not in [-1, 1]"));
+    let raw = fault(&run(&["--labels", &c]));
+    assert!(
+        raw.contains("sample 0, feature 0 is 255, not in [-1, 1]") && raw.contains("--divide 255"),
+        "{raw}"
+    );
     assert!(fault(&run(&[])).contains("labels"));
     assert_eq!(run(&["--labels", &c, "--divide", "0"]).status.code(), Some(2));
 
@@ -309,6 +316,16 @@ fn arguments_that_make_no_sense_are_exit_code_two() {
         (&["eval", "--find", "1", "--shard", "1/2", "--report", "nowhere"], "cannot be used with"),
         (&["eval", "--find", "1"], "give one generator"),
         (&["eval", "--generators", "sobol", "--find", "nan"], "percentage points"),
+        (&["eval", "--shape", "n=0"], "use NAME=SIZE"),
+        (&["eval", "--input", "mask"], "use NAME=NUMBER or NAME=FILE.npy"),
+        (&["eval", "--input", "mask=one.txt"], "use a number or an .npy file"),
+        (&["eval", "--weight-scale", "column"], "use row or tensor"),
+        (&["eval", "--layout", "hwc"], "use nchw (channels first) or nhwc"),
+        (&["eval", "--layout", "nhwc"], "--layout is for .npz and .npy files"),
+        (&["eval", "--x", "images"], "--x and --y are for .npz files"),
+        (&["eval", "--classes", "a,b"], "--classes needs --data"),
+        (&["eval", "--resume", "--force", "--report", "r"], "cannot be used with"),
+        (&["eval", "--force"], "--report"),
         (&["eval", "--label", "0"], "--header and --label are for .csv files"),
         (&["eval", "--header", "no", "--data", "x.npz"], "--header and --label are for .csv files"),
         (&["tables", "foo"], "use X+Y"),
@@ -448,6 +465,7 @@ fn an_interrupt_leaves_what_was_finished() {
             &lengths.join(","),
         ])
         .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
@@ -456,6 +474,12 @@ fn an_interrupt_leaves_what_was_finished() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("unfinished: "), "{}", text(&output));
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    let command = said.lines().find_map(|line| line.split_once("go on with: ")).unwrap().1;
+    assert!(
+        command.contains("aleatron eval --generators bernoulli") && command.ends_with(" --resume"),
+        "{command}"
+    );
     let result = std::fs::read_to_string(Path::new(&report).join("evaluation.json")).unwrap();
     let result: Value = serde_json::from_str(&result).unwrap();
     let (done, left) = (result["cells"].as_array().unwrap().len(), result["unfinished"].as_u64().unwrap());
@@ -483,10 +507,126 @@ fn a_fault_leaves_what_was_finished() {
     let output = limited("16,1048576");
     assert_eq!(output.status.code(), Some(1));
     let message = fault(&output);
-    assert!(message.contains("layer ") && message.contains("weights would take"), "{message}");
+    assert!(message.contains("weights would take") && message.contains("go on with: "), "{message}");
     let text = std::fs::read_to_string(folder.join("evaluation.json")).unwrap();
     let kept: Value = serde_json::from_str(&text).unwrap();
     let lengths: Vec<&Value> = kept["cells"].as_array().unwrap().iter().map(|cell| &cell["length"]).collect();
     assert_eq!(lengths, [8, 16]);
     assert_eq!(kept["unfinished"], 1);
+}
+
+const SMALL: [&str; 6] = ["eval", "plain", "--lengths", "8", "--generators", "sobol"];
+
+#[test]
+fn reports_of_something_else_are_not_replaced() {
+    let folder = Folder::new("replace");
+    let report = folder.join("r");
+    let run =
+        |arguments: &[&str], more: &[&str]| aleatron(&[arguments, &["--report", &report], more].concat());
+    // A folder that is missing or empty has nothing to resume, and the run starts.
+    assert!(run(&SMALL, &["--resume"]).status.success());
+    // A finished report of the same is replaced.
+    assert!(run(&SMALL, &[]).status.success());
+    let other = ["eval", "cnn", "--lengths", "8", "--generators", "sobol"];
+    let refused = fault(&run(&other, &[]));
+    assert!(
+        refused.contains("it holds a report of network plain") && refused.contains("--force"),
+        "{refused}"
+    );
+    let file = Path::new(&report).join("evaluation.json");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let mut unfinished: Value = serde_json::from_str(&whole).unwrap();
+    unfinished["unfinished"] = 1.into();
+    std::fs::write(&file, unfinished.to_string()).unwrap();
+    let refused = fault(&run(&SMALL, &[]));
+    assert!(
+        refused.contains("unfinished report: go on with --resume, or replace it with --force"),
+        "{refused}"
+    );
+    assert!(run(&SMALL, &["--resume"]).status.success());
+    std::fs::write(&file, "{}").unwrap();
+    assert!(fault(&run(&SMALL, &[])).contains("a report of something else"));
+    assert!(run(&other, &["--force"]).status.success());
+    // A page that no report wrote.
+    std::fs::create_dir_all(folder.join("site")).unwrap();
+    std::fs::write(folder.join("site/index.html"), "mine").unwrap();
+    let refused = fault(&aleatron(&[&SMALL[..], &["--report", &folder.join("site")]].concat()));
+    assert!(refused.contains("a page of something else"), "{refused}");
+    assert_eq!(std::fs::read_to_string(folder.join("site/index.html")).unwrap(), "mine");
+}
+
+#[test]
+fn one_process_at_a_time_writes_a_report() {
+    let folder = Folder::new("lock");
+    let lock = std::fs::File::create(folder.join(".aleatron.lock")).unwrap();
+    lock.lock().unwrap();
+    let refused = fault(&aleatron(&[&SMALL[..], &["--report", &folder.0.display().to_string()]].concat()));
+    assert!(refused.contains("is writing this report"), "{refused}");
+    drop(lock);
+    assert!(
+        aleatron(&[&SMALL[..], &["--report", &folder.0.display().to_string()]].concat()).status.success()
+    );
+}
+
+/// A process that is killed leaves the cells that were finished.
+#[cfg(unix)]
+#[test]
+fn killed_process_leaves_finished_cells() {
+    let folder = Folder::new("killed");
+    let report = folder.join("r");
+    let lengths: Vec<String> = (1..400).map(|k| (64 * k).to_string()).collect();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_aleatron"))
+        .args(["eval", "--generators", "bernoulli", "--seeds", "50", "--report", &report])
+        .args(["--lengths", &lengths.join(",")])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let file = Path::new(&report).join("evaluation.json");
+    let start = std::time::Instant::now();
+    while !file.exists() && start.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert!(!found["cells"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn names_are_read_in_any_case() {
+    let run = |arguments: &[&str]| {
+        let output = aleatron(arguments);
+        assert!(output.status.success(), "{}", fault(&output));
+        let mut found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        found["cells"][0]["confusion"].take()
+    };
+    let lower = [
+        "eval",
+        "cnn",
+        "--lengths",
+        "8",
+        "--generators",
+        "sobol",
+        "--polarity",
+        "bipolar",
+        "--device",
+        "cpu",
+    ];
+    let upper = [
+        "eval",
+        "CNN",
+        "--lengths",
+        "8",
+        "--generators",
+        "SOBOL",
+        "--polarity",
+        "Bipolar",
+        "--device",
+        "CPU",
+    ];
+    let rest = ["--task", "Classification", "--arithmetic", "INTEGER", "--sharing", "ALL", "--json"];
+    assert_eq!(
+        run(&[&upper[..], &rest].concat()),
+        run(&[&lower[..], &["--arithmetic", "integer", "--json"]].concat())
+    );
 }

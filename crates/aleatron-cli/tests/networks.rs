@@ -1,5 +1,4 @@
 //! `inspect`, and `eval` of ONNX networks, as a user runs them.
-#![cfg(feature = "graph")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
 use serde_json::Value;
@@ -36,7 +35,7 @@ fn inspect_shows_nodes_and_streams() {
 }
 
 #[test]
-fn eval_judges_an_onnx_network() {
+fn eval_measures_an_onnx_network() {
     let evaluation = json(&["eval", MODEL, "--lengths", "16,512", "--generators", "sobol", "--json"]);
     let float = evaluation["float_accuracy"].as_f64().unwrap();
     assert!(float > 0.95, "{float}");
@@ -77,7 +76,7 @@ fn a_search_saves_bits() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_are_refused() {
     for (arguments, code, text) in [
         (&["eval", MODEL, "--layer", "nope:length=4"][..], 2, "there is no layer \"nope\""),
         (&["eval", MODEL, "--binary", "nope"], 2, "there is no layer \"nope\""),
@@ -87,11 +86,12 @@ fn what_makes_no_sense_is_refused() {
             2,
             "layer \"conv\" runs in binary",
         ),
-        (&["eval", MODEL, "--percentile", "0"], 2, "--percentile: 0 is not a share"),
-        (&["eval", MODEL, "--percentile", "1.5"], 2, "--percentile: 1.5 is not a share"),
-        (&["eval", "cnn", "--percentile", "0.9"], 2, "are for .onnx networks"),
-        (&["eval", "cnn", "--binary", "conv1"], 2, "are for .onnx networks"),
-        (&["eval", "cnn", "--calibrate", "x.npz"], 2, "are for .onnx networks"),
+        (&["eval", MODEL, "--percentile", "0"], 2, "0 is not a share"),
+        (&["eval", MODEL, "--percentile", "100.5"], 2, "100.5 is not a share"),
+        (&["eval", "cnn", "--binary", "nope"], 2, "there is no layer \"nope\""),
+        (&["eval", "cnn", "--calibrate", "nowhere.npz"], 1, "nowhere.npz"),
+        (&["eval", MODEL, "--input", "mask=1"], 1, "the graph has no input \"mask\""),
+        (&["eval", MODEL, "--output", "nope"], 1, "output \"nope\""),
         // Before the first generator runs, which would be possible.
         (&["eval", MODEL, "--generators", "bernoulli,sobol", "--sharing", "stream"], 2, "Sobol dimension"),
         (&["eval", MODEL, "--layer", "classes:generator=sobol,sharing=stream"], 2, "layer 1 (classes)"),

@@ -1,0 +1,81 @@
+//! The plan of an evaluation: lengths, generators and settings of layers.
+
+use super::names::read_name;
+use super::{Failure, read_length, read_positive};
+use aleatron::eval::Plan;
+use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron::network::{Arithmetic, LayerOverride, ValueRange, read_layers};
+use aleatron::{Device, EngineError};
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanOptions {
+    /// Let features that the first layer cannot encode saturate, and count them.
+    #[arg(long)]
+    clip: bool,
+    /// Lengths of streams in bits.
+    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, allow_hyphen_values = true,
+        default_values_t = Plan::default().lengths)]
+    lengths: Vec<usize>,
+    /// bernoulli, sobol, lfsr, halton, vdc, ramp, or one for inputs and one for weights, as in sobol:1+lfsr:77 or bernoulli+sobol:2.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
+        default_values_t = Plan::default().generators)]
+    pub(crate) generators: Vec<GeneratorName>,
+    /// Seeds for generators that have one.
+    #[arg(long, value_name = "N", value_parser = read_positive, allow_hyphen_values = true,
+        default_value_t = Plan::default().seeds)]
+    seeds: usize,
+    /// Bits of the sequences that streams share, 1 to 32, or auto: as many as the length covers if a generator needs its whole
+    /// period, otherwise eight.
+    #[arg(long, value_name = "BITS", default_value = "auto", allow_hyphen_values = true,
+        value_parser = read_name::<WidthChoice>)]
+    width: WidthChoice,
+    /// How many independent sequences streams share: all (one for inputs, one for weights), input (a pair for each) or stream.
+    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>)]
+    sharing: Sharing,
+    /// Settings of one layer: NAME:length=64,generator=sobol,width=6,sharing=input, any of them. May be given several times.
+    #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
+    layers: Vec<(String, LayerOverride)>,
+    /// Settings of layers from a JSON file: {"NAME": {"length": 64, "generator": "sobol"}, ...}, the same settings as those of --layer.
+    #[arg(long = "layers", value_name = "FILE")]
+    layers_file: Option<PathBuf>,
+    /// The inter-layer arithmetic: float, or integer as in a circuit.
+    #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
+    arithmetic: Arithmetic,
+    /// Where to run: auto (wherever it is faster), cpu, gpu, gpu:1, or several as in gpu:0,gpu:1. It changes times and nothing else.
+    #[arg(long, default_value_t, value_parser = read_name::<Device>)]
+    device: Device,
+}
+
+/// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
+fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
+    let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
+    let settings = text.find('=').and_then(|equals| text[..equals].rfind(':')).ok_or_else(fault)?;
+    let (name, rest) = (&text[..settings], text[settings + 1..].to_ascii_lowercase());
+    Ok((name.to_owned(), rest.parse().map_err(|error: EngineError| error.to_string())?))
+}
+
+impl PlanOptions {
+    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
+        let mut plan = Plan {
+            lengths: self.lengths.clone(),
+            generators: self.generators.clone(),
+            seeds: self.seeds,
+            width: self.width,
+            sharing: self.sharing,
+            arithmetic: self.arithmetic,
+            range: if self.clip { ValueRange::Saturate } else { ValueRange::Check },
+            device: self.device.clone(),
+            ..Plan::default()
+        };
+        if let Some(path) = &self.layers_file {
+            plan.layers = read_layers(path)?;
+        }
+        for (name, layer) in &self.layers {
+            if plan.layers.insert(name.clone(), *layer).is_some() {
+                return Err(Failure::Usage(format!("--layer: \"{name}\" is given twice")));
+            }
+        }
+        Ok(plan)
+    }
+}

@@ -1,0 +1,293 @@
+//! The networks and the data of `eval` and `inspect`: constants, symbolic sizes, shapes, classes and calibration.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
+
+use aleatron::network::{Calibration, Graph, Network, NetworkBuilder, Op};
+use aleatron_graph::{Binary, Dim, Value as GraphValue};
+use aleatron_tensor::{DType, Device, Tensor};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn aleatron(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).env_remove("ALEATRON_TIER").output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = aleatron(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn fault(output: &Output) -> String {
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A folder of its own for a test, removed when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("aleatron-sources-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn join(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn npy(&self, name: &str, shape: &str, values: &[f32]) -> String {
+        let path = self.join(name);
+        let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+        header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
+        header.push('\n');
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+        let start =
+            [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes()].concat();
+        std::fs::write(&path, start.into_iter().chain(bytes).collect::<Vec<u8>>()).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// `(x + offset) * W` with a symbolic width, which W fixes to 2, and an offset that is an input. A second output is the sum alone.
+fn two_inputs(folder: &Folder) -> String {
+    let mut graph = Graph::new("offset");
+    let dims = |names: &[&str]| Some(names.iter().map(|name| Dim::Named((*name).to_owned())).collect());
+    let input = |name: &str, shape| GraphValue { name: name.to_owned(), dtype: Some(DType::F32), shape };
+    let x = graph.add_input(input("x", dims(&["n", "width"])));
+    let offset = graph.add_input(input("offset", Some(vec![Dim::Fixed(2)])));
+    let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[x, offset]);
+    let weights = Tensor::from_slice(&[1.0_f32, 0.0, 0.0, 1.0], &[2, 2], &Device::Cpu).unwrap();
+    let weights = graph.add_constant("weights", weights);
+    let scores = graph.add_node("fc", Op::MatMul, &[sum, weights]);
+    graph.add_output(scores);
+    graph.add_output(sum);
+    let path = folder.join("offset.onnx");
+    std::fs::write(&path, graph.to_onnx().unwrap()).unwrap();
+    path
+}
+
+#[test]
+fn constants_and_sizes_are_given_by_name() {
+    let folder = Folder::new("bindings");
+    let model = two_inputs(&folder);
+    std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n").unwrap();
+    let data = folder.join("d.csv");
+    let common = ["eval", &model, "--data", &data, "--lengths", "256", "--generators", "sobol"];
+    let run = |more: &[&str]| aleatron(&[&common[..], more].concat());
+    let unbound = fault(&run(&[]));
+    assert!(unbound.contains("--shape width=SIZE") || unbound.contains("--input offset=VALUE"), "{unbound}");
+    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float_accuracy"].as_f64().unwrap();
+    assert_eq!(accuracy(&["--shape", "width=2", "--input", "offset=0"]), 1.0);
+    // An offset that turns the order of the scores of the second sample around.
+    let array = folder.npy("offset.npy", "(2,)", &[0.5, 0.0]);
+    assert_eq!(accuracy(&["--shape", "width=2", "--input", &format!("offset={array}")]), 0.5);
+    let twice = fault(&run(&["--input", "offset=0", "--input", "offset=1"]));
+    assert!(twice.contains("\"offset\" is given twice"), "{twice}");
+    assert!(fault(&run(&["--shape", "height=2"])).contains("the symbolic sizes are n, width"));
+}
+
+#[test]
+fn inspect_shows_symbolic_sizes_and_stages() {
+    let folder = Folder::new("inspect");
+    let model = two_inputs(&folder);
+    let shown = json(&["inspect", &model, "--shape", "width=2"]);
+    assert_eq!(shown["input_dims"]["x"], serde_json::json!(["n", "width"]));
+    assert_eq!(shown["inputs"][0]["shape"], serde_json::json!([1, 2]));
+    let text = String::from_utf8(aleatron(&["inspect", &model, "--shape", "width=2"]).stdout).unwrap();
+    assert!(text.contains("input x has the shape n x width in the file"), "{text}");
+    let open = String::from_utf8(aleatron(&["inspect", &model]).stdout).unwrap();
+    assert!(open.contains("open sizes, shown as 1: width (give them with --shape)"), "{open}");
+    let bound = ["--shape", "width=2", "--input", "offset=0"];
+    let stages = json(&[&["inspect", &model, "--stages", "--length", "64"], &bound[..]].concat());
+    let layers = &stages["stages"][0]["layers"];
+    assert_eq!((&layers[0]["name"], &layers[0]["length"]), (&"fc".into(), &64.into()), "{stages}");
+    let all = json(&[&["inspect", &model, "--output", "sum_output"], &bound[..]].concat());
+    assert_eq!(all["outputs"][0]["name"], "sum_output");
+    let text = String::from_utf8(aleatron(&["inspect", "cnn", "--stages"]).stdout).unwrap();
+    assert!(
+        text.contains("layer conv1: conv, 64 -> 512") && text.contains("step product of dense1"),
+        "{text}"
+    );
+}
+
+/// A network over images of three channels of 1 x 2 pixels, which adds the pixels of a channel.
+fn images(folder: &Folder) -> String {
+    let weights = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0];
+    let network = NetworkBuilder::new("channels", &[3, 1, 2]).dense("fc", 6, &weights, &[]);
+    let network = network.build().unwrap();
+    let network = network.calibrated(&[1.0; 6], &Calibration::default()).unwrap();
+    network.save(folder.join("images.onnx")).unwrap();
+    folder.join("images.onnx")
+}
+
+#[test]
+fn images_of_another_layout_are_refused_and_transposed() {
+    let folder = Folder::new("layout");
+    let model = images(&folder);
+    // Channels last: the first image has its largest channel first, the second one last.
+    let values = [0.9, 0.1, 0.2, 0.8, 0.3, 0.1, 0.1, 0.2, 0.9, 0.2, 0.1, 0.8];
+    let y = folder.npy("y.npy", "(2,)", &[0.0, 2.0]);
+    let x = folder.npy("x.npy", "(2, 1, 2, 3)", &values);
+    let common = ["eval", &model, "--labels", &y, "--lengths", "256", "--generators", "sobol"];
+    let refused = fault(&aleatron(&[&common[..], &["--data", &x]].concat()));
+    assert!(refused.contains("samples have shape [1, 2, 3], the network takes [3, 1, 2]"), "{refused}");
+    assert!(refused.contains("the axes [0, 3, 1, 2]; --layout nhwc does that"), "{refused}");
+    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float_accuracy"].as_f64().unwrap();
+    assert_eq!(accuracy(&["--data", &x, "--layout", "NHWC"]), 1.0);
+    let flat =
+        folder.npy("flat.npy", "(2, 6)", &[0.9, 0.8, 0.1, 0.3, 0.2, 0.1, 0.1, 0.2, 0.2, 0.1, 0.9, 0.8]);
+    assert_eq!(accuracy(&["--data", &flat]), 1.0);
+}
+
+#[test]
+fn names_of_classes_are_stated_and_counted() {
+    let folder = Folder::new("classes");
+    let model = images(&folder);
+    let line = |values: &str, label: &str| format!("{values},{label}\n");
+    let (red, blue) = ("0.9,0.8,0,0,0,0", "0,0,0,0,0.9,0.8");
+    let data = folder.join("d.csv");
+    std::fs::write(&data, line(red, "red") + &line(blue, "blue")).unwrap();
+    let common = ["eval", &model, "--data", &data, "--lengths", "64", "--generators", "sobol"];
+    // Two names are not the three classes of the network: their order would be a guess.
+    let refused = fault(&aleatron(&common));
+    assert!(refused.contains("its classes are 2 (blue, red), the network has 3"), "{refused}");
+    let output = aleatron(&[&common[..], &["--classes", "red,green,blue"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("floating point: 100.00 % right"), "{text}");
+    assert!(text.contains("classes: 0 = red, 1 = green, 2 = blue"), "{text}");
+    std::fs::write(&data, line(red, "0.5")).unwrap();
+    let refused = fault(&aleatron(&common));
+    assert!(
+        refused.contains("line 1: \"0.5\" is not a class") && refused.contains("--task regression"),
+        "{refused}"
+    );
+}
+
+/// An ONNX file without scales over two features.
+fn uncalibrated(folder: &Folder) -> String {
+    let network =
+        NetworkBuilder::new("plain", &[2]).dense("fc", 2, &[1.0, 0.0, 0.0, 0.25], &[]).build().unwrap();
+    let path = folder.join("plain.onnx");
+    std::fs::write(&path, network.graph().to_onnx().unwrap()).unwrap();
+    path
+}
+
+#[test]
+fn calibration_with_test_samples_is_stated() {
+    let folder = Folder::new("calibration");
+    let model = uncalibrated(&folder);
+    let data = folder.join("d.csv");
+    std::fs::write(&data, "3,0,0\n0,2,1\n").unwrap();
+    let report = folder.join("r");
+    let common = ["eval", &model, "--data", &data, "--lengths", "64", "--generators", "sobol"];
+    let output = aleatron(&[&common[..], &["--report", &report]].concat());
+    let note = "found with the first 2 samples of the test data";
+    for text in
+        [&output.stdout, &output.stderr, &std::fs::read(Path::new(&report).join("index.html")).unwrap()]
+    {
+        assert!(String::from_utf8_lossy(text).contains(note), "{}", String::from_utf8_lossy(text));
+    }
+    // Samples of training, or scales of the file, need no warning.
+    let training = folder.join("t.csv");
+    std::fs::write(&training, "4,0,0\n").unwrap();
+    let found = json(&[&common[..], &["--calibrate", &training]].concat());
+    assert_eq!(found["warnings"], serde_json::json!([]));
+    let saved = Network::load(&model).unwrap().calibrated(&[4.0, 4.0], &Calibration::default()).unwrap();
+    saved.save(folder.join("saved.onnx")).unwrap();
+    let found = json(&[
+        "eval",
+        &folder.join("saved.onnx"),
+        "--data",
+        &data,
+        "--lengths",
+        "64",
+        "--generators",
+        "sobol",
+    ]);
+    assert_eq!(found["warnings"], serde_json::json!([]));
+    let digits = json(&[
+        "eval",
+        "cnn",
+        "--calibrate",
+        &folder.npy("c.npy", "(1, 64)", &[8.0; 64]),
+        "--lengths",
+        "8",
+        "--generators",
+        "sobol",
+    ]);
+    assert_eq!(digits["plan"]["clip"], true);
+}
+
+#[test]
+fn weight_scales_are_those_of_rows_or_tensors() {
+    let folder = Folder::new("scales");
+    let model = uncalibrated(&folder);
+    let data = folder.join("d.csv");
+    std::fs::write(&data, "3,0,0\n0,2,1\n").unwrap();
+    let layers = |scale: &str| {
+        let all =
+            ["eval", &model, "--data", &data, "--lengths", "64", "--generators", "bernoulli", "--seeds", "1"];
+        json(&[&all[..], &["--weight-scale", scale]].concat())["cells"][0]["layers"].take()
+    };
+    // A row of small weights has streams of few ones if the scale is that of the whole layer.
+    assert_ne!(layers("row"), layers("Tensor"));
+}
+
+#[test]
+fn bytes_of_images_are_warned_about() {
+    let folder = Folder::new("bytes");
+    let model = uncalibrated(&folder);
+    let data = folder.join("d.csv");
+    std::fs::write(&data, "255,0,0\n0,128,1\n").unwrap();
+    let common = ["eval", &model, "--data", &data, "--lengths", "64", "--generators", "sobol"];
+    let said = |more: &[&str]| String::from_utf8(aleatron(&[&common[..], more].concat()).stderr).unwrap();
+    assert!(said(&[]).contains("give --divide 255"), "{}", said(&[]));
+    assert!(!said(&["--divide", "255"]).contains("--divide"), "{}", said(&["--divide", "255"]));
+}
+
+#[test]
+fn searches_write_a_page_and_name_their_files() {
+    let folder = Folder::new("find");
+    let report = folder.join("f");
+    let common =
+        ["eval", "plain", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--report", &report];
+    let output = aleatron(&common);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for name in ["find.html", "find.json", "layers.json"] {
+        let path = Path::new(&report).join(name);
+        assert!(text.contains(&format!("Written: {}", path.display())) && path.exists(), "{text}");
+    }
+    let page = std::fs::read_to_string(Path::new(&report).join("find.html")).unwrap();
+    assert!(page.contains("Shortest streams of plain") && !page.contains("NaN"), "{page}");
+    // An unfinished search is not replaced.
+    let mut found: Value =
+        serde_json::from_str(&std::fs::read_to_string(Path::new(&report).join("find.json")).unwrap())
+            .unwrap();
+    found["is_finished"] = false.into();
+    std::fs::write(Path::new(&report).join("find.json"), found.to_string()).unwrap();
+    assert!(fault(&aleatron(&common)).contains("unfinished search: go on with --resume"));
+    assert!(aleatron(&[&common[..], &["--resume"]].concat()).status.success());
+    let other =
+        ["eval", "cnn", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--report", &report];
+    assert!(fault(&aleatron(&other)).contains("a search of another network"));
+}
+
+/// A pipe would block for ever.
+#[cfg(unix)]
+#[test]
+fn networks_that_are_not_regular_files_are_refused() {
+    let folder = Folder::new("fifo");
+    let path = folder.join("net.onnx");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(fault(&aleatron(&["eval", &path])).contains("a network is an .onnx file"));
+    assert!(fault(&aleatron(&["inspect", &path])).contains("a network is an .onnx file"));
+}
