@@ -11,8 +11,8 @@ products, so a layer is an AND and a count:
 - `DenseLayer`, `SparseLayer` and `ConvLayer`: layers over given or random weights; `CudaArray`: their results on a CUDA device;
 - `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
-- `Network`, `Layer`, `StreamNetwork`, `evaluate`, `find`: networks, how accurate they are as streams, and how short those may be;
-- `GraphNetwork`, `GraphLayer`, `StreamGraph`: networks of ONNX files and of torch, which are graphs;
+- `Network`, `Layer`, `NetworkLayer`, `StreamNetwork`, `evaluate`, `find`: networks of layers, ONNX files, torch and scikit-learn, how
+  accurate they are as streams, and how short the streams may be;
 - `Transformer`: language models from Hugging Face files;
 - `StreamClassifier`: a scikit-learn classifier whose network runs as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
@@ -23,6 +23,7 @@ products, so a layer is an AND and a count:
 - `aleatron.accel`: the same bits in NumPy, CuPy, JAX and Numba, and over MPI.
 """
 
+import importlib as _importlib
 import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -35,10 +36,8 @@ try:
         ConvLayer,
         DenseLayer,
         FixedPointLif,
-        GraphNetwork,
         Network,
         SparseLayer,
-        StreamGraph,
         StreamLayer,
         StreamNetwork,
         Transformer,
@@ -66,8 +65,7 @@ else:
     from aleatron._devices import Gpu, gpus
     from aleatron._evaluation import Evaluation, evaluate, load_digits
     from aleatron._find import Found, Trial, find
-    from aleatron._graph import GraphLayer
-    from aleatron._network import Layer
+    from aleatron._network import Layer, NetworkLayer
     from aleatron._regression import RegressionEvaluation, evaluate_regression
     from aleatron._sklearn import from_sklearn as _from_sklearn
     from aleatron._streams import (
@@ -92,11 +90,21 @@ else:
     if hasattr(_os, "register_at_fork"):
         _os.register_at_fork(after_in_child=_after_fork)
 
+# Imported at their first use.
+_SUBMODULES = ("accel", "cluster", "compat", "tensor")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})
+
+
 if _TYPE_CHECKING:
     from aleatron._stream_classifier import StreamClassifier
 elif _why_no_core is None:
 
     def __getattr__(name: str) -> object:
+        if name in _SUBMODULES:
+            return _importlib.import_module(f"{__name__}.{name}")
         if name != "StreamClassifier":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         # scikit-learn is optional, and takes long to import.
@@ -114,7 +122,9 @@ else:
         __version__ = "unknown"
 
     def __getattr__(name: str) -> object:
-        if name in __all__ or name == "_core":
+        if name == "accel":
+            return _importlib.import_module(f"{__name__}.{name}")
+        if name in __all__ or name in _SUBMODULES or name == "_core":
             raise ImportError(
                 f"aleatron.{name} needs the compiled extension aleatron._core, which cannot be imported: {_why_no_core}. "
                 "Only aleatron.accel runs without it, on NumPy and what else it finds"
@@ -130,14 +140,12 @@ __all__ = [
     "FixedPointLif",
     "Found",
     "Gpu",
-    "GraphLayer",
-    "GraphNetwork",
     "Layer",
     "Network",
+    "NetworkLayer",
     "RegressionEvaluation",
     "SparseLayer",
     "StreamClassifier",
-    "StreamGraph",
     "StreamLayer",
     "StreamNetwork",
     "Transformer",

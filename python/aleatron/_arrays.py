@@ -121,6 +121,17 @@ def as_mask(obj: object, name: str) -> npt.NDArray[np.bool_]:
     return np.asarray(np.require(array, requirements=["C", "A"]))
 
 
+def as_constant(obj: object, name: str) -> Array:
+    """Reads the value of an input: integers and booleans as int64, other real numbers as float32."""
+    array = read(obj, name)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, not {_described(obj, array)}")
+    if array.dtype.kind == "u":
+        _check_range(array, name, 0, 2**63 - 1)
+    dtype = np.float32 if array.dtype.kind == "f" else np.int64
+    return np.asarray(np.require(array, dtype, ["C", "A"]))
+
+
 def _described(obj: object, array: Array) -> str:
     return f"{array.dtype}" if hasattr(obj, "dtype") or array.ndim else f"{type(obj).__name__}"
 

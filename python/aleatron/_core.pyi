@@ -10,8 +10,7 @@ import numpy.typing as npt
 from typing_extensions import Self, TypeAlias, disjoint_base
 
 from aleatron._cuda import CudaArray
-from aleatron._graph import GraphLayer
-from aleatron._network import Activation, Layer
+from aleatron._network import Activation, Layer, NetworkLayer
 from aleatron._types import (
     Arithmetic,
     DeviceNames,
@@ -20,14 +19,12 @@ from aleatron._types import (
     LayerSettings,
     OnCuda,
     Polarity,
-    ProductIntegers,
     Sharing,
     Width,
 )
 
 _Spikes: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int16]]
 
-_Judged: TypeAlias = Network | GraphNetwork
 _Progress: TypeAlias = Callable[[int, int, str, int, int], object] | None
 
 _Out = TypeVar("_Out")
@@ -36,24 +33,23 @@ __all__ = [
     "ConvLayer",
     "DenseLayer",
     "FixedPointLif",
-    "GraphNetwork",
     "Network",
     "SparseLayer",
-    "StreamGraph",
     "StreamLayer",
     "StreamNetwork",
     "Tensor",
     "_CudaMemory",
     "_EvalProgram",
     "_Evaluation",
-    "_GraphBuilder",
     "_Job",
+    "_NetworkBuilder",
     "_Plan",
     "_RegressionEvaluation",
     "Transformer",
     "_Generation",
     "__version__",
     "_after_fork",
+    "_at_exit",
     "_correlation",
     "_count_ones",
     "_digits",
@@ -295,7 +291,7 @@ class FixedPointLif:
 class Network:
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
-        cls, layers: Iterable[Layer], name: str = "network", offset: float = 0.0, scale: float = 1.0
+        cls, layers: Iterable[Layer], name: str = "network", offset: npt.ArrayLike = 0.0, scale: npt.ArrayLike = 1.0
     ) -> Self: ...
     @staticmethod
     def digits(kind: Literal["noise-aware", "plain", "cnn"] = "noise-aware") -> Network: ...
@@ -316,7 +312,10 @@ class Network:
         *,
         binary: str | Iterable[str] = (),
         polarity: Polarity | None = None,
-    ) -> GraphNetwork: ...
+        inputs: Mapping[str, npt.ArrayLike] | None = None,
+        sizes: Mapping[str, SupportsIndex] | None = None,
+        output: str | None = None,
+    ) -> Network: ...
     @staticmethod
     def from_torch(
         module: Any,
@@ -325,13 +324,19 @@ class Network:
         *,
         binary: str | Sequence[str] = (),
         polarity: Polarity = "signed",
-    ) -> GraphNetwork: ...
+    ) -> Network: ...
     @overload
     def to_onnx(self, path: None = None) -> bytes: ...
     @overload
     def to_onnx(self, path: str | PathLike[str]) -> None: ...
     @staticmethod
-    def load(path: str | PathLike[str]) -> Network: ...
+    def load(
+        path: str | PathLike[str],
+        *,
+        inputs: Mapping[str, npt.ArrayLike] | None = None,
+        sizes: Mapping[str, SupportsIndex] | None = None,
+        output: str | None = None,
+    ) -> Network: ...
     def save(self, path: str | PathLike[str]) -> None: ...
     def __call__(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
     def predict(self, x: npt.ArrayLike) -> npt.NDArray[np.int64]: ...
@@ -364,11 +369,20 @@ class Network:
         first_sample: SupportsIndex = 0,
         device: DeviceNames = "auto",
     ) -> npt.NDArray[np.float64]: ...
-    def calibrated(self, x: npt.ArrayLike) -> Network: ...
+    def calibrated(
+        self, x: npt.ArrayLike, *, percentile: float = 1.0, weights: Literal["row", "tensor"] = "row"
+    ) -> Network: ...
+    def with_binary(self, names: str | Iterable[str]) -> Network: ...
+    def with_polarity(self, polarity: Polarity) -> Network: ...
+    def inspect(self, length: SupportsIndex = 256) -> str: ...
     @property
-    def layers(self) -> list[Layer]: ...
+    def layers(self) -> list[NetworkLayer]: ...
+    @property
+    def layer_names(self) -> list[str]: ...
     @property
     def name(self) -> str: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
     @property
     def n_features(self) -> int: ...
     @property
@@ -376,16 +390,9 @@ class Network:
     @property
     def n_classes(self) -> int: ...
     @property
-    def offset(self) -> float: ...
-    @property
-    def scale(self) -> float: ...
-    @property
-    def feature_interval(self) -> tuple[float, float]: ...
+    def feature_interval(self) -> tuple[float, float] | None: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
-    @staticmethod
-    def _from_parts(description: str, tensors: bytes) -> Network: ...
-    def _to_parts(self) -> tuple[str, bytes]: ...
 
 @final
 class StreamNetwork:
@@ -403,78 +410,7 @@ class StreamNetwork:
     def integers(self) -> list[LayerIntegers]: ...
 
 @final
-class GraphNetwork:
-    __hash__: ClassVar[None]  # type: ignore[assignment]
-    def __eq__(self, other: object, /) -> bool: ...
-    def __call__(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
-    def predict(self, x: npt.ArrayLike) -> npt.NDArray[np.int64]: ...
-    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float: ...
-    def streams(
-        self,
-        length: SupportsIndex,
-        generator: str | Sequence[str] = "bernoulli",
-        seed: SupportsIndex = 44257,
-        *,
-        width: Width = "auto",
-        sharing: Sharing = "all",
-        layers: Mapping[str, LayerSettings] | None = None,
-        arithmetic: Arithmetic = "float",
-        device: DeviceNames = "auto",
-    ) -> StreamGraph: ...
-    def forward_streams(
-        self,
-        x: npt.ArrayLike,
-        length: SupportsIndex,
-        generator: str | Sequence[str] = "bernoulli",
-        seed: SupportsIndex = 44257,
-        *,
-        width: Width = "auto",
-        sharing: Sharing = "all",
-        layers: Mapping[str, LayerSettings] | None = None,
-        arithmetic: Arithmetic = "float",
-        first_sample: SupportsIndex = 0,
-        device: DeviceNames = "auto",
-    ) -> npt.NDArray[np.float64]: ...
-    def calibrated(
-        self, x: npt.ArrayLike, *, percentile: float = 1.0, weights: Literal["row", "tensor"] = "row"
-    ) -> GraphNetwork: ...
-    def with_binary(self, names: str | Iterable[str]) -> GraphNetwork: ...
-    def with_polarity(self, polarity: Polarity) -> GraphNetwork: ...
-    def inspect(self, length: SupportsIndex = 256) -> str: ...
-    @overload
-    def to_onnx(self, path: None = None) -> bytes: ...
-    @overload
-    def to_onnx(self, path: str | PathLike[str]) -> None: ...
-    @property
-    def layers(self) -> list[GraphLayer]: ...
-    @property
-    def layer_names(self) -> list[str]: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def input_shape(self) -> tuple[int, ...]: ...
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def n_outputs(self) -> int: ...
-    @property
-    def n_classes(self) -> int: ...
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
-
-@final
-class StreamGraph:
-    __hash__: ClassVar[None]  # type: ignore[assignment]
-    def __eq__(self, other: object, /) -> bool: ...
-    def __call__(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> npt.NDArray[np.float64]: ...
-    def predict(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> npt.NDArray[np.int64]: ...
-    def score(self, x: npt.ArrayLike, y: npt.ArrayLike, first_sample: SupportsIndex = 0) -> float: ...
-    @property
-    def warnings(self) -> list[str]: ...
-    @property
-    def integers(self) -> list[ProductIntegers]: ...
-
-@final
-class _GraphBuilder:
+class _NetworkBuilder:
     def __new__(cls, name: str, shape: list[int]) -> Self: ...
     def linear(self, name: str, weight: npt.ArrayLike, bias: npt.ArrayLike | None) -> None: ...
     def conv(
@@ -580,7 +516,7 @@ class _Plan:
 @final
 class _Job:
     def __new__(
-        cls, network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None
+        cls, network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None
     ) -> Self: ...
     @staticmethod
     def from_bytes(bytes: bytes, on: str | None) -> _Job: ...
@@ -673,17 +609,21 @@ def _correlation(
     a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, measure: str
 ) -> npt.NDArray[np.float64]: ...
 def _evaluate(
-    network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None, progress: _Progress
+    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None, file: PathLike[str] | None,
+    progress: _Progress
 ) -> tuple[str, BaseException | None]: ...
 def _evaluate_regression(
-    network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _RegressionEvaluation | None, progress: _Progress
+    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _RegressionEvaluation | None, file: PathLike[str] | None,
+    progress: _Progress
 ) -> tuple[str, BaseException | None]: ...
 def _find(
-    network: _Judged, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan,
-    loss: float, generator: str, longest: int, shortest: int, budget: int, known: str | None, progress: _Progress
+    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan,
+    loss: float, generator: str, longest: int, shortest: int, budget: int, known: str | None,
+    file: PathLike[str] | None, progress: _Progress
 ) -> tuple[str, BaseException | None]: ...
 def _read_found(text: str) -> str: ...
 def _after_fork() -> None: ...
+def _at_exit() -> None: ...
 def _run_program(arguments: Sequence[str], host: dict[str, str]) -> int: ...
 
 @final

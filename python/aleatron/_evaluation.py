@@ -1,4 +1,4 @@
-"""Judging networks as streams, and what comes of it."""
+"""Evaluation of networks as streams: accuracy against length and generator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FEW_SEEDS = 10
 
 
 class Evaluation(_core._Evaluation):
-    """What an evaluation found: accuracy against length and generator. Print it for a table; a notebook shows one by itself.
+    """The result of an evaluation: accuracy against length and generator. Print it for a table; a notebook shows one by itself.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Evaluation(_core._Evaluation):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what `to_json` wrote; ValueError where it is no evaluation, or not one that can be true."""
+        """Reads the text that `to_json` wrote; ValueError if it is not an evaluation, or an inconsistent one."""
         return cls(text)
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Evaluation(_core._Evaluation):
 
 
 def evaluate(
-    network: _core.Network | _core.GraphNetwork | None = None,
+    network: _core.Network | None = None,
     x: npt.ArrayLike | None = None,
     y: npt.ArrayLike | None = None,
     *,
@@ -145,14 +145,14 @@ def evaluate(
     executor: Executors | None = None,
     comm: Any = None,
 ) -> Evaluation:
-    """Judges a network as streams: accuracy against length and generator.
+    """Evaluates a network as streams: accuracy against length and generator.
 
     Parameters
     ----------
     network
-        The network, a chain of layers or a graph; the embedded one for digits if not given.
+        The network; the embedded one for digits if not given.
     x, y
-        Features (n, n_features), or with all axes of a graph's input, and classes (n,); the embedded test digits if not given.
+        Features (n, n_features), or with all axes of the network's input, and classes (n,); the embedded test digits if not given.
     lengths
         Bits per stream, one or several; eight lengths from 8 to 1024 if not given.
     generators
@@ -160,21 +160,21 @@ def evaluate(
     seeds
         How many seeds to run for generators that have one.
     width, sharing, layers, arithmetic, clip, device
-        As for `Network.streams` and `GraphNetwork.streams`. Inputs of a graph always saturate.
+        As for `Network.streams`.
     margins
-        Leads at which samples stop early, in standard deviations of counting noise. Samples of a graph
-        stop early where its scores are those of a dense layer that runs as streams, also through a softmax.
+        Decision margins at which samples stop early, in standard deviations of counting noise. Samples stop early if the scores are
+        the outputs of a dense layer that runs as streams, also behind a softmax.
     checkpoint
-        A file to go on from where it exists, and to leave what was finished in, also when the run is interrupted or fails. What it
-        holds is kept, whatever is asked for now.
+        A file to resume from if it exists, in which finished results are saved during the run. A run that is interrupted, fails or is
+        killed loses little. The results in the file are retained, whatever is asked for now.
     progress
-        True for a bar where tqdm is installed, or a function of (done, total, generator, length, seed). With an executor, tasks are
+        True for a bar if tqdm is installed, or a function of (done, total, generator, length, seed). With an executor, tasks are
         counted instead of generators, lengths and seeds.
     executor
         Where to run: any `concurrent.futures.Executor`, such as a pool of processes, `mpi4py.futures.MPIPoolExecutor` or Dask's
         `Client.get_executor()`; or a function that makes one, and another where workers are lost and the first one breaks. What is
-        found is equal to what this process would find. With a checkpoint, every finished task is kept in a file beside it until
-        all are. `aleatron.cluster.WorkersLost` is raised where workers stay lost.
+        found is equal to what this process would find. With a checkpoint, every finished task is saved in a file beside it until
+        all are. `aleatron.cluster.WorkersLost` is raised if workers stay lost.
     comm
         A communicator of mpi4py, all of whose ranks call this function: rank 0 hands out tasks to the others, and all of them
         get what was found. Arguments other than `comm` are those of rank 0.
@@ -196,11 +196,11 @@ def evaluate(
         features, classes, name = x, y, "arrays"
         if features is None or classes is None:
             (features, classes), name = load_digits(), "digits (test)"
-        judged = (_core.Network.digits() if network is None else network, features, classes, name, plan)
+        arguments = (_core.Network.digits() if network is None else network, features, classes, name, plan)
         with Checkpoint(checkpoint, Evaluation) as file, shown(progress) as callback:
             if executors is not None:
-                return _run_on(executors, _core._Job(*judged, file.found), file, callback)
-            text, raised = _core._evaluate(*judged, file.found, callback)
+                return _run_on(executors, _core._Job(*arguments, file.found), file, callback)
+            text, raised = _core._evaluate(*arguments, file.found, file.path, callback)
             file.write(text)
         if raised is not None:
             raise raised
@@ -210,7 +210,7 @@ def evaluate(
 
 
 def _run_on(executors: Executors, job: _core._Job, file: Checkpoint[Evaluation], progress: Progress | None) -> Evaluation:
-    """Runs a job on the workers of an executor; what is finished is written, whatever happens."""
+    """Runs a job on the workers of an executor; finished tasks are saved, whatever happens."""
     tasks = None if file.path is None else file.path.with_name(file.path.name + ".tasks")
     with Journal(tasks, job, resume=True) as journal:
         try:
@@ -230,7 +230,7 @@ def _run_on(executors: Executors, job: _core._Job, file: Checkpoint[Evaluation],
 
 
 def _on_ranks(comm: Any, run: Callable[[Executors | None], Evaluation]) -> Evaluation:
-    """Runs on rank 0 with the others as workers, and gives all of them what was found, or what was raised."""
+    """Runs on rank 0 with the others as workers, and gives all of them the result, or the exception."""
     if comm.Get_size() == 1:
         return run(None)
     found, raised, _ = on_ranks(comm, run)
@@ -257,7 +257,7 @@ Found = TypeVar("Found")
 
 
 class Checkpoint(Generic[Found]):
-    """A file that an evaluation of a kind goes on from and is left in, found to be writable before the work."""
+    """A file that an evaluation resumes from and is saved in, checked to be writable before the work."""
 
     def __init__(self, path: str | os.PathLike[str] | None, read: Callable[[str], Found]) -> None:
         self.path = None if path is None else pathlib.Path(path)
@@ -289,7 +289,7 @@ class Checkpoint(Generic[Found]):
 
 @contextlib.contextmanager
 def shown(progress: bool | Progress) -> Iterator[Progress | None]:
-    """The function to call on the way, if any."""
+    """Yields the function to call with the progress, if any."""
     if callable(progress):
         yield progress
         return
@@ -393,4 +393,4 @@ def optional(module: str, function: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(f"{function} needs {package}: pip install {package}, or aleatron[results]") from error
+        raise ImportError(f"{function} needs {package}: pip install {package}") from error

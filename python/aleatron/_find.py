@@ -1,4 +1,4 @@
-"""Looking for the shortest streams of a network's layers that are good enough."""
+"""Search for the shortest streams of a network's layers that are accurate enough."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search for short streams found; `find` makes it. Print it for a table.
+    """The result of a search for short streams; `find` returns it. Print it for a table.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Found:
 
     @property
     def settings(self) -> dict[str, LayerSettings]:
-        """The lengths found as `layers` of `evaluate`, `Network.streams` and `GraphNetwork.streams`.
+        """The lengths found as `layers` of `evaluate` and `Network.streams`.
 
         Examples
         --------
@@ -139,7 +139,7 @@ class Found:
 
 
 def find(
-    network: _core.Network | _core.GraphNetwork | None = None,
+    network: _core.Network | None = None,
     x: npt.ArrayLike | None = None,
     y: npt.ArrayLike | None = None,
     *,
@@ -158,7 +158,7 @@ def find(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
 ) -> Found:
-    """Looks for the shortest streams of each layer that lose at most so much accuracy, as `aleatron eval --find` does.
+    """Searches for the shortest streams of each layer that lose at most so much accuracy, as `aleatron eval --find` does.
 
     Every layer begins with the longest streams. The layer that costs most is tried with half its length; where the accuracy stays within the
     loss, the half is kept, else the layer is left as it is. The search ends when no layer can be shortened, or the budget is spent.
@@ -166,9 +166,9 @@ def find(
     Parameters
     ----------
     network
-        The network, a chain of layers or a graph; the embedded one for digits if not given.
+        The network; the embedded one for digits if not given.
     x, y
-        Features (n, n_features), or with all axes of a graph's input, and classes (n,); the embedded test digits if not given.
+        Features (n, n_features), or with all axes of the network's input, and classes (n,); the embedded test digits if not given.
     loss
         Percentage points of accuracy below floating point that are allowed.
     generator
@@ -180,14 +180,14 @@ def find(
     seeds, width, sharing, layers, arithmetic, clip, device
         As for `evaluate`. Lengths among the settings of layers do not matter.
     checkpoint
-        A file to go on from where it exists, and to leave the trials in, also when the search is interrupted.
+        A file to resume from if it exists, in which trials are saved during the search.
     progress
-        True for a bar where tqdm is installed, or a function of (trials, budget, generator, longest, 0).
+        True for a bar if tqdm is installed, or a function of (trials, budget, generator, longest, 0).
 
     Examples
     --------
     >>> import aleatron as al
-    >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx()).calibrated(al.load_digits("train")[0])
+    >>> network = al.Network.digits("cnn").calibrated(al.load_digits("train")[0])
     >>> found = al.find(network, *al.load_digits(), loss=2.0, generator="sobol", longest=128, shortest=64)
     >>> found.layers, found.bit_macs < found.bit_macs_before
     (('conv1', 'conv2', 'dense1'), True)
@@ -211,6 +211,7 @@ def find(
             integer(shortest, "shortest"),
             integer(budget, "budget"),
             None if file.found is None else file.found.to_json(),
+            file.path,
             callback,
         )
         file.write(text)

@@ -1,4 +1,4 @@
-"""The layers of networks."""
+"""The layers of networks: those that a network is built of, and those that it has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Activation = Union[Literal["identity", "relu"], tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A dense layer of a network.
+    """A dense layer to build a `Network` of.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Layer:
     polarity
         "signed", "bipolar" or "unipolar" streams.
     input_scale, weight_scale
-        What inputs and weights are divided by before they are encoded; the largest weight if not given.
+        The divisors of inputs and weights before they are encoded; for weights the largest of each neuron if not given.
     name
-        The name, which is also that of its tensors in files; its index if not given.
+        The name; its index if not given.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class Layer:
     >>> hidden = al.Layer([[0.5, -2.0], [1.0, 0.25]], bias=[0.0, 0.1], activation="relu")
     >>> network = al.Network([hidden, al.Layer([[1.0, -1.0]], input_scale=2.0)])
     >>> network([0.5, -0.5])
-    array([0.775])
+    array([0.77499998])
     """
 
     weights: npt.ArrayLike
@@ -56,7 +56,7 @@ class Layer:
             raise ValueError(f"weights have shape {weights.shape}, not (n_neurons, n_inputs)")
         if self.bias is not None and (shape := as_float64(self.bias, "bias").shape) != weights.shape[:1]:
             raise ValueError(f"bias has shape {shape}; expected ({weights.shape[0]},)")
-        if self.polarity not in ("unipolar", "bipolar", "signed"):
+        if not isinstance(self.polarity, str) or self.polarity.lower() not in ("unipolar", "bipolar", "signed"):
             raise ValueError(f'polarity is {self.polarity!r}, not "unipolar", "bipolar" or "signed"')
         _check_activation(self.activation)
         for name, scale in [("input_scale", self.input_scale), ("weight_scale", self.weight_scale)]:
@@ -77,19 +77,70 @@ class Layer:
     __hash__ = None  # type: ignore[assignment]
 
     def _facts(self) -> tuple[object, ...]:
-        """What makes two layers equal; a bias of zeros is none, and a scale that is not given the largest weight."""
+        """Returns the values that equal layers share; a bias of zeros is none."""
         weights = as_float64(self.weights, "weights")
         bias = np.zeros(len(weights)) if self.bias is None else as_float64(self.bias, "bias")
-        scale = self.weight_scale
-        if scale is None:
-            scale = float(np.abs(weights).max(initial=0.0)) or 1.0
-        settings = (self.activation, self.polarity, float(self.input_scale), float(scale), self.name)
+        scale = None if self.weight_scale is None else float(self.weight_scale)
+        settings = (self.activation, self.polarity, float(self.input_scale), scale, self.name)
         return (weights.shape, weights.tolist(), bias.tolist(), *settings)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLayer:
+    """A layer of a `Network`, a product with constant weights; `Network.layers` has them.
+
+    Parameters
+    ----------
+    name
+        The name of its node.
+    kind
+        "dense" or "convolution".
+    weights
+        Weights of shape (n_neurons, n_inputs), or (n_channels, channels of a group, sizes of the kernel).
+    bias
+        A bias for each neuron or output channel, added in binary.
+    runs_as
+        "streams" or "binary".
+    polarity
+        "signed", "bipolar" or "unipolar" streams.
+    input_scale
+        The divisor of inputs before they are encoded.
+    weight_scales
+        The divisors of weights: one number for all, or one for each neuron or output channel.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> network = al.Network.digits("cnn").with_binary("conv1")
+    >>> [(layer.name, layer.kind, layer.weights.shape, layer.runs_as) for layer in network.layers[:2]]
+    [('conv1', 'convolution', (8, 1, 3, 3), 'binary'), ('conv2', 'convolution', (16, 8, 3, 3), 'streams')]
+    """
+
+    name: str
+    kind: Literal["dense", "convolution"]
+    weights: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+    runs_as: Literal["streams", "binary"]
+    polarity: Polarity
+    input_scale: float
+    weight_scales: npt.NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NetworkLayer):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _facts(self) -> tuple[object, ...]:
+        """Returns the values that equal layers share."""
+        arrays = [(array.shape, array.tolist()) for array in (self.weights, self.bias, self.weight_scales)]
+        return (self.name, self.kind, self.runs_as, self.polarity, self.input_scale, *arrays)
 
 
 def _check_activation(activation: object) -> None:
     if isinstance(activation, str):
-        if activation not in ("identity", "relu"):
+        if activation.lower() not in ("identity", "relu"):
             raise ValueError(f'activation is {activation!r}, not "identity", "relu" or a pair of bounds')
         return
     try:

@@ -1,4 +1,4 @@
-"""Judging networks that are to find numbers."""
+"""Evaluation of networks of regression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RegressionEvaluation(_core._RegressionEvaluation):
-    """What an evaluation of a network of regression found: errors against length and generator. Print it for a table.
+    """The result of an evaluation of a network of regression: errors against length and generator. Print it for a table.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class RegressionEvaluation(_core._RegressionEvaluation):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what `to_json` wrote; ValueError where it is no evaluation, or not one that can be true."""
+        """Reads the text that `to_json` wrote; ValueError if it is not an evaluation, or an inconsistent one."""
         return cls(text)
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class RegressionEvaluation(_core._RegressionEvaluation):
 
 
 def evaluate_regression(
-    network: _core.Network | _core.GraphNetwork,
+    network: _core.Network,
     x: npt.ArrayLike,
     y: npt.ArrayLike,
     *,
@@ -89,16 +89,16 @@ def evaluate_regression(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
 ) -> RegressionEvaluation:
-    """Judges a network that is to find numbers, as streams: errors against length and generator.
+    """Evaluates a network of regression as streams: errors against length and generator.
 
     Parameters
     ----------
     network
-        The network, a chain of layers or a graph.
+        The network.
     x
-        Features (n, n_features), or with all axes of a graph's input.
+        Features (n, n_features), or with all axes of the network's input.
     y
-        The numbers to be found: (n,), or (n, n_outputs).
+        The targets: (n,), or (n, n_outputs).
     lengths, generators, seeds, width, sharing, layers, arithmetic, clip, device, checkpoint, progress
         As for `evaluate`.
 
@@ -119,6 +119,7 @@ def evaluate_regression(
             "arrays",
             plan,
             file.found,
+            file.path,
             callback,
         )
         file.write(text)

@@ -1,4 +1,4 @@
-"""Networks of scikit-learn's estimators. scikit-learn is imported where it is used alone."""
+"""Networks from scikit-learn estimators. scikit-learn is imported only by the functions that need it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from aleatron._arrays import as_float64
 from aleatron._core import Network
+from aleatron._network import Activation, Layer
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,16 +41,15 @@ class _Affine:
 
 
 def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike | None = None) -> Network:
-    """Makes a network of a fitted estimator of scikit-learn.
+    """Creates a network from a fitted estimator of scikit-learn.
 
     The estimator is an MLPClassifier, an MLPRegressor, a LogisticRegression, or a pipeline of scalers that ends in one of
     them. The network gives what stands before the estimator's softmax or logistic function, or, of a regressor, its
     predictions. A classifier of two classes has one score. Classes are indices into the estimator's `classes_`. The layers
     are named "hidden" ("hidden1" and so on if there are several) and "output".
 
-    Scalers become part of the first layer, so the network takes features as they are. That is exact in floating point, but
-    streams encode all features with one scale: where their ranges differ by much, convert the last step of the pipeline
-    alone and give it scaled features, as `StreamClassifier` does.
+    Scalers become the first operation of the network, computed in binary, so the network takes features as they are and its streams
+    encode scaled ones. Call `calibrated` with training samples, not scaled, to set the scales of inputs.
 
     Parameters
     ----------
@@ -58,15 +58,15 @@ def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike 
     name
         A name for reports.
     check
-        Samples on which the network must agree with the estimator, but for rounding.
+        Samples on which the network must agree with the estimator, except for rounding to 32 bits.
 
     Raises
     ------
     TypeError
-        Where the estimator, or a step of the pipeline, is none of these.
+        If the estimator, or a step of the pipeline, is none of these.
     ValueError
-        Where the estimator is not fitted, has an activation that networks lack (tanh, logistic), or several labels for a
-        sample; or where the network disagrees with it on `check`.
+        If the estimator is not fitted, has an unsupported activation (tanh, logistic), or has several labels for a
+        sample; or if the network disagrees with it on `check`.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike 
     >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y)
     >>> network = al.Network.from_sklearn(model, "iris", check=x)
     >>> network
-    Network("iris", 4-3)
+    Network("iris", input 4, 3 outputs, 1 of 1 layers as streams)
     >>> network.score(x, y) == model.score(x, y)
     True
     """
@@ -163,10 +163,10 @@ def _read_scaler(scaler: Any) -> _Affine:
 
     kind = type(scaler).__name__
     if not isinstance(scaler, (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)):
-        raise TypeError(f"the pipeline has a {kind}; a network takes in {SCALERS}")
+        raise TypeError(f"the pipeline has a {kind}; networks support {SCALERS}")
     check_is_fitted(scaler)
     if getattr(scaler, "clip", False):
-        raise ValueError(f"the {kind} has clip=True; a layer cannot limit its inputs, so it stays outside of the network")
+        raise ValueError(f"the {kind} has clip=True, which networks do not support; scale the features before the network")
     if isinstance(scaler, MinMaxScaler):
         return _Affine(as_float64(scaler.scale_, "scale_"), as_float64(scaler.min_, "min_"))
     n_features = scaler.n_features_in_
@@ -186,12 +186,14 @@ def _then(first: _Affine, second: _Affine) -> _Affine:
 
 
 def _assemble(dense: _Dense, affine: _Affine, name: str) -> Network:
-    weights = [dense.weights[0] * affine.gain, *dense.weights[1:]]
-    biases = [dense.biases[0] + dense.weights[0] @ affine.shift, *dense.biases[1:]]
-    state: dict[str, npt.ArrayLike] = {}
-    for layer, w, b in zip(dense.names(), weights, biases):
-        state |= {f"{layer}.weight": w, f"{layer}.bias": b}
-    return Network.from_state_dict(state, hidden="relu" if dense.hidden == "relu" else "identity", name=name)
+    last = len(dense.weights) - 1
+    hidden: Activation = "relu" if dense.hidden == "relu" else "identity"
+    layers = [
+        Layer(weights, bias, hidden if k < last else "identity", "signed", name=layer)
+        for k, (layer, weights, bias) in enumerate(zip(dense.names(), dense.weights, dense.biases))
+    ]
+    # gain * feature + shift, as networks have it: (feature - offset) / scale.
+    return Network(layers, name, offset=-affine.shift / affine.gain, scale=1 / affine.gain)
 
 
 def _check(network: Network, estimator: Any, dense: _Dense, affine: _Affine, x: Floats) -> None:
@@ -231,12 +233,12 @@ def _rounding(dense: _Dense, affine: _Affine, x: Floats) -> Floats:
 
     A sum of n products in any order is wrong by at most n / (1 - n u) times the unit roundoff u times the sum of the
     products' magnitudes. Magnitudes and errors go through layers with the magnitudes of weights; activations enlarge
-    neither. Scalers and bias add eight roundings to each layer at most.
+    neither. Scalers, bias, and numbers that become ones of 32 bits add eight roundings to each layer at most.
     """
     magnitude = np.abs(x) * np.abs(affine.gain) + np.abs(affine.shift)
     roundings = 0
     for weights, bias in zip(dense.weights, dense.biases):
         magnitude = magnitude @ np.abs(weights).T + np.abs(bias)
         roundings += weights.shape[1] + 8
-    # The epsilon of float64 is twice its unit roundoff: once for each of the two ways.
-    return np.asarray(magnitude * (roundings * np.finfo(np.float64).eps * 1.01))
+    # The epsilon of float32 is twice its unit roundoff: once for each of the two ways.
+    return np.asarray(magnitude * (roundings * float(np.finfo(np.float32).eps) * 1.01))

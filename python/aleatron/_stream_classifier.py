@@ -13,7 +13,7 @@ from sklearn.utils import column_or_1d  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
-from aleatron._core import GraphNetwork, Network, StreamGraph, StreamNetwork
+from aleatron._core import Network, StreamNetwork
 from aleatron._sklearn import Floats, from_sklearn, split_pipeline
 
 
@@ -29,8 +29,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator
-        An MLPClassifier or LogisticRegression, a pipeline that ends in one, or a `Network` or `GraphNetwork`, whose classes are
-        the integers from 0 on.
+        An MLPClassifier or LogisticRegression, a pipeline that ends in one, or a `Network`, whose classes are the integers from 0 on.
     length
         Bits per stream.
     generator, seed, device
@@ -73,13 +72,13 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `y` may be left out for a network and for a fitted estimator; where it is given, its classes must be theirs.
         """
-        ready = isinstance(self.estimator, (Network, GraphNetwork)) or _is_fitted(self.estimator)
+        ready = isinstance(self.estimator, Network) or _is_fitted(self.estimator)
         if y is None and ready:
             inner = self._validated(X)
         else:
             inner, y = self._validated(X, y)
             check_classification_targets(y)
-        if isinstance(self.estimator, (Network, GraphNetwork)):
+        if isinstance(self.estimator, Network):
             self.estimator_ = None
             network, self.classes_ = self.estimator, np.arange(self.estimator.n_classes)
         else:
@@ -125,10 +124,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x = self._transform(self._validated(X, reset=False))
         return self._streams(self.network_)(x)
 
-    def _streams(self, network: Network | GraphNetwork) -> StreamNetwork | StreamGraph:
-        if isinstance(network, GraphNetwork):
-            # Its inputs always saturate.
-            return network.streams(self.length, self.generator, self.seed, device=self.device)
+    def _streams(self, network: Network) -> StreamNetwork:
         return network.streams(self.length, self.generator, self.seed, clip=True, device=self.device)
 
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
@@ -136,7 +132,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Steps of a pipeline say themselves what they take: text, missing values, columns of any type. Without them, features are numbers.
         """
-        network = isinstance(self.estimator, (Network, GraphNetwork))
+        network = isinstance(self.estimator, Network)
         if not network and split_pipeline(self.estimator)[0]:
             # What has no columns is for the first step to judge: a list of texts, or one sample that lacks an axis.
             if reset or getattr(X, "ndim", 2) != 1:

@@ -1,4 +1,4 @@
-"""Networks of torch's modules. Plain modules are read by the names of their classes and attributes; torch itself is never imported here."""
+"""Networks from torch modules. Plain modules are read by the names of their classes and attributes; torch itself is never imported here."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ def from_torch(
     *,
     binary: str | Sequence[str] = (),
     polarity: Polarity = "signed",
-) -> _core.GraphNetwork:
-    """Makes a network of a torch module.
+) -> _core.Network:
+    """Creates a network from a torch module.
 
     Plain modules are read as they are: `Sequential`, nested or not, of Linear, Conv1d, Conv2d, BatchNorm, pools,
     Flatten, Dropout, Identity, Softmax and activations. Any other module goes through torch's own exporter to ONNX, which needs the package onnx. Layers have
     the names that `named_modules` has. The module is read as it is after training, and is left as it was; one in half precision is
-    taken, and compared, in 32 bits.
+    taken, and compared, in 32 bits. The exporter follows the branches that `example` takes: torch's TracerWarning names the lines whose
+    branches depend on values.
 
     The network's outputs on `example` must be the module's own, within what rounding to 32 bits explains: a bound is derived from the
     magnitudes of weights and values. Where the network has operators without such a bound (layer normalisation, attention), one
@@ -60,14 +61,14 @@ def from_torch(
     Raises
     ------
     ValueError
-        Where the network's outputs differ from the module's, or the module cannot be read and torch cannot export it.
+        If the network's outputs differ from the module's, or if the module cannot be read and torch cannot export it.
 
     Examples
     --------
     >>> import aleatron as al
     >>> model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10))  # doctest: +SKIP
     >>> al.Network.from_torch(model, torch.rand(4, 64), "digits")  # doctest: +SKIP
-    GraphNetwork("digits", input 64, 10 outputs, 2 of 2 layers as streams)
+    Network("digits", input 64, 10 outputs, 2 of 2 layers as streams)
     """
     if not callable(module):
         raise TypeError(f"module is a {type(module).__name__}, which cannot be called")
@@ -92,7 +93,7 @@ def from_torch(
 
 def walk(module: Any, shape: tuple[int, ...], name: str = "network") -> bytes:
     """A plain module as an ONNX file; NotPlain where it is none."""
-    builder = _core._GraphBuilder(name, list(shape))
+    builder = _core._NetworkBuilder(name, list(shape))
     steps = list(_steps(module, ""))
     if not any(type(step).__name__ not in NOTHING for _, step in steps):
         raise NotPlain(f"{type(module).__name__} has no layers")
@@ -140,12 +141,12 @@ def _array(value: Any, name: str) -> npt.NDArray[np.float64] | None:
     return None if value is None else as_float64(value, name)
 
 
-def _linear(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _linear(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
     builder.linear(name, as_float64(module.weight, f"{name}.weight"), _array(module.bias, f"{name}.bias"))
 
 
-def _conv(axes: int) -> Callable[[_core._GraphBuilder, str, Any], None]:
-    def read(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _conv(axes: int) -> Callable[[_core._NetworkBuilder, str, Any], None]:
+    def read(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
         if getattr(module, "padding_mode", "zeros") != "zeros":
             raise NotPlain(f"module {name!r} pads with {module.padding_mode!r}")
         weight = as_float64(module.weight, f"{name}.weight")
@@ -165,7 +166,7 @@ def _conv(axes: int) -> Callable[[_core._GraphBuilder, str, Any], None]:
     return read
 
 
-def _batch_norm(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _batch_norm(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
     if module.running_mean is None or module.running_var is None:
         raise NotPlain(f"module {name!r} keeps no mean and variance")
     mean = as_float64(module.running_mean, f"{name}.running_mean")
@@ -181,8 +182,8 @@ def _batch_norm(builder: _core._GraphBuilder, name: str, module: Any) -> None:
     )
 
 
-def _max_pool(axes: int) -> Callable[[_core._GraphBuilder, str, Any], None]:
-    def read(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _max_pool(axes: int) -> Callable[[_core._NetworkBuilder, str, Any], None]:
+    def read(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
         if getattr(module, "return_indices", False):
             raise NotPlain(f"module {name!r} returns indices")
         kernel = _numbers(module.kernel_size, axes, f"the kernel of module {name!r}")
@@ -194,8 +195,8 @@ def _max_pool(axes: int) -> Callable[[_core._GraphBuilder, str, Any], None]:
     return read
 
 
-def _average_pool(axes: int) -> Callable[[_core._GraphBuilder, str, Any], None]:
-    def read(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _average_pool(axes: int) -> Callable[[_core._NetworkBuilder, str, Any], None]:
+    def read(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
         if getattr(module, "divisor_override", None) is not None:
             raise NotPlain(f"module {name!r} has a divisor of its own")
         kernel = _numbers(module.kernel_size, axes, f"the kernel of module {name!r}")
@@ -206,8 +207,8 @@ def _average_pool(axes: int) -> Callable[[_core._GraphBuilder, str, Any], None]:
     return read
 
 
-def _global_pool(axes: int, method: str) -> Callable[[_core._GraphBuilder, str, Any], None]:
-    def read(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _global_pool(axes: int, method: str) -> Callable[[_core._NetworkBuilder, str, Any], None]:
+    def read(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
         size = module.output_size
         sizes = list(size) if isinstance(size, (tuple, list)) else [size] * axes
         if sizes != [1] * axes or getattr(module, "return_indices", False):
@@ -217,14 +218,14 @@ def _global_pool(axes: int, method: str) -> Callable[[_core._GraphBuilder, str, 
     return read
 
 
-def _flatten(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _flatten(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
     if module.start_dim != 1 or module.end_dim not in (-1, builder.rank - 1):
         raise NotPlain(f"module {name!r} joins axes {module.start_dim} to {module.end_dim}")
     builder.flatten(name)
 
 
-def _softmax(method: str) -> Callable[[_core._GraphBuilder, str, Any], None]:
-    def read(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _softmax(method: str) -> Callable[[_core._NetworkBuilder, str, Any], None]:
+    def read(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
         if module.dim is None:
             raise NotPlain(f"module {name!r} says no axis")
         getattr(builder, method)(name, int(module.dim))
@@ -232,38 +233,38 @@ def _softmax(method: str) -> Callable[[_core._GraphBuilder, str, Any], None]:
     return read
 
 
-def _function(function: str, alpha: str | None = None) -> Callable[[_core._GraphBuilder, str, Any], None]:
-    def read(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _function(function: str, alpha: str | None = None) -> Callable[[_core._NetworkBuilder, str, Any], None]:
+    def read(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
         builder.activation(name, function, 0.0 if alpha is None else float(getattr(module, alpha)))
 
     return read
 
 
-def _gelu(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _gelu(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
     kinds = {"none": "gelu", "tanh": "gelu_tanh"}
     if module.approximate not in kinds:
         raise NotPlain(f"module {name!r} approximates by {module.approximate!r}")
     builder.activation(name, kinds[module.approximate])
 
 
-def _softplus(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _softplus(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
     if module.beta != 1:
         raise NotPlain(f"module {name!r} has beta {module.beta}")
     builder.activation(name, "softplus")
 
 
-def _relu6(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _relu6(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
     builder.clip(name, 0.0, 6.0)
 
 
-def _hard_tanh(builder: _core._GraphBuilder, name: str, module: Any) -> None:
+def _hard_tanh(builder: _core._NetworkBuilder, name: str, module: Any) -> None:
     builder.clip(name, float(module.min_val), float(module.max_val))
 
 
 # Modules that do nothing after training.
 NOTHING = frozenset({"AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "FeatureAlphaDropout", "Identity"})
 
-READERS: dict[str, Callable[[_core._GraphBuilder, str, Any], None]] = {
+READERS: dict[str, Callable[[_core._NetworkBuilder, str, Any], None]] = {
     "AdaptiveAvgPool1d": _global_pool(1, "global_average_pool"),
     "AdaptiveAvgPool2d": _global_pool(2, "global_average_pool"),
     "AdaptiveMaxPool1d": _global_pool(1, "global_max_pool"),
@@ -350,17 +351,31 @@ def _export(module: Any, example: Any, reason: str) -> bytes:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         raise ValueError(f"{reason}, and only modules of torch can be exported")
-    with warnings.catch_warnings(), _without_fast_path(torch):
-        warnings.simplefilter("ignore")
+    with _without_fast_path(torch):
         try:
-            return _trace(torch, module, example)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model = _trace(torch, module, example)
         except Exception as error:
             failure = error
+        else:
+            _warn_of_tracing(torch, caught)
+            return model
         if importlib.util.find_spec("onnxscript") is not None:
             # The newer exporter knows some modules that the other one does not.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 return _export_program(torch, module, example)
     raise ValueError(f"{reason}, and torch cannot export it: {type(failure).__name__}: {failure}") from failure
+
+
+def _warn_of_tracing(torch: Any, caught: list[warnings.WarningMessage]) -> None:
+    """Repeats the warnings that a trace holds for the example alone, such as one of a branch that depends on values."""
+    tracer = getattr(getattr(torch, "jit", None), "TracerWarning", None)
+    for warning in caught:
+        if tracer is not None and issubclass(warning.category, tracer):
+            # At the line of the caller of `from_torch`.
+            warnings.warn(str(warning.message), warning.category, stacklevel=4)
 
 
 def _trace(torch: Any, module: Any, example: Any) -> bytes:
@@ -401,7 +416,7 @@ def _without_fast_path(torch: Any) -> Iterator[None]:
 
 
 def _check(
-    network: _core.GraphNetwork, model: bytes, x: npt.NDArray[np.float64], expected: npt.NDArray[np.float64]
+    network: _core.Network, model: bytes, x: npt.NDArray[np.float64], expected: npt.NDArray[np.float64]
 ) -> None:
     """Compares the network with the module."""
     scores = network(x.reshape(len(x), -1))

@@ -33,7 +33,7 @@ class LayerSettings(TypedDict, total=False):
 
 
 class LayerOutput(TypedDict):
-    """What one layer made of some samples."""
+    """The counts and outputs of one layer for some samples."""
 
     name: str
     counts: npt.NDArray[np.uint64]
@@ -41,20 +41,7 @@ class LayerOutput(TypedDict):
 
 
 class LayerIntegers(TypedDict):
-    """The integers of one layer in integer arithmetic."""
-
-    name: str
-    comparator_width: int
-    accumulator_width: int
-    fraction_bits: int
-    bias: npt.NDArray[np.int64]
-    multiplier: int | None
-    multiplier_width: int | None
-    shift: int | None
-
-
-class ProductIntegers(TypedDict):
-    """The integers around one layer of a graph in integer arithmetic."""
+    """The integer arithmetic around one layer."""
 
     name: str
     comparator_width: int
@@ -63,4 +50,5 @@ class ProductIntegers(TypedDict):
     bias: npt.NDArray[np.int64]
     units: npt.NDArray[np.float64]
     multipliers: npt.NDArray[np.int64]
+    multiplier_widths: npt.NDArray[np.int64]
     shifts: npt.NDArray[np.int64]

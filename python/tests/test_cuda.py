@@ -25,7 +25,7 @@ def test_absence_says_why() -> None:
 
 
 def test_names() -> None:
-    for device in ["cuda:", "cuda:-1", "cuda:x", "CUDA", "cuda 0"]:
+    for device in ["cuda:", "cuda:-1", "cuda:x", "cuda 0"]:
         with pytest.raises(ValueError, match="cuda, cuda:1"):
             al.DenseLayer(2, 2, device=device)
 

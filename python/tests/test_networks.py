@@ -33,43 +33,54 @@ def small() -> al.Network:
 def test_floating_point() -> None:
     x = RNG.normal(size=(5, 4))
     expected = np.clip(np.maximum((x - 0.5) / 2 @ W0.T + B0, 0) @ W1.T, -1, 1)
-    assert np.allclose(small()(x), expected, rtol=1e-12)
-    assert np.allclose(small()(x[0].tolist()), expected[0], rtol=1e-12)
+    assert np.allclose(small()(x), expected, rtol=1e-5, atol=1e-5)
+    assert np.array_equal(small()(x[0].tolist()), small()(x)[0])
     assert small()(np.zeros((0, 4))).shape == (0, 3)
 
 
 def test_attributes_and_layers() -> None:
     network = small()
-    assert (network.name, network.n_features, network.n_classes) == ("small", 4, 3)
-    assert (network.offset, network.scale) == (0.5, 2.0)
+    assert (network.name, network.n_features, network.n_classes, network.input_shape) == ("small", 4, 3, (4,))
     assert network.feature_interval == (-1.5, 2.5)
-    assert repr(network) == 'Network("small", 4-6-3)'
+    assert repr(network) == 'Network("small", input 4, 3 outputs, 2 of 2 layers as streams)'
     first, last = network.layers
-    assert np.array_equal(first.weights, W0) and np.array_equal(first.bias, B0)
-    assert (first.name, first.activation, first.polarity) == ("first", "relu", "bipolar")
-    assert (last.name, last.activation, last.input_scale) == ("1", (-1.0, 1.0), 8.0)
-    assert last.weight_scale == np.abs(W1).max() and not np.any(last.bias)
-    again = al.Network(network.layers, "small", 0.5, 2.0)
-    assert again == network and again != al.Network.digits()
+    assert np.array_equal(first.weights, np.float32(W0)) and np.array_equal(first.bias, np.float32(B0))
+    assert (first.name, first.kind, first.runs_as, first.polarity) == ("first", "dense", "streams", "bipolar")
+    assert (last.name, last.input_scale) == ("1", 8.0) and not np.any(last.bias)
+    assert np.array_equal(last.weight_scales, np.abs(np.float32(W1)).max(axis=1))
+    assert network == small() != al.Network.digits()
     assert pickle.loads(pickle.dumps(network)) == network
+
+
+def test_features_have_offsets_and_scales_of_their_own() -> None:
+    offset, scale = np.array([0.5, -1.0, 0.0, 2.0]), np.array([2.0, 4.0, 1.0, 0.5])
+    weights = np.array([[1.0, 2.0, -1.0, 0.5]])
+    network = al.Network([al.Layer(weights)], offset=offset, scale=scale)
+    x = np.array([[1.5, 3.0, 0.25, 2.25], [0.5, -1.0, 0.0, 2.0]])
+    assert network(x).tolist() == ((x - offset) / scale @ weights.T).tolist()
+    for wrong in (offset[:3], offset[None, :]):
+        with pytest.raises(ValueError, match="offset|inputs"):
+            al.Network([al.Layer(weights)], offset=wrong)
+    with pytest.raises(ValueError, match="0"):
+        al.Network([al.Layer(weights)], scale=[1.0, 0.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="offset at index 1 is NaN"):
+        al.Network([al.Layer(weights)], offset=[0.0, np.nan, 0.0, 0.0])
 
 
 def test_files(tmp_path: pathlib.Path) -> None:
     network = small()
-    network.save(tmp_path / "net.json")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.json", "net.safetensors"]
-    assert json.loads((tmp_path / "net.json").read_text())["format"] == "aleatron-network"
-    for name in ["net", "net.json", "net.safetensors"]:
-        assert al.Network.load(str(tmp_path / name)) == network
-    with pytest.raises(FileNotFoundError, match="none.json"):
-        al.Network.load(tmp_path / "none")
-    (tmp_path / "net.json").write_text("{}")
-    with pytest.raises(ValueError, match="net.json: network description"):
-        al.Network.load(tmp_path / "net")
-    (tmp_path / "net.json").write_bytes(b"\xff")
-    with pytest.raises(ValueError, match="net.json: .*utf-8"):
-        al.Network.load(tmp_path / "net")
-    with pytest.raises(OSError, match="not the name of a file"):
+    network.save(tmp_path / "small.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["small.onnx"]
+    assert (tmp_path / "small.onnx").read_bytes() == network.to_onnx()
+    assert al.Network.load(str(tmp_path / "small.onnx")) == network == al.Network.from_onnx(tmp_path / "small.onnx")
+    with pytest.raises(FileNotFoundError, match="none.onnx"):
+        al.Network.load(tmp_path / "none.onnx")
+    (tmp_path / "small.onnx").write_text("{}")
+    with pytest.raises(ValueError, match="small.onnx|not an ONNX model"):
+        al.Network.load(tmp_path / "small.onnx")
+    with pytest.raises(TypeError, match="path must be a path"):
+        al.Network.load(network.to_onnx)  # type: ignore[arg-type]
+    with pytest.raises(OSError):
         network.save(f"{tmp_path}/")
 
 
@@ -79,9 +90,10 @@ def test_state_dict() -> None:
     x = RNG.normal(size=(7, 4))
     assert np.allclose(network(x), np.maximum(x / 2 @ W0.T + B0, 0) @ W1.T, rtol=1e-5)
     assert [layer.name for layer in network.layers] == ["0", "2"]
-    hidden = np.maximum(x / 2 @ W0.astype(np.float32).T.astype(float) + B0, 0)
-    assert np.isclose(network.calibrated(x).layers[1].input_scale, hidden.max())
-    assert al.Network.from_state_dict(state, (0, 1)).layers[0].activation == (0.0, 1.0)
+    hidden = np.maximum(x / 2 @ W0.T + B0, 0)
+    assert np.isclose(network.calibrated(x).layers[1].input_scale, hidden.max(), rtol=1e-5)
+    clipped = al.Network.from_state_dict(state, (0, 1))
+    assert np.allclose(clipped(x), np.clip(x @ W0.T + B0, 0, 1) @ W1.T, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:streams of 256 bits end before the period")
@@ -109,6 +121,21 @@ def test_streams_of_a_sample_depend_on_its_index_alone() -> None:
     assert np.array_equal(whole[0], network.forward_streams(x[0], 64, seed=5))
     assert np.array_equal(whole, network.forward_streams(x, 64, "bernoulli", seed=5, device="cpu"))
     assert not np.array_equal(whole, network.forward_streams(x, 64, seed=6))
+
+
+def test_names_may_have_capital_letters() -> None:
+    x, _ = al.load_digits("Test")
+    network = al.Network.digits("Plain")
+    assert network == al.Network.digits("plain")
+    expected = network.forward_streams(x, 32, "sobol", device="cpu", arithmetic="integer", sharing="input")
+    again = network.forward_streams(x, 32, "Sobol", device="CPU", arithmetic="Integer", sharing="Input")  # type: ignore[arg-type]
+    assert np.array_equal(expected, again)
+    assert np.array_equal(al.encode([0.5], 64, polarity="Bipolar", generator="LFSR"), al.encode([0.5], 64, polarity="bipolar", generator="lfsr"))  # type: ignore[arg-type]
+    found = al.evaluate(network, x, al.load_digits()[1], lengths=16, generators="SOBOL", device="Cpu")
+    assert found.cells[0]["generator"] == "sobol" and found.shortest_within("Sobol", 100.0) == 16
+    assert al.Layer([[1.0]], activation="ReLU", polarity="Signed") is not None  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='"Fibonacci"'):
+        al.encode([0.5], 64, generator="Fibonacci")
 
 
 def test_digits() -> None:
@@ -166,7 +193,7 @@ def test_evaluate_own_data_and_checkpoint(tmp_path: pathlib.Path) -> None:
         (lambda: al.Network([]), ValueError, "a network needs at least one layer"),
         (lambda: al.Network([al.Layer([[1.0]]), al.Layer([[1.0, 2.0]])]), ValueError, "layer 1 (1) has 2 inputs, but"),
         (lambda: al.Network([al.Layer([1.0])]), ValueError, "weights have shape (1,), not (n_neurons, n_inputs)"),
-        (lambda: al.Network([al.Layer([[float("nan")]])]), ValueError, "layer 0 (0): weight at index 0 is NaN"),
+        (lambda: al.Network([al.Layer([[float("nan")]])]), ValueError, "element 0 is NaN, which is not a finite 32-bit number"),
         (lambda: al.Network([al.Layer([[1.0]], [1.0, 2.0])]), ValueError, "bias has shape (2,); expected (1,)"),
         (lambda: al.Network([al.Layer([[1.0]], activation="tanh")]), ValueError, "activation is 'tanh', not"),
         (lambda: al.Network([al.Layer([[1.0]], activation=3)]), TypeError, "activation must be"),
@@ -176,12 +203,12 @@ def test_evaluate_own_data_and_checkpoint(tmp_path: pathlib.Path) -> None:
         (lambda: al.Network.from_state_dict({"0.bias": [1.0]}), ValueError, 'no layer uses "0.bias"'),
         (lambda: al.Network.from_state_dict({}), ValueError, "at least one layer"),
         (lambda: al.Network.from_state_dict([1.0]), TypeError, "state must be a dict of arrays by name"),
-        (lambda: small()([0.0] * 3), ValueError, "x has shape (3,); expected (4,) or (N, 4)"),
+        (lambda: small()([0.0] * 3), ValueError, "x has shape (3,); expected (N, 4), or one sample"),
         (lambda: small()([0.0, float("nan"), 0.0, 0.0]), ValueError, "sample 0, feature 1 is NaN"),
         (lambda: small().forward_streams([9.0] * 4, 64), ValueError, "sample 0, feature 0 is 9, not in [-1.5, 2.5]"),
         (lambda: small().forward_streams([0.0] * 4, 0), ValueError, "stream length must be at least 1"),
         (lambda: small().forward_streams([0.0] * 4, 64, "fibonacci"), ValueError, "fibonacci"),
-        (lambda: small().forward_streams([0.0] * 4, 64, ["sobol"]), ValueError, "generator has not one name for each of the 2 layers"),
+        (lambda: small().forward_streams([0.0] * 4, 64, ["sobol"]), ValueError, "generator must have one name for each of the 2 layers"),
         (lambda: small().forward_streams([0.0] * 4, 64, sharing="x"), ValueError, '"x" is not a sharing: use all, input or stream'),
         (lambda: al.evaluate(x=[[1.0]]), ValueError, "give both x and y"),
         (lambda: al.evaluate(small(), [[0.0] * 4], [7]), ValueError, "7"),
@@ -197,6 +224,31 @@ def test_evaluate_own_data_and_checkpoint(tmp_path: pathlib.Path) -> None:
 def test_errors(call: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):
         call()
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_process_leaves_what_was_finished(tmp_path: pathlib.Path) -> None:
+    program = """
+import os, signal, sys
+import aleatron as al
+def progress(done, *_):
+    if done == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+CALL
+"""
+    x = "al.load_digits()[0]"
+    for kind, call in [
+        (al.Evaluation, "al.evaluate(ASKED)"),
+        (al.RegressionEvaluation, f"al.evaluate_regression(al.Network.digits(), {x}, al.Network.digits()({x}), ASKED)"),
+    ]:
+        file = tmp_path / f"{kind.__name__}.json"
+        asked = "generators='bernoulli', lengths=[8, 16, 32], seeds=3, checkpoint=sys.argv[1], progress=progress, device='cpu'"
+        text = program.replace("CALL", call.replace("ASKED", asked))
+        done = subprocess.run([sys.executable, "-c", text, file], capture_output=True, timeout=60)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        found: Any = kind.from_json(file.read_text())  # type: ignore[attr-defined]
+        # Writing takes at most a twentieth of the time, so the last ones may be missing.
+        assert 1 <= len(found.cells) <= 5 and not found.complete
 
 
 @pytest.mark.timeout(120)

@@ -47,6 +47,21 @@ def test_all_names_are_there() -> None:
     assert all(getattr(al, name).__doc__ for name in al.__all__)
 
 
+def test_names_are_complete_before_their_first_use() -> None:
+    program = """
+import aleatron as al
+assert set(al.__all__) | {"accel", "cluster", "compat", "tensor"} <= set(dir(al)), dir(al)
+assert al.tensor.asarray([1.0]).shape == (1,) and al.compat.simd_tier and al.accel.__name__ == "aleatron.accel"
+assert al.cluster.WorkersLost.__name__ == "WorkersLost"
+try:
+    al.clusters
+except AttributeError as error:
+    print(error)
+"""
+    done = run(sys.executable, "-c", program)
+    assert (done.stdout, done.stderr) == ("module 'aleatron' has no attribute 'clusters'\n", "")
+
+
 def test_import_is_quick() -> None:
     program = """
 import time, numpy

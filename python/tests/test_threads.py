@@ -168,10 +168,9 @@ def test_forked_children_compute() -> None:
         "al.SparseLayer(np.ones((2000, 4000), bool), 4096)",
         "al.encode(np.full((1000, 1000), 0.3), 65536, generator='sobol', width=16)",
         "al.Network.digits().forward_streams(al.load_digits()[0], 2**20, device='cpu')",
-        "al.Network([al.Layer(np.full((2000, 4000), 0.1))]).calibrated(np.full((20_000, 4000), 0.1))",
-        "al.Network.from_onnx(al.Network([al.Layer(np.full((2000, 4000), 0.1))]).to_onnx())(np.full((50_000, 4000), 0.1))",
-        "al.Network.from_onnx(al.Network([al.Layer(np.full((2000, 4000), 0.1))]).to_onnx()).calibrated(np.full((50_000, 4000), 0.1))",
-        "al.Network.from_onnx(al.Network.digits().to_onnx()).forward_streams(al.load_digits()[0], 2**20, device='cpu')",
+        "al.Network([al.Layer(np.full((2000, 4000), 0.1))]).calibrated(np.full((50_000, 4000), 0.1))",
+        "al.Network([al.Layer(np.full((2000, 4000), 0.1))])(np.full((50_000, 4000), 0.1))",
+        "al.Network.digits('cnn').forward_streams(al.load_digits()[0], 2**20, device='cpu')",
     ],
 )
 def test_ctrl_c_ends_a_long_call(call: str) -> None:
@@ -199,3 +198,79 @@ except KeyboardInterrupt:
         child.kill()
         child.wait()
         child.stdout.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers that send signals")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "call",
+    [
+        "al.lif_run(2**27, leak_k=20, gain_k=256, current=100)",
+        "al.lif_run_varying(20, 256, currents)",
+        "al.lif_run_multi(2**15, leak_k=20, gain_k=256, currents=[100] * 4096)",
+    ],
+)
+def test_signals_end_a_run_of_neurons(call: str) -> None:
+    # Traces are as large as memory allows, so a run cannot be made long; it must end well before its end.
+    program = f"""
+import signal, time
+import aleatron as al, numpy as np
+al.set_num_threads(1)
+currents = np.zeros(2**27, np.int16)
+def measure():
+    start = time.perf_counter()
+    try:
+        {call}
+    except InterruptedError:
+        pass
+    return time.perf_counter() - start
+def stop(*_):
+    raise InterruptedError
+signal.signal(signal.SIGALRM, stop)
+whole = max(measure(), measure())
+signal.setitimer(signal.ITIMER_REAL, whole / 3)
+print(measure() < 0.8 * whole)
+"""
+    environment = {**os.environ, "ALEATRON_TIER": "portable"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, env=environment)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+DAEMON = """
+import threading, time
+import aleatron as al
+
+def work():
+    while True:
+        WORK
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "work",
+    [
+        "al.evaluate(lengths=[2**n for n in range(4, 14)], generators='bernoulli', seeds=9, device='cpu')",
+        "al.evaluate(lengths=64, generators='sobol', progress=lambda *at: None, device='cpu')",
+        "al.Network.digits().forward_streams(al.load_digits()[0], 4096, device='cpu')",
+    ],
+)
+def test_daemon_threads_may_compute_while_the_interpreter_ends(work: str) -> None:
+    program = DAEMON.replace("WORK", work)
+    for _ in range(7):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_handlers_at_exit_may_compute() -> None:
+    program = """
+import atexit
+atexit.register(lambda: print(al.Network.digits().forward_streams(al.load_digits()[0], 64).shape))
+import aleatron as al
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("(360, 10)\n", "", 0)

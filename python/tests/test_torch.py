@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -410,6 +411,25 @@ def test_other_modules_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_torch(monkeypatch, fail)
     with pytest.raises(ValueError, match="the module is a Own, which is not a plain module, and torch cannot export it: RuntimeError: no way"):
         al.Network.from_torch(own(), x)
+
+
+def test_warnings_of_the_tracer_are_repeated_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = al.Network([al.Layer(RNG.normal(size=(3, 4)), name="only")])
+    own = stand_in("Own", lambda self, x: chain(x))
+
+    class TracerWarning(Warning):
+        """As torch.jit has it."""
+
+    def export(module: Any, arguments: Any, file: Any, **settings: Any) -> None:
+        warnings.warn("Converting a tensor to a Python boolean might cause the trace to be incorrect", TracerWarning)
+        warnings.warn("the exporter will change", DeprecationWarning)
+        file.write(chain.to_onnx())
+
+    fake_torch(monkeypatch, export).jit = types.SimpleNamespace(TracerWarning=TracerWarning)
+    with pytest.warns(TracerWarning, match="Python boolean") as caught:
+        al.Network.from_torch(own(), RNG.uniform(-1, 1, (5, 4)))
+    assert [warning.category for warning in caught] == [TracerWarning]
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])

@@ -99,6 +99,9 @@ def test_sampling_repeats_with_its_seed() -> None:
     model, tokens = load("llama"), golden("llama")["tokens"]
     texts = [list(model.generate(tokens, max_tokens=16, temperature=2.0, seed=seed)) for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
+    # Without a seed, every call draws anew.
+    drawn = [tuple(model.generate(tokens, max_tokens=16, temperature=2.0)) for _ in range(4)]
+    assert len(set(drawn)) > 1
 
 
 def test_errors() -> None:

@@ -40,6 +40,11 @@ pub(crate) fn input_shape(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     value.try_iter()?.map(|part| size(&part?, "a size of input_shape")).collect()
 }
 
+/// A size that is a name in a file.
+pub(crate) fn axis_size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "a size of sizes")
+}
+
 /// The most tokens to make.
 pub(crate) fn max_tokens(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "max_tokens")
@@ -104,7 +109,7 @@ pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Device> {
             Err(_) => return Err(PyTypeError::new_err("device must be a name or a list of names")),
         },
     };
-    names.parse().map_err(|error: EngineError| exception(error, &[]))
+    parse(&names).map_err(|error: EngineError| exception(error, &[]))
 }
 
 /// How streams are read.
@@ -150,7 +155,12 @@ where
             }
         },
     };
-    text.parse().map_err(|error: T::Err| exception(error, &[]))
+    parse(&text).map_err(|error: T::Err| exception(error, &[]))
+}
+
+/// Parses a name, in capital letters or not; errors have the name as it was given.
+pub(crate) fn parse<T: FromStr>(text: &str) -> Result<T, T::Err> {
+    text.to_ascii_lowercase().parse().or_else(|_| text.parse())
 }
 
 fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {

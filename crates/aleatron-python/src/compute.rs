@@ -1,12 +1,82 @@
-//! The one place where the interpreter is released: Python's other threads run while the engine computes.
+//! Releases the interpreter around computations, so that Python's other threads run while the engine computes, and polls for Ctrl-C.
 
 use crate::error::{exception, panicked};
 use aleatron::{Cancel, CoreError, Error};
+use pyo3::intern;
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 
-/// Runs `task` without the interpreter; `shape` is that of the argument its errors speak of.
+/// Whether the interpreter is about to end. Threads other than the main one must not attach to it any more.
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// Records that the interpreter is about to end; Python's `atexit` calls it.
+#[pyfunction]
+#[pyo3(name = "_at_exit")]
+pub(crate) fn at_exit() {
+    EXITING.store(true, Ordering::Release);
+}
+
+/// Tells a computation to end: after an exception, such as that of Ctrl-C, or because the interpreter ends.
+pub(crate) struct Interruption {
+    /// The calling thread if it is the main one, the only thread that handles signals.
+    main: Option<ThreadId>,
+    raised: Mutex<Option<PyErr>>,
+    is_over: AtomicBool,
+}
+
+impl Interruption {
+    /// Creates one for a computation of the calling thread.
+    pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
+        let threading = py.import(intern!(py, "threading"))?;
+        let main = threading.call_method0(intern!(py, "main_thread"))?.getattr(intern!(py, "ident"))?;
+        let own = threading.call_method0(intern!(py, "get_ident"))?;
+        let main = main.eq(own)?.then(|| thread::current().id());
+        Ok(Self { main, raised: Mutex::new(None), is_over: AtomicBool::new(false) })
+    }
+
+    /// Returns whether the computation must end, after running the handlers of signals that have arrived.
+    pub(crate) fn is_set(&self) -> bool {
+        if self.main == Some(thread::current().id()) {
+            self.attach(|py| py.check_signals());
+        } else if EXITING.load(Ordering::Acquire) {
+            self.is_over.store(true, Ordering::Release);
+        }
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Calls a function with the interpreter, and ends the computation if it raises or if the interpreter ends.
+    pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) -> PyResult<()>) {
+        if self.main.is_none() && EXITING.load(Ordering::Acquire) {
+            self.is_over.store(true, Ordering::Release);
+            return;
+        }
+        self.attach(call);
+    }
+
+    fn attach(&self, call: impl FnOnce(Python<'_>) -> PyResult<()>) {
+        match Python::try_attach(call) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => self.fail(error),
+            None => self.is_over.store(true, Ordering::Release),
+        }
+    }
+
+    /// Ends the computation with an exception; the first one is raised.
+    pub(crate) fn fail(&self, error: PyErr) {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Returns the exception that ended the computation, if one did.
+    pub(crate) fn into_raised(self) -> Option<PyErr> {
+        self.raised.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs `task` without the interpreter; `shape` is that of the argument that errors refer to.
 pub(crate) fn compute<T: Send>(
     py: Python<'_>,
     shape: &[usize],
@@ -19,26 +89,19 @@ pub(crate) fn compute<T: Send>(
     }
 }
 
-/// As [`compute`], for work that looks now and then whether the user has pressed Ctrl-C, and ends with what that raised.
-pub(crate) fn compute_unless<T: Send>(
+/// Runs like [`compute`], with cancellation by Ctrl-C.
+pub(crate) fn compute_with_cancellation<T: Send>(
     py: Python<'_>,
     shape: &[usize],
     task: impl FnOnce(Cancel<'_>) -> aleatron::Result<T> + Send,
 ) -> PyResult<T> {
-    let raised: Mutex<Option<PyErr>> = Mutex::new(None);
-    let is_pressed = || match Python::attach(|py| py.check_signals()) {
-        Ok(()) => false,
-        Err(error) => {
-            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            true
-        }
-    };
-    let result = match py.detach(|| catch_unwind(AssertUnwindSafe(|| task(Cancel::when(&is_pressed))))) {
+    let interruption = Interruption::new(py)?;
+    let is_set = || interruption.is_set();
+    let result = match py.detach(|| catch_unwind(AssertUnwindSafe(|| task(Cancel::when(&is_set))))) {
         Ok(result) => result,
         Err(payload) => return Err(panicked(&*payload)),
     };
-    let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match (result, raised) {
+    match (result, interruption.into_raised()) {
         (Err(Error::Core(CoreError::Cancelled)), Some(error)) => Err(error),
         (Err(error), _) => Err(exception(error, shape)),
         (Ok(value), _) => Ok(value),

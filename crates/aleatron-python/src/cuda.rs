@@ -1,8 +1,8 @@
 //! Layers over arrays in the memory of CUDA devices; `aleatron._cuda` reads and makes them.
 
-use crate::compute::compute_unless;
+use crate::compute::compute_with_cancellation;
 use crate::layer::{StreamLayer, samples};
-use aleatron::backend::{DeviceArray, DeviceBatch, DeviceElement};
+use aleatron::backend::{DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder};
 use aleatron::{Device, SampleSeed};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -40,7 +40,7 @@ mod memory {
     }
 
     pub(super) fn address(memory: &CudaMemory) -> u64 {
-        memory.array.array().address
+        memory.array.array().address()
     }
 
     pub(super) fn read<'py>(py: Python<'py>, memory: &CudaMemory) -> PyResult<Bound<'py, PyAny>> {
@@ -105,7 +105,8 @@ struct Described {
     device: Option<usize>,
     is_read_only: bool,
     stream: Option<u64>,
-    // What keeps the memory there during the call.
+    /// What keeps the memory allocated: it is held until the call has returned.
+    #[allow(dead_code, reason = "held, not read")]
     owner: Py<PyAny>,
 }
 
@@ -121,18 +122,57 @@ impl Described {
         }
     }
 
-    /// The array, whose elements must be of one of these types.
-    fn array(&self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<DeviceArray> {
+    /// The number and the type of the elements, which must be one of these types.
+    fn elements(&self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<(usize, DeviceElement)> {
         let len = self.shape.iter().try_fold(1usize, |n, &size| n.checked_mul(size));
         let Some(len) = len else { return Err(PyValueError::new_err(format!("{name} is too large"))) };
         match elements.iter().find(|(code, _)| *code == self.dtype) {
-            Some(&(_, element)) => Ok(DeviceArray { address: self.address, len, element }),
+            Some(&(_, element)) => Ok((len, element)),
             None => {
                 let names: Vec<String> = elements.iter().map(|(_, element)| element.to_string()).collect();
                 let (names, dtype) = (names.join(" or "), &self.dtype);
                 Err(PyTypeError::new_err(format!("{name} must be {names} on a CUDA device, not {dtype}")))
             }
         }
+    }
+}
+
+impl Described {
+    /// The array as inputs.
+    fn array(&self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<DeviceArray<'_>> {
+        let (len, element) = self.elements(name, elements)?;
+        // SAFETY: the owner of the memory is held as long as this is borrowed. The driver is asked whether the memory is of the card and so
+        // large before anything reads it.
+        #[allow(unsafe_code, reason = "the one place where addresses of Python objects are trusted")]
+        Ok(unsafe { DeviceArray::from_raw(self.address, len, element) })
+    }
+
+    /// The array as results.
+    fn array_mut(&mut self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<DeviceArrayMut<'_>> {
+        let (len, element) = self.elements(name, elements)?;
+        // SAFETY: as for `array`. The caller of Python hands the array over to be written.
+        #[allow(unsafe_code, reason = "the one place where addresses of Python objects are trusted")]
+        Ok(unsafe { DeviceArrayMut::from_raw(self.address, len, element) })
+    }
+
+    /// When the array is complete. A handle of a stream is a number that Python objects name and the driver would follow: unless it is that of
+    /// a default stream, everything that the card was given to do is waited for instead.
+    fn order(&self) -> InputOrder<'static> {
+        match self.stream {
+            None => InputOrder::Ready,
+            Some(0 | 1) => InputOrder::AfterStream(DeviceStream::DEFAULT),
+            Some(2) => InputOrder::AfterStream(DeviceStream::OF_THREAD),
+            Some(_) => InputOrder::AfterAll,
+        }
+    }
+}
+
+/// The later one of two orders.
+fn after_both(a: InputOrder<'static>, b: InputOrder<'static>) -> InputOrder<'static> {
+    match (a, b) {
+        (InputOrder::Ready, order) | (order, InputOrder::Ready) => order,
+        (a, b) if a == b => a,
+        _ => InputOrder::AfterAll,
     }
 }
 
@@ -173,7 +213,7 @@ pub(crate) fn run<'py>(
             class.call1((place, shape, element.to_string()))?
         }
     };
-    let to = Described::of(&out, "out", place)?;
+    let mut to = Described::of(&out, "out", place)?;
     if to.is_read_only {
         return Err(PyValueError::new_err("out is read-only"));
     }
@@ -182,12 +222,10 @@ pub(crate) fn run<'py>(
         return Err(PyValueError::new_err(format!("out has shape {actual}, not {expected}")));
     }
     let code = if element == DeviceElement::U64 { "u8" } else { "f8" };
-    let outputs = to.array("out", &[(code, element)])?;
-    // The streams of both are the default one where there is any: work given to it is done before.
-    let stream = described.stream.or(to.stream);
-    let batch = DeviceBatch { inputs, outputs, seed: SampleSeed::new(seed), stream };
-    compute_unless(py, &described.shape, |cancel| Ok(layer.count_on_device(&batch, cancel)?))?;
-    drop((described.owner, to.owner));
+    let order = after_both(described.order(), to.order());
+    let outputs = to.array_mut("out", &[(code, element)])?;
+    let mut batch = DeviceBatch { inputs, outputs, seed: SampleSeed::new(seed), order };
+    compute_with_cancellation(py, &described.shape, |cancel| Ok(layer.count_on_device(&mut batch, cancel)?))?;
     Ok(out)
 }
 

@@ -1,11 +1,12 @@
 //! Exceptions: which of Python's own says best what went wrong.
 
 use aleatron::data::Error as DataError;
-use aleatron::graph::GraphError;
 use aleatron::{CoreError, EngineError, Error};
 use aleatron_core::BackendFault;
+use aleatron_graph::Error as GraphError;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use std::path::Path;
 
 /// The exception for an error about an argument of the given shape.
 ///
@@ -14,9 +15,9 @@ pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
     let error = error.into();
     match error {
         Error::Core(error) => core_exception(error, shape),
-        Error::File { .. }
-        | Error::Data(DataError::File { .. })
-        | Error::Engine(EngineError::File { .. }) => PyOSError::new_err(error.to_string()),
+        Error::File { path, source }
+        | Error::Data(DataError::File { path, source })
+        | Error::Engine(EngineError::File { path, source }) => file_exception(&path, &source),
         Error::Engine(EngineError::Graph(error)) => graph_exception(error),
         // The kind of exception is that of the cause, the text that of the whole.
         Error::Engine(EngineError::Layer { .. }) => match error.core() {
@@ -30,11 +31,7 @@ pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
 /// The exception for an error of a graph or its file.
 fn graph_exception(error: GraphError) -> PyErr {
     match error {
-        // Python makes FileNotFoundError and its like of the number.
-        GraphError::File { path, source } => match source.raw_os_error() {
-            Some(number) => PyOSError::new_err((number, io_text(&source), path)),
-            None => PyOSError::new_err(format!("{}: {source}", path.display())),
-        },
+        GraphError::File { path, source } => file_exception(&path, &source),
         error => match core_of(&error) {
             Some(core) => of_kind(core, error.to_string()),
             None => PyValueError::new_err(error.to_string()),
@@ -42,7 +39,15 @@ fn graph_exception(error: GraphError) -> PyErr {
     }
 }
 
-/// What the system said, without the number that Python adds.
+/// Returns the exception for a file that cannot be read or written: FileNotFoundError and its like by the number of the system.
+fn file_exception(path: &Path, source: &std::io::Error) -> PyErr {
+    match source.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, io_text(source), path.to_path_buf())),
+        None => PyOSError::new_err(format!("{}: {source}", path.display())),
+    }
+}
+
+/// Returns the message of the system without the number, which Python adds.
 fn io_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

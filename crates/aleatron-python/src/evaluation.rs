@@ -1,20 +1,22 @@
-//! Judging networks: the run behind `evaluate`, and `Evaluation`, which holds what it found.
+//! Evaluating networks: the run behind `evaluate`, and `Evaluation`, its result.
 
 use crate::array::{Input, output, shape_text};
+use crate::compute::{Interruption, compute};
 use crate::error::exception;
-use crate::graph::GraphNetwork;
 use crate::network::Network;
 use crate::plan::EvaluationPlan;
+use crate::samples::batch_size;
 use crate::warning::warn;
 use aleatron::data::Dataset;
-use aleatron::eval::{self, Progress, Subject};
+use aleatron::eval::{self, CheckpointFile, Progress};
 use aleatron::{Cancel, Error};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What an evaluation found: accuracy against length and generator. Print it for a table.
+/// The result of an evaluation: accuracy against length and generator. Print it for a table.
 ///
 /// Examples
 /// --------
@@ -68,7 +70,7 @@ impl Evaluation {
     /// None where even the longest does not.
     #[pyo3(signature = (generator, points=1.0))]
     fn shortest_within(&self, generator: &str, points: f64) -> PyResult<Option<usize>> {
-        self.0.shortest_within(generator, points).map_err(|error| exception(error, &[]))
+        self.0.shortest_within(&generator.to_ascii_lowercase(), points).map_err(|error| exception(error, &[]))
     }
 
     /// The accuracy in floating point.
@@ -83,7 +85,7 @@ impl Evaluation {
         self.0.is_complete()
     }
 
-    /// What is known to be wrong with generators.
+    /// The known problems of the generators, and of the inputs of layers.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings.clone()
@@ -123,8 +125,8 @@ pub(crate) fn dictionaries<'py>(
     py.import("json")?.call_method1("loads", (text,))
 }
 
-/// Runs a plan. `progress` is called with (done, total, generator, length, seed) and ends the run by raising; returns what
-/// is done as JSON, and what was raised.
+/// Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
+/// length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
 #[pyfunction]
 #[pyo3(name = "_evaluate")]
 pub(crate) fn evaluate(
@@ -135,15 +137,20 @@ pub(crate) fn evaluate(
     name: &str,
     plan: &Bound<'_, EvaluationPlan>,
     checkpoint: Option<&Bound<'_, Evaluation>>,
+    file: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
-    let subject = subject(network)?;
+    let network = network_of(network)?;
     let plan = &plan.get().0;
-    subject.check(plan).map_err(|error| exception(error, &[]))?;
-    let data = dataset(x, y, name, sample_shape(&subject))?;
+    plan.check(&network).map_err(|error| exception(error, &[]))?;
+    let data = dataset(&network, x, y, name)?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
-    let (evaluation, raised) = watched(py, progress, |cancel, report| {
-        match eval::evaluate(&subject, &data, plan, checkpoint, cancel, report) {
+    let (evaluation, raised) = with_progress(py, file, progress, |cancel, reporter| {
+        let report = |p: Progress<'_>| {
+            reporter.save(p.done, || p.evaluation.to_json());
+            reporter.report((p.done, p.total, p.generator, p.length, p.seed));
+        };
+        match eval::evaluate(&network, &data, plan, checkpoint, cancel, report) {
             Ok(evaluation) => Ok((evaluation, None)),
             Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
             Err(error) => Err(error),
@@ -154,33 +161,47 @@ pub(crate) fn evaluate(
     Ok((text, raised))
 }
 
-/// Runs an evaluation without the interpreter, with its progress reported; it is over when that raises, or when the user has pressed
-/// Ctrl-C. Returns what is done, and what was raised or failed.
-pub(crate) fn watched<T: Send>(
-    py: Python<'_>,
+/// Reports the progress of an evaluation, and saves its state.
+pub(crate) struct Reporter<'a> {
+    interruption: &'a Interruption,
     progress: Option<Py<PyAny>>,
-    run: impl FnOnce(Cancel<'_>, &dyn Fn(Progress<'_>)) -> aleatron::Result<(T, Option<Error>)> + Send,
+    file: Mutex<Option<CheckpointFile>>,
+}
+
+impl Reporter<'_> {
+    /// Calls the function of the user with (done, total, generator, length, seed).
+    pub(crate) fn report(&self, at: (usize, usize, &str, usize, u64)) {
+        if let Some(progress) = &self.progress {
+            self.interruption.call(|py| progress.call1(py, at).map(drop));
+        }
+    }
+
+    /// Writes the state into the checkpoint, if there is one and `done` parts are more than it has.
+    pub(crate) fn save(&self, done: usize, state: impl FnOnce() -> aleatron::Result<String>) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = file.as_mut()
+            && let Err(error) = file.update(done, state)
+        {
+            self.interruption.fail(exception(error, &[]));
+        }
+    }
+}
+
+/// Runs an evaluation without the interpreter, reports its progress and saves its state in `file`. It ends early if the report raises or
+/// after Ctrl-C. Returns the result so far, and the exception.
+pub(crate) fn with_progress<T: Send>(
+    py: Python<'_>,
+    file: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+    run: impl FnOnce(Cancel<'_>, &Reporter<'_>) -> aleatron::Result<(T, Option<Error>)> + Send,
 ) -> PyResult<(T, Option<Py<PyAny>>)> {
-    let raised: Mutex<Option<PyErr>> = Mutex::new(None);
-    let note = |result: PyResult<()>| {
-        if let Err(error) = result {
-            raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-    };
-    let is_over = || {
-        note(Python::attach(|py| py.check_signals()));
-        raised.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    };
-    let report = |p: Progress<'_>| {
-        if let Some(progress) = &progress {
-            let at = (p.done, p.total, p.generator, p.length, p.seed);
-            note(Python::attach(|py| progress.call1(py, at).map(drop)));
-        }
-    };
-    let made = crate::compute::compute(py, &[], || run(Cancel::when(&is_over), &report));
-    let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let ((made, failure), raised) = match (made, raised) {
-        // Over before there was anything to keep.
+    let interruption = Interruption::new(py)?;
+    let is_set = || interruption.is_set();
+    let file = Mutex::new(file.map(CheckpointFile::new));
+    let reporter = Reporter { interruption: &interruption, progress, file };
+    let made = compute(py, &[], || run(Cancel::when(&is_set), &reporter));
+    let ((made, failure), raised) = match (made, interruption.into_raised()) {
+        // Ended before there was a result.
         (Err(_), Some(raised)) => return Err(raised),
         (made, raised) => (made?, raised),
     };
@@ -188,37 +209,26 @@ pub(crate) fn watched<T: Send>(
     Ok((made, raised.map(|error| error.into_value(py).into_any())))
 }
 
-/// What is judged.
-pub(crate) fn subject(network: &Bound<'_, PyAny>) -> PyResult<Subject> {
-    if let Ok(network) = network.cast::<Network>() {
-        return Ok(Subject::Layers(Arc::clone(&network.get().network)));
-    }
-    match network.cast::<GraphNetwork>() {
-        Ok(network) => Ok(Subject::Graph(Arc::clone(&network.get().network))),
+/// Reads a network.
+pub(crate) fn network_of(network: &Bound<'_, PyAny>) -> PyResult<Arc<aleatron::network::Network>> {
+    match network.cast::<Network>() {
+        Ok(network) => Ok(Arc::clone(&network.get().network)),
         Err(_) => {
             let kind = network.get_type().name()?;
-            Err(PyTypeError::new_err(format!("network is a {kind}, not a Network or a GraphNetwork")))
+            Err(PyTypeError::new_err(format!("network is a {kind}, not an aleatron.Network")))
         }
     }
 }
 
-/// The axes of a sample beside that of its features: those of a graph's input.
-pub(crate) fn sample_shape(subject: &Subject) -> &[usize] {
-    match subject {
-        Subject::Layers(_) => &[],
-        Subject::Graph(network) => network.sample_shape(),
-    }
-}
-
-/// Samples with classes; x may be flat, or have the axes of a `sample`.
+/// Reads samples with classes; x is flat, or has the shape of the network's input.
 pub(crate) fn dataset(
+    network: &aleatron::network::Network,
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
     name: &str,
-    sample: &[usize],
 ) -> PyResult<Dataset> {
     let x = Input::<f64>::read(x, "x")?;
-    let [n, n_features] = size(x.shape(), sample)?;
+    let [n, n_features] = batch_size(network, x.shape())?;
     let y = Input::<i64>::read(y, "y")?;
     if y.shape() != [n] {
         return Err(PyValueError::new_err(format!("y has shape {}; expected ({n},)", shape_text(y.shape()))));
@@ -235,23 +245,11 @@ pub(crate) fn dataset(
     data.map_err(|error| exception(error, x.shape()))
 }
 
-/// The samples of x and the features of each; x may be flat, or have the axes of a `sample`.
-pub(crate) fn size(shape: &[usize], sample: &[usize]) -> PyResult<[usize; 2]> {
-    match shape {
-        &[n, n_features] => Ok([n, n_features]),
-        [n, rest @ ..] if !rest.is_empty() && rest == sample => Ok([*n, sample.iter().product()]),
-        shape => {
-            let shape = shape_text(shape);
-            Err(PyValueError::new_err(format!("x has shape {shape}, not (samples, features)")))
-        }
-    }
-}
-
 /// The features and classes of the embedded digits.
 #[pyfunction]
 #[pyo3(name = "_digits")]
 pub(crate) fn digits<'py>(py: Python<'py>, part: &str) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let data = match part {
+    let data = match part.to_ascii_lowercase().as_str() {
         "test" => Dataset::digits_test(),
         "train" => Dataset::digits_train(),
         _ => return Err(PyValueError::new_err(format!("part is {part:?}, not \"test\" or \"train\""))),

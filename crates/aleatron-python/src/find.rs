@@ -2,15 +2,16 @@
 
 use crate::argument::generator;
 use crate::error::exception;
-use crate::evaluation::{dataset, sample_shape, subject, watched};
+use crate::evaluation::{dataset, network_of, with_progress};
 use crate::plan::EvaluationPlan;
 use aleatron::Error;
-use aleatron::eval::{self, Found, Progress, Search};
+use aleatron::eval::{self, Found, Search};
 use aleatron::generator::GeneratorName;
 use pyo3::prelude::*;
+use std::path::PathBuf;
 
 /// Searches. `progress` is called with (trials done, the most of them, generator, longest length, 0) and ends the search by raising;
-/// `known` is what an earlier search left. Returns what was found as JSON, and what was raised.
+/// `known` is the result of an earlier search, `file` the path to save the trials in. Returns the result as JSON, and the exception.
 #[pyfunction]
 #[pyo3(name = "_find")]
 pub(crate) fn find(
@@ -26,19 +27,25 @@ pub(crate) fn find(
     shortest: usize,
     budget: usize,
     known: Option<&str>,
+    file: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
-    let subject = subject(network)?;
+    let network = network_of(network)?;
     let plan = &plan.get().0;
-    let data = dataset(x, y, name, sample_shape(&subject))?;
+    let data = dataset(&network, x, y, name)?;
     let known = known.map(Found::from_json).transpose().map_err(|error| exception(error, &[]))?;
     let search = Search { generator, loss, longest, shortest, budget };
     let named = generator.to_string();
-    let (found, raised) = watched(py, progress, |cancel, report| {
-        let found = eval::find(&subject, &data, plan, &search, known, cancel, |done| {
-            report(Progress { done, total: budget, generator: &named, length: longest, seed: 0 });
-        })?;
-        Ok((found, None::<Error>))
+    let (found, raised) = with_progress(py, file, progress, |cancel, reporter| {
+        let report = |found: &Found| {
+            reporter.save(found.trials.len(), || found.to_json());
+            reporter.report((found.trials.len(), budget, &named, longest, 0));
+        };
+        match eval::find(&network, &data, plan, &search, known, cancel, report) {
+            Ok(found) => Ok((found, None)),
+            Err(Error::UnfinishedSearch { done, source }) => Ok((*done, Some(*source))),
+            Err(error) => Err(error),
+        }
     })?;
     Ok((found.to_json().map_err(|error| exception(error, &[]))?, raised))
 }

@@ -1,9 +1,9 @@
 //! Evaluations as tasks, for `aleatron.cluster`: what there is to do, doing some of it, and putting it together.
 
 use crate::argument::device;
-use crate::compute::{compute, compute_unless};
+use crate::compute::{compute, compute_with_cancellation};
 use crate::error::exception;
-use crate::evaluation::{Evaluation, dataset, sample_shape, subject};
+use crate::evaluation::{Evaluation, dataset, network_of};
 use crate::plan::EvaluationPlan;
 use aleatron::Cancel;
 use aleatron::eval::{self, Assembly, Part, Task, read_lines};
@@ -56,11 +56,11 @@ impl Job {
         checkpoint: Option<&Bound<'_, Evaluation>>,
     ) -> PyResult<Self> {
         let plan = plan.get().0.clone();
-        let subject = subject(network)?;
-        subject.check(&plan).map_err(|error| exception(error, &[]))?;
-        let data = dataset(x, y, name, sample_shape(&subject))?;
+        let network = network_of(network)?;
+        plan.check(&network).map_err(|error| exception(error, &[]))?;
+        let data = dataset(&network, x, y, name)?;
         let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
-        let job = compute(py, &[], || eval::Job::new(subject, Cow::Owned(data), plan))?;
+        let job = compute(py, &[], || eval::Job::new(network, Cow::Owned(data), plan))?;
         Self::of(job, checkpoint)
     }
 
@@ -108,7 +108,7 @@ impl Job {
 
     /// Runs a task and returns what it found as a line of text.
     fn run(&self, py: Python<'_>, of: TaskTuple) -> PyResult<String> {
-        compute_unless(py, &[], |cancel| self.job.run(&task(of), cancel, &mut || ())?.to_line())
+        compute_with_cancellation(py, &[], |cancel| self.job.run(&task(of), cancel, &mut || ())?.to_line())
     }
 
     /// Takes what a task found.

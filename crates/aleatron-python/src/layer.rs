@@ -4,7 +4,7 @@ use crate::argument::{
     device, generator, length, n_inputs, n_neurons, n_samples, polarity, seed, sharing, width,
 };
 use crate::array::{Input, output, shape_text};
-use crate::compute::compute_unless;
+use crate::compute::compute_with_cancellation;
 use crate::cuda;
 use crate::error::core_exception;
 use crate::warning::warn;
@@ -101,7 +101,7 @@ fn make(
         Some(weights) => builder.weights(weights),
         None => builder,
     };
-    let layer = compute_unless(py, shape, |cancel| Ok(builder.build_unless(cancel)?))?;
+    let layer = compute_with_cancellation(py, shape, |cancel| Ok(builder.build_unless(cancel)?))?;
     warn(py, layer.warnings())?;
     Ok(layer)
 }
@@ -145,7 +145,8 @@ impl StreamLayer {
         let (shape, values) = (x.shape(), x.slice()?);
         let n_samples = samples("x", shape, &self.input)?;
         let batch = Batch::values(values, SampleSeed::new(seed));
-        let made = compute_unless(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
+        let made =
+            compute_with_cancellation(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
         output(py, made, &self.result_shape(n_samples))
     }
 
@@ -167,7 +168,8 @@ impl StreamLayer {
         check_words(words, n_samples.unwrap_or(1) * spec.n_inputs(), spec.length())
             .map_err(|error| core_exception(error, shape))?;
         let batch = Batch::streams(words);
-        let made = compute_unless(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
+        let made =
+            compute_with_cancellation(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
         output(py, made, &self.result_shape(n_samples))
     }
 }

@@ -1,10 +1,9 @@
 //! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and nothing else.
 //!
-//! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` makes exceptions, and
-//! `compute.rs` releases the interpreter around every computation, `cuda.rs` takes arrays that are on a card. What users call is in `layer.rs`, `streams.rs`, `lif.rs`,
-//! `convolution.rs`, `network.rs`, `graph.rs`, `graph_builder.rs`, `plan.rs`, `evaluation.rs`, `regression.rs`, `find.rs`, `job.rs`, `tensor.rs`, `transformer.rs` and `system.rs`. Doc comments of those are Python docstrings; their examples are tested by
-//! `python/tests/test_docs.py`.
-#![forbid(unsafe_code)]
+//! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` creates exceptions, `compute.rs` releases the
+//! interpreter around every computation, and `cuda.rs` takes arrays in device memory. The other modules hold the functions and classes of
+//! the package. Their doc comments are Python docstrings, whose examples `python/tests/test_docs.py` runs.
+#![deny(unsafe_code)]
 #![allow(
     clippy::doc_lazy_continuation,
     clippy::too_many_arguments,
@@ -19,15 +18,18 @@ mod cuda;
 mod error;
 mod evaluation;
 mod find;
-mod graph;
-mod graph_builder;
 mod job;
-mod kept;
 mod layer;
 mod lif;
 mod network;
+mod network_builder;
+mod network_file;
+mod network_layers;
 mod plan;
 mod regression;
+mod samples;
+mod stream_cache;
+mod stream_network;
 mod streams;
 mod system;
 mod tensor;
@@ -42,6 +44,8 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::compute::at_exit;
+    #[pymodule_export]
     use crate::convolution::ConvLayer;
     #[pymodule_export]
     use crate::cuda::CudaMemory;
@@ -50,21 +54,21 @@ mod _core {
     #[pymodule_export]
     use crate::find::{find, read_found};
     #[pymodule_export]
-    use crate::graph::{GraphNetwork, StreamGraph, rounding_bound};
-    #[pymodule_export]
-    use crate::graph_builder::GraphBuilder;
-    #[pymodule_export]
     use crate::job::{EvalProgram, Job};
     #[pymodule_export]
     use crate::layer::{DenseLayer, SparseLayer, StreamLayer};
     #[pymodule_export]
     use crate::lif::{FixedPointLif, lif_run, lif_run_multi, lif_run_varying};
     #[pymodule_export]
-    use crate::network::{Network, StreamNetwork};
+    use crate::network::{Network, rounding_bound};
+    #[pymodule_export]
+    use crate::network_builder::NetworkBuilder;
     #[pymodule_export]
     use crate::plan::EvaluationPlan;
     #[pymodule_export]
     use crate::regression::{RegressionEvaluation, evaluate_regression};
+    #[pymodule_export]
+    use crate::stream_network::StreamNetwork;
     #[pymodule_export]
     use crate::streams::{correlation, count_ones, encode, pack, unpack};
     #[pymodule_export]
@@ -78,11 +82,13 @@ mod _core {
     #[pymodule_export]
     use crate::transformer::{Generation, Transformer};
 
-    /// Loads NumPy's interface, which cannot be done while a Ctrl-C waits to be raised: the first call of a process could.
+    /// Loads NumPy's interface, which fails while a Ctrl-C is pending, as it may be in the first call of a process, and registers the
+    /// end of the interpreter.
     #[pymodule_init]
-    fn load_numpy(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn initialize(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.py().import("numpy")?;
         numpy::PyArray1::<u64>::zeros(module.py(), 0, false);
+        module.py().import("atexit")?.call_method1("register", (module.getattr("_at_exit")?,))?;
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 
 use crate::argument::{n_steps, period, register};
 use crate::array::{Input, output, shape_text};
-use crate::compute::compute;
+use crate::compute::compute_with_cancellation;
 use crate::error::core_exception;
-use aleatron::{Cpu, LifDrive, LifParams, LifTrace};
+use aleatron::{Cancel, Cpu, LifDrive, LifParams, LifTrace};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,7 +73,8 @@ pub(crate) fn lif_run<'py>(
 ) -> PyResult<Trace<'py>> {
     let params = params(data_width, fraction, v_rest, v_reset, v_threshold, refractory_period)?;
     let drive = LifDrive { leak_k, gain_k, current, noise };
-    let trace = compute(py, &[], || Ok(Cpu::current()?.lif_run(params, drive, n_steps)?))?;
+    let run = |cancel: Cancel<'_>| Ok(Cpu::current()?.lif_run_with(params, drive, n_steps, cancel)?);
+    let trace = compute_with_cancellation(py, &[], run)?;
     trace_out(py, trace, &[n_steps])
 }
 
@@ -113,7 +114,9 @@ pub(crate) fn lif_run_multi<'py>(
     let drive = LifDrive { leak_k, gain_k, current: 0, noise };
     let currents = vector(currents, "currents")?;
     let slice = currents.slice()?;
-    let trace = compute(py, &[], || Ok(Cpu::current()?.lif_run_multi(params, drive, slice, n_steps)?))?;
+    let run =
+        |cancel: Cancel<'_>| Ok(Cpu::current()?.lif_run_multi_with(params, drive, slice, n_steps, cancel)?);
+    let trace = compute_with_cancellation(py, &[], run)?;
     trace_out(py, trace, &[slice.len(), n_steps])
 }
 
@@ -154,7 +157,9 @@ pub(crate) fn lif_run_varying<'py>(
     let noises = noises.map(|noises| vector(noises, "noises")).transpose()?;
     let noises = noises.as_ref().map(Input::slice).transpose()?;
     let slice = currents.slice()?;
-    let trace = compute(py, &[], || Ok(Cpu::current()?.lif_run_varying(params, drive, slice, noises)?))?;
+    let run =
+        |cancel: Cancel<'_>| Ok(Cpu::current()?.lif_run_varying_with(params, drive, slice, noises, cancel)?);
+    let trace = compute_with_cancellation(py, &[], run)?;
     trace_out(py, trace, &[slice.len()])
 }
 

@@ -1,34 +1,36 @@
-//! `Network` and `StreamNetwork`.
+//! `Network`.
 
-use crate::argument::{arithmetic, device, first_sample, generator, length, seed, sharing, width};
-use crate::array::{Input, output, shape_text};
-use crate::compute::{compute, compute_unless};
+use crate::argument::{arithmetic, device, first_sample, length, polarity, seed, sharing, width};
+use crate::array::{Input, output};
+use crate::compute::{compute, compute_with_cancellation};
 use crate::error::exception;
-use crate::graph::GraphNetwork;
-use crate::kept::Kept;
-use crate::layer::read_only;
+use crate::network_file::{FileOptions, names, read_path};
+use crate::network_layers::{build, describe, read_activation};
+use crate::samples::{accuracy, classes, n_samples, score_shape};
+use crate::stream_cache::StreamCache;
+use crate::stream_network::{StreamNetwork, read_generators, read_settings};
 use crate::warning::warn;
+use aleatron::Device;
 use aleatron::generator::{Sharing, WidthChoice};
-use aleatron::network::file::Tensor;
 use aleatron::network::{
-    Activation, Arithmetic, Detail, FeatureMap, FeatureRange, Layer, LayerOverride, StreamConfig,
-    StreamOutput, top_class,
+    Activation, Arithmetic, Calibration, Graph, InputScale, Mode, NamedTensor, StreamConfig, ValueRange,
+    WeightScale,
 };
-use aleatron::{Cancel, Device};
+use aleatron_tensor::{DType, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::sync::Arc;
 
-/// Samples run between two looks for Ctrl-C, where the engine does not look itself.
-const PIECE: usize = 256;
-
-/// A network of dense layers, in floating point and as streams.
+/// A neural network, in floating point and as streams.
 ///
-/// Features become inputs as `(feature - offset) / scale`. Calling the network gives its scores in floating point;
-/// `forward_streams` runs it as a circuit would: every layer encodes its inputs as streams, counts, and turns the counts
-/// back into binary, where bias, scale and activation apply and the next layer's inputs saturate. A network with one
-/// output tells two classes apart: 1 where the score is positive.
+/// A network is a graph of operations, read from an ONNX file, imported from torch or scikit-learn, or built of instances of
+/// `aleatron.Layer`. Its layers are its products with constant weights, dense layers and convolutions. Calling the network computes its
+/// scores in floating point with 32 bits. `forward_streams` computes them as a circuit would: every layer encodes its inputs as streams,
+/// counts, and turns the counts back into numbers, on which all other operations work; the next layer's inputs saturate. A network with
+/// one score tells two classes apart: 1 if the score is positive.
+///
+/// Samples are flat or have the shape of the network's input: x has shape (N, n_features) or (N, \*input_shape), or is one sample.
 ///
 /// Parameters
 /// ----------
@@ -37,7 +39,7 @@ const PIECE: usize = 256;
 /// name
 ///     A name for reports.
 /// offset, scale
-///     The feature that becomes 0, and the distance from it that becomes 1.
+///     Features become inputs as `(feature - offset) / scale`: one number for all features, or one for each.
 ///
 /// Examples
 /// --------
@@ -52,32 +54,35 @@ const PIECE: usize = 256;
 #[pyclass(module = "aleatron", frozen)]
 pub(crate) struct Network {
     pub(crate) network: Arc<aleatron::network::Network>,
-    streams: Kept<aleatron::network::StreamNetwork>,
+    streams: StreamCache,
 }
 
 impl From<aleatron::network::Network> for Network {
     fn from(network: aleatron::network::Network) -> Self {
-        Self { network: Arc::new(network), streams: Kept::default() }
+        Self { network: Arc::new(network), streams: StreamCache::default() }
     }
 }
 
 #[pymethods]
 impl Network {
     #[new]
-    #[pyo3(signature = (layers, name="network", offset=0.0, scale=1.0))]
-    fn new(layers: &Bound<'_, PyAny>, name: &str, offset: f64, scale: f64) -> PyResult<Self> {
-        let layers = layers.try_iter()?.enumerate().map(|(k, layer)| read_layer(k, &layer?));
-        let layers = layers.collect::<PyResult<_>>()?;
-        let network = aleatron::network::Network::new(name, FeatureMap { offset, scale }, layers);
-        network.map(Self::from).map_err(|error| exception(error, &[]))
+    #[pyo3(signature = (layers, name="network", offset=None, scale=None),
+        text_signature = "(layers, name='network', offset=0.0, scale=1.0)")]
+    fn new(
+        layers: &Bound<'_, PyAny>,
+        name: &str,
+        offset: Option<&Bound<'_, PyAny>>,
+        scale: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        build(layers, name, [offset, scale]).map(Self::from)
     }
 
-    /// One of the embedded networks for 8 x 8 digits: "noise-aware", trained with the noise of counting, "plain", or "cnn", a convolutional
-    /// network as signed streams.
+    /// Returns one of the embedded networks for 8 x 8 digits: "noise-aware", trained with the noise of counting, "plain", or "cnn", a
+    /// convolutional network.
     #[staticmethod]
     #[pyo3(signature = (kind="noise-aware"))]
     fn digits(kind: &str) -> PyResult<Self> {
-        let network = match kind {
+        let network = match kind.to_ascii_lowercase().as_str() {
             "noise-aware" => aleatron::network::Network::digits_noise_aware(),
             "plain" => aleatron::network::Network::digits_plain(),
             "cnn" => aleatron::network::Network::digits_cnn(),
@@ -90,10 +95,10 @@ impl Network {
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// Makes a network of signed layers of a torch-style state dict, or of a module that has one.
+    /// Creates a network of dense layers from a torch-style state dict, or from a module that has one.
     ///
     /// Each PREFIX.weight of shape (neurons, inputs), with its PREFIX.bias if there is one, is a layer, in the order given;
-    /// `hidden` is applied between layers. Call `calibrated` with features of training to set the scales of inputs.
+    /// `hidden` is applied between layers. Call `calibrated` with training samples to set the scales of inputs.
     ///
     /// Examples
     /// --------
@@ -101,7 +106,7 @@ impl Network {
     /// >>> rng = np.random.default_rng(0)
     /// >>> state = {"0.weight": rng.normal(size=(8, 4)), "0.bias": np.zeros(8), "2.weight": rng.normal(size=(3, 8))}
     /// >>> al.Network.from_state_dict(state)
-    /// Network("network", 4-8-3)
+    /// Network("network", input 4, 3 outputs, 2 of 2 layers as streams)
     #[staticmethod]
     #[pyo3(signature = (state, hidden=None, name="network", offset=0.0, scale=1.0),
         text_signature = "(state, hidden='relu', name='network', offset=0.0, scale=1.0)")]
@@ -112,7 +117,7 @@ impl Network {
         offset: f64,
         scale: f64,
     ) -> PyResult<Self> {
-        // A module, as torch has them, gives its state dict itself.
+        // A module of torch returns its state dict itself.
         let state = match state.getattr_opt("state_dict")? {
             Some(method) => method.call0()?,
             None => state.clone(),
@@ -125,52 +130,57 @@ impl Network {
         let tensors = items.call0()?.try_iter()?.map(|item| {
             let (name, value): (String, Bound<'_, PyAny>) = item?.extract()?;
             let input = Input::<f64>::read(&value, &name)?;
-            Ok(Tensor { name, shape: input.shape().to_vec(), values: input.slice()?.to_vec() })
+            Ok(NamedTensor { name, shape: input.shape().to_vec(), values: input.slice()?.to_vec() })
         });
-        let tensors: Vec<Tensor> = tensors.collect::<PyResult<_>>()?;
+        let tensors: Vec<NamedTensor> = tensors.collect::<PyResult<_>>()?;
         let hidden = hidden.map_or(Ok(Activation::Relu), read_activation)?;
-        let input = FeatureMap { offset, scale };
-        let network = aleatron::network::Network::from_state_dict(name, input, &tensors, hidden);
+        let network = aleatron::network::Network::from_state_dict(name, [offset, scale], &tensors, hidden);
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// Reads a network saved as NAME.json and NAME.safetensors; `path` may be either or NAME.
+    /// Reads an ONNX file, such as one that `save` has written. The network has the name of the file.
+    ///
+    /// Parameters
+    /// ----------
+    /// path
+    ///     The path of the file.
+    /// inputs
+    ///     Constants for inputs that are the same for all samples, by name: an array, or a number for all elements.
+    /// sizes
+    ///     Numbers for symbolic sizes, by name, or by "INPUT.AXIS" for sizes without a name.
+    /// output
+    ///     The name of the value that holds the scores; the first output of the graph if not given.
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al, tempfile
     /// >>> with tempfile.TemporaryDirectory() as folder:
-    /// ...     al.Network.digits().save(f"{folder}/digits")
-    /// ...     al.Network.load(f"{folder}/digits") == al.Network.digits()
+    /// ...     al.Network.digits().save(f"{folder}/noise_aware.onnx")
+    /// ...     al.Network.load(f"{folder}/noise_aware.onnx") == al.Network.digits()
     /// True
     #[staticmethod]
-    fn load(path: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // Python's own reading: errors are those users know, with the path.
-        let [description, tensors] = files(path)?;
-        let name = description.str()?;
-        let read = || {
-            let description = description.call_method1("read_text", ("utf-8",))?;
-            let tensors = tensors.call_method0("read_bytes")?;
-            Self::_from_parts(description.extract()?, tensors.extract()?)
-        };
-        read().map_err(|error| match error.is_instance_of::<PyValueError>(path.py()) {
-            true => PyValueError::new_err(format!("{name}: {}", error.value(path.py()))),
-            false => error,
-        })
+    #[pyo3(signature = (path, *, inputs=None, sizes=None, output=None))]
+    fn load(
+        path: &Bound<'_, PyAny>,
+        inputs: Option<&Bound<'_, PyDict>>,
+        sizes: Option<&Bound<'_, PyDict>>,
+        output: Option<String>,
+    ) -> PyResult<Self> {
+        let path = read_path(path, "path")?.into_pyobject(path.py())?;
+        let options = FileOptions { name: None, binary: None, polarity: None, inputs, sizes, output };
+        options.read(&path.into_any()).map(Self::from)
     }
 
-    /// Writes the network as NAME.json and NAME.safetensors; `path` may be either or NAME. Any other ending is part of the name.
+    /// Writes the network as an ONNX file that `load` reads. How layers run is in the metadata of the file, which other programs ignore.
     fn save(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = path.py();
-        let path: std::path::PathBuf = py.import("os")?.call_method1("fspath", (path,))?.extract()?;
-        compute(py, &[], || Ok(self.network.save(&path)?))
+        let file = read_path(path, "path")?;
+        compute(path.py(), &[], || Ok(self.network.save(&file)?))
     }
 
-    /// Reads an ONNX network: a path, or the bytes of a file.
+    /// Reads an ONNX network from a path or from the bytes of a file.
     ///
-    /// What comes of it is a `GraphNetwork`: an ONNX file is a graph of any operators, where a `Network` is a chain of layers. Every product
-    /// with constant weights is a layer that can run as streams, signed ones unless `polarity` says otherwise; everything else is
-    /// computed in binary. Call `calibrated` with features of training to set the scales of inputs.
+    /// Every product with constant weights is a layer that can run as streams, signed ones unless `polarity` or the file says otherwise;
+    /// everything else is computed in binary. Call `calibrated` with training samples to set the scales of inputs.
     ///
     /// Parameters
     /// ----------
@@ -179,52 +189,55 @@ impl Network {
     /// name
     ///     A name for reports; that of the file or the graph if not given.
     /// binary
-    ///     Names of layers that run in binary, as the first and the last often do. `GraphNetwork.layer_names` has all names.
+    ///     Names of layers that run in binary, as the first and the last often do. `layer_names` has all names.
     /// polarity
-    ///     "signed", "bipolar" or "unipolar" streams. If not given, what `to_onnx` has written into the file, else "signed".
+    ///     "signed", "bipolar" or "unipolar" streams. If not given, the polarity that `to_onnx` has written, otherwise "signed".
+    /// inputs, sizes, output
+    ///     As for `load`.
     ///
     /// Raises
     /// ------
     /// OSError
-    ///     Where the file cannot be read.
+    ///     If the file cannot be read.
     /// ValueError
-    ///     Where it is no ONNX file, has operators that are not known (the message lists all), or more than one input.
+    ///     If the bytes are not an ONNX file, or if operators are unknown; the message lists all of them.
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al
-    /// >>> model = al.Network.digits("cnn").to_onnx()
-    /// >>> network = al.Network.from_onnx(model, "digits")
+    /// >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx(), "digits", binary="conv1")
     /// >>> network
-    /// GraphNetwork("digits", input 1x8x8, 10 outputs, 3 of 3 layers as streams)
+    /// Network("digits", input 1x8x8, 10 outputs, 2 of 3 layers as streams)
     /// >>> x, y = al.load_digits()
     /// >>> network.score(x, y) == al.Network.digits("cnn").score(x, y)
     /// True
     #[staticmethod]
-    #[pyo3(signature = (model, name=None, *, binary=None, polarity=None), text_signature = "(model, name=None, *, binary=(), polarity=None)")]
+    #[pyo3(
+        signature = (model, name=None, *, binary=None, polarity=None, inputs=None, sizes=None, output=None),
+        text_signature = "(model, name=None, *, binary=(), polarity=None, inputs=None, sizes=None, output=None)"
+    )]
     fn from_onnx(
-        py: Python<'_>,
         model: &Bound<'_, PyAny>,
         name: Option<&str>,
         binary: Option<&Bound<'_, PyAny>>,
         polarity: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<GraphNetwork> {
-        GraphNetwork::read(py, model, name, binary, polarity)
+        inputs: Option<&Bound<'_, PyDict>>,
+        sizes: Option<&Bound<'_, PyDict>>,
+        output: Option<String>,
+    ) -> PyResult<Self> {
+        FileOptions { name, binary, polarity, inputs, sizes, output }.read(model).map(Self::from)
     }
 
-    /// Writes the network as an ONNX file, or returns its bytes where no path is given.
+    /// Writes the network as an ONNX file, or returns its bytes if no path is given.
     ///
-    /// The file holds the network in 32-bit floats: an input "features" of shape (samples, n_features), or (samples, channels, rows,
-    /// columns) where the first layer is a convolution, the mapping of features, and every layer with its activation and pools. Polarities
-    /// and scales are kept beside the graph; `from_onnx` reads them, and other programs ignore them.
+    /// The graph is written as it is after simplification: batch normalisations are part of the products before them. How layers run,
+    /// their polarities and their scales are in the metadata; `from_onnx` reads them, and other programs ignore them.
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al
-    /// >>> network = al.Network.digits()
-    /// >>> model = network.to_onnx()
-    /// >>> x, y = al.load_digits()
-    /// >>> bool(abs(al.Network.from_onnx(model)(x) - network(x)).max() < 1e-3)
+    /// >>> network = al.Network.digits().with_binary("hidden")
+    /// >>> al.Network.from_onnx(network.to_onnx()) == network
     /// True
     #[pyo3(signature = (path=None))]
     fn to_onnx<'py>(
@@ -232,56 +245,22 @@ impl Network {
         py: Python<'py>,
         path: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let bytes = compute(py, &[], || Ok(self.network.to_graph()?.to_onnx()?))?;
-        crate::graph::write_bytes(py, &bytes, path)
+        if let Some(path) = path {
+            self.save(path)?;
+            return Ok(None);
+        }
+        let bytes = compute(py, &[], || Ok(self.network.to_onnx()?))?;
+        Ok(Some(PyBytes::new(py, &bytes)))
     }
 
-    #[staticmethod]
-    fn _from_parts(description: &str, tensors: &[u8]) -> PyResult<Self> {
-        let network = aleatron::network::Network::from_parts(description, tensors);
-        network.map(Self::from).map_err(|error| exception(error, &[]))
-    }
-
-    fn _to_parts<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyBytes>)> {
-        let (description, tensors) = self.network.to_parts().map_err(|error| exception(error, &[]))?;
-        Ok((description, PyBytes::new(py, &tensors)))
-    }
-
-    /// The layers, with which another network can be made. Their arrays are read-only. TypeError for a network with convolutions, which a
-    /// `Layer` does not describe: `Network.from_onnx(network.to_onnx()).layers` has them.
-    #[getter]
-    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let class = py.import("aleatron._network")?.getattr("Layer")?;
-        let make = |l: &Layer| {
-            if l.conv_shape().is_some() {
-                return Err(PyTypeError::new_err(format!(
-                    "the layer \"{}\" is a convolution, and a Layer is dense; Network.from_onnx(network.to_onnx()).layers has it",
-                    l.name()
-                )));
-            }
-            let weights = read_only(py, l.weights().to_vec(), &l.weight_shape())?;
-            let bias = read_only(py, l.bias().to_vec(), &[l.bias().len()])?;
-            let activation = match l.activation() {
-                Activation::Relu => "relu".into_pyobject(py)?.into_any(),
-                Activation::Clamp { low, high } => (low, high).into_pyobject(py)?.into_any(),
-                _ => "identity".into_pyobject(py)?.into_any(),
-            };
-            let polarity = l.polarity().name();
-            class.call1((weights, bias, activation, polarity, l.input_scale(), l.weight_scale(), l.name()))
-        };
-        self.network.layers().iter().map(make).collect()
-    }
-
-    /// Computes scores in floating point for one sample of shape (n_features,) or a batch of shape (N, n_features).
+    /// Computes scores in floating point, of shape (N, n_outputs), or (n_outputs,) for one sample.
     fn __call__<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, network) = (x.py(), &self.network);
         let x = Input::<f64>::read(x, "x")?;
-        let n_samples = samples(network, x.shape())?;
-        let mut scores = Vec::new();
-        for piece in x.slice()?.chunks(PIECE * network.n_features()) {
-            py.check_signals()?;
-            scores.append(&mut compute(py, x.shape(), || Ok(network.forward(piece)?))?);
-        }
+        let n_samples = n_samples(network, x.shape())?;
+        let features = x.slice()?;
+        let scores =
+            compute_with_cancellation(py, x.shape(), |cancel| Ok(network.forward_with(features, cancel)?))?;
         output(py, scores, &score_shape(network, n_samples))
     }
 
@@ -297,9 +276,9 @@ impl Network {
         classes(self.network.n_outputs(), &self.__call__(x)?)
     }
 
-    /// Returns the share of samples whose class is `y` in floating point.
+    /// Returns the fraction of samples whose class is `y` in floating point.
     fn score(&self, x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<f64> {
-        share(&self.predict(x)?, y)
+        accuracy(&self.predict(x)?, y)
     }
 
     /// Prepares the network to run as streams, bit for bit what a circuit with these generators would compute.
@@ -310,18 +289,19 @@ impl Network {
     ///     Bits per stream.
     /// generator
     ///     "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", one for inputs and one for weights as in "sobol:1+lfsr:77" or
-    ///     "bernoulli+sobol:2", or a list of one for each layer.
+    ///     "bernoulli+sobol:2", or a list of one for each layer that runs as streams.
     /// seed
     ///     The seed of generators that have one.
     /// width, sharing
-    ///     Bits of shared sequences, or "auto" to fit them to the length where a generator needs its whole period; and how many
+    ///     Bits of shared sequences, or "auto" to fit them to the length if a generator needs its whole period; and how many
     ///     there are: "all" for one pair, "input" for a pair per input, "stream" for one per stream.
     /// layers
     ///     Settings of single layers, by name: a dict of any of length, generator, width and sharing for each.
     /// arithmetic
-    ///     How numbers are kept between layers: "float", or "integer" as a circuit does.
+    ///     How numbers are represented between layers: "float", or "integer" as in a circuit. ValueError lists the operations between two
+    ///     layers that integer arithmetic does not support.
     /// clip
-    ///     Whether features that the first layer cannot encode saturate; else they are errors.
+    ///     Whether features that a layer cannot encode saturate; otherwise they are errors.
     /// device
     ///     As for `DenseLayer`.
     ///
@@ -354,29 +334,30 @@ impl Network {
         clip: bool,
         #[pyo3(from_py_with = device)] device: Device,
     ) -> PyResult<StreamNetwork> {
-        let mut config =
-            StreamConfig::new(length).width(width).sharing(sharing).seed(seed).arithmetic(arithmetic);
-        config.range = if clip { FeatureRange::Clip } else { FeatureRange::Check };
-        config.device = device;
-        let names: Vec<&str> = self.network.layers().iter().map(Layer::name).collect();
-        read_generators(generator, &names, &mut config)?;
+        let range = if clip { ValueRange::Saturate } else { ValueRange::Check };
+        let config = StreamConfig::new(length).width(width).sharing(sharing).seed(seed);
+        let mut config = config.arithmetic(arithmetic).range(range).device(device);
+        read_generators(generator, &self.network, &mut config)?;
         for (name, settings) in layers.into_iter().flatten() {
             let own = config.layers.entry(name.extract()?).or_default();
             read_settings(&settings, own)?;
         }
-        let streams = self.prepared(py, config)?;
-        Ok(StreamNetwork(streams))
+        let prepared = self.streams.get_or_prepare(&config, |config| {
+            let network = Arc::clone(&self.network);
+            compute_with_cancellation(py, &[], |cancel| Ok(network.into_streams(config, cancel)?))
+        })?;
+        warn(py, &compute(py, &[], || Ok(prepared.streams.warnings()?))?)?;
+        Ok(StreamNetwork(prepared))
     }
 
     /// Computes scores as streams, bit for bit what a circuit with these generators would.
     ///
-    /// The weights are encoded by the first call and kept for the next with the same settings. See `streams` for the other
-    /// parameters.
+    /// The first call encodes the weights, and the next ones with the same settings reuse them. See `streams` for the other parameters.
     ///
     /// Parameters
     /// ----------
     /// x
-    ///     Features, one sample of shape (n_features,) or a batch of shape (N, n_features).
+    ///     Features, a batch or one sample.
     /// first_sample
     ///     The index of the first sample among all: a batch may be split.
     #[pyo3(
@@ -405,16 +386,106 @@ impl Network {
         streams.__call__(x, first_sample)
     }
 
-    /// Returns the network with the input scale of every layer set to the largest input it gets from `x`, so that
-    /// streams use their whole interval. `x` must be features of training, not of the test.
-    fn calibrated(&self, x: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// Returns the network with scales found on `x`, which must be training samples, not test samples.
+    ///
+    /// Warns of layers whose inputs still saturate or use a small part of the interval of their streams.
+    ///
+    /// Parameters
+    /// ----------
+    /// x
+    ///     Features, a batch or one sample.
+    /// percentile
+    ///     The fraction of a layer's inputs, in (0, 1], that its scale covers, such as 0.999: the others saturate, and the rest have
+    ///     finer steps. 1 for the largest input.
+    /// weights
+    ///     What weights are divided by: the largest of each "row" (neuron or output channel), or of the whole "tensor".
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> x, y = al.load_digits("train")
+    /// >>> [layer.input_scale for layer in al.Network.digits("cnn").calibrated(x).layers][0]
+    /// 1.0
+    #[pyo3(signature = (x, *, percentile=1.0, weights="row"))]
+    fn calibrated(&self, x: &Bound<'_, PyAny>, percentile: f64, weights: &str) -> PyResult<Self> {
         let py = x.py();
+        let weights = match weights.to_ascii_lowercase().as_str() {
+            "row" => WeightScale::PerRow,
+            "tensor" => WeightScale::Tensor,
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "weights is {weights:?}, not \"row\" or \"tensor\""
+                )));
+            }
+        };
+        if !(percentile > 0.0 && percentile <= 1.0) {
+            return Err(PyValueError::new_err(format!("percentile is {percentile}, not in (0, 1]")));
+        }
+        let inputs = match percentile {
+            1.0 => InputScale::Maximum,
+            share => InputScale::Percentile(share),
+        };
         let x = Input::<f64>::read(x, "x")?;
-        samples(&self.network, x.shape())?;
-        let features = x.slice()?;
-        let network =
-            compute_unless(py, x.shape(), |cancel| Ok(self.network.calibrated_unless(features, cancel)?))?;
+        if n_samples(&self.network, x.shape())? == Some(0) {
+            return Err(PyValueError::new_err("x has no samples to calibrate with"));
+        }
+        let (features, calibration) = (x.slice()?, Calibration { inputs, weights });
+        let (network, warnings) = compute_with_cancellation(py, x.shape(), |cancel| {
+            let network = self.network.calibrated_with(features, &calibration, cancel)?;
+            let warnings = network.input_warnings(features, cancel)?;
+            Ok((network, warnings))
+        })?;
+        warn(py, &warnings)?;
         Ok(network.into())
+    }
+
+    /// Returns the network with these layers, and no others, in binary: a name, or several.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> al.Network.digits().with_binary("hidden")
+    /// Network("noise_aware", input 64, 10 outputs, 1 of 2 layers as streams)
+    fn with_binary(&self, names: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let binary = self::names(Some(names))?;
+        let mut network = (*self.network).clone();
+        let all: Vec<String> = network.layers().iter().map(|layer| layer.name.clone()).collect();
+        let streams = all.iter().map(|name| (name, Mode::Streams));
+        for (name, mode) in streams.chain(binary.iter().map(|name| (name, Mode::Binary))) {
+            network = network.with_mode(name, mode).map_err(|error| exception(error, &[]))?;
+        }
+        Ok(network.into())
+    }
+
+    /// Returns the network with "signed", "bipolar" or "unipolar" streams in every layer.
+    fn with_polarity(&self, #[pyo3(from_py_with = polarity)] polarity: aleatron::Polarity) -> PyResult<Self> {
+        let network = (*self.network).clone().with_polarity(polarity);
+        network.map(Self::from).map_err(|error| exception(error, &[]))
+    }
+
+    /// Returns a table of the graph's nodes, as `aleatron inspect` prints it: operators, shapes, parameters, which nodes run as streams, and
+    /// their products of bits at a length.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> print(al.Network.digits().inspect(64).splitlines()[-1])
+    /// 4736 products a sample, 303104 bit-MACs at 64 bits; 37888 bytes of weight streams; the largest value has 256 bytes
+    #[pyo3(signature = (length=256))]
+    fn inspect(&self, py: Python<'_>, #[pyo3(from_py_with = length)] length: usize) -> PyResult<String> {
+        compute(py, &[], || Ok(self.network.inspect(aleatron::Length::new(length)?.bits())?.to_string()))
+    }
+
+    /// The layers, each an `aleatron.NetworkLayer`, in the order in which they run. Their arrays are read-only.
+    #[getter]
+    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.network.layers().iter().map(|layer| describe(py, layer)).collect()
+    }
+
+    /// The names of the layers, in the order in which they run.
+    #[getter]
+    fn layer_names(&self) -> Vec<&str> {
+        self.network.layers().iter().map(|layer| layer.name.as_str()).collect()
     }
 
     /// The name.
@@ -423,369 +494,85 @@ impl Network {
         self.network.name()
     }
 
-    /// The features of a sample.
+    /// The shape of a sample.
+    #[getter]
+    fn input_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.network.input_shape())
+    }
+
+    /// The number of features of a sample.
     #[getter]
     fn n_features(&self) -> usize {
         self.network.n_features()
     }
 
-    /// The scores of a sample.
+    /// The number of scores of a sample.
     #[getter]
     fn n_outputs(&self) -> usize {
         self.network.n_outputs()
     }
 
-    /// The classes it tells apart: one per score, or two where there is one score.
+    /// The number of classes: one per score, or two if there is one score.
     #[getter]
     fn n_classes(&self) -> usize {
         self.network.n_classes()
     }
 
-    /// The feature that becomes 0.
+    /// The least and the greatest feature that the layers can encode; None if features do not reach a layer one by one.
     #[getter]
-    fn offset(&self) -> f64 {
-        self.network.input().offset
+    fn feature_interval(&self, py: Python<'_>) -> PyResult<Option<(f64, f64)>> {
+        Ok(compute(py, &[], || Ok(self.network.feature_interval()?))?.map(Into::into))
     }
 
-    /// The distance from it that becomes 1.
-    #[getter]
-    fn scale(&self) -> f64 {
-        self.network.input().scale
-    }
-
-    /// The least and the greatest feature that streams can hold.
-    #[getter]
-    fn feature_interval(&self) -> (f64, f64) {
-        self.network.feature_interval().into()
-    }
-
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| other.get().network == self.network)
+    /// Returns whether both are written as the same file.
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.cast::<Self>() else { return Ok(false) };
+        let other = Arc::clone(&other.get().network);
+        compute(py, &[], || Ok(Arc::ptr_eq(&self.network, &other) || self.network == other))
     }
 
     fn __repr__(&self) -> String {
-        let layers = self.network.layers().iter().map(Layer::n_outputs);
-        let sizes: Vec<String> =
-            std::iter::once(self.network.n_features()).chain(layers).map(|n| n.to_string()).collect();
-        format!("Network({:?}, {})", self.network.name(), sizes.join("-"))
+        let sizes: Vec<String> = self.network.input_shape().iter().map(usize::to_string).collect();
+        let n_streams = self.network.stream_layers().count();
+        format!(
+            "Network({:?}, input {}, {} outputs, {n_streams} of {} layers as streams)",
+            self.network.name(),
+            sizes.join("x"),
+            self.network.n_outputs(),
+            self.network.layers().len()
+        )
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let parts = slf.get()._to_parts(slf.py())?;
-        Ok((slf.getattr("_from_parts")?, parts.into_pyobject(slf.py())?.into_any()))
+        let py = slf.py();
+        let bytes = slf.get().to_onnx(py, None)?;
+        let read = py.get_type::<Self>().getattr("from_onnx")?;
+        Ok((read, (bytes,).into_pyobject(py)?.into_any()))
     }
 }
 
-impl Network {
-    /// The stream network of a configuration, prepared on first use.
-    fn prepared(
-        &self,
-        py: Python<'_>,
-        config: StreamConfig,
-    ) -> PyResult<Arc<aleatron::network::StreamNetwork>> {
-        let streams = self.streams.get_or_make(config, |config| {
-            let network = Arc::clone(&self.network);
-            compute_unless(py, &[], |cancel| Ok(network.into_streams(config, cancel)?))
-        })?;
-        warn(py, &streams.warnings())?;
-        Ok(streams)
-    }
-}
-
-/// One generator for all layers, or a list of one for each of those with these names.
-pub(crate) fn read_generators(
-    value: Option<&Bound<'_, PyAny>>,
-    names: &[&str],
-    config: &mut StreamConfig,
-) -> PyResult<()> {
-    let Some(value) = value else { return Ok(()) };
-    if value.is_instance_of::<PyString>() {
-        config.settings.generator = generator(value)?;
-        return Ok(());
-    }
-    let Ok(values) = value.try_iter() else {
-        return Err(PyTypeError::new_err("generator must be a name, or a list of one for each layer"));
-    };
-    // One at a time: what a sequence says of its own length is no number to allocate by.
-    let mut generators = Vec::new();
-    for value in values {
-        generators.push(generator(&value?)?);
-        if generators.len() > names.len() {
-            break;
-        }
-    }
-    if generators.len() != names.len() {
-        let n = names.len();
-        return Err(PyValueError::new_err(format!("generator has not one name for each of the {n} layers")));
-    }
-    for (name, generator) in names.iter().zip(generators) {
-        config.layers.entry((*name).to_owned()).or_default().generator = Some(generator);
-    }
-    Ok(())
-}
-
-/// The settings of one layer: a dict of any of them.
-pub(crate) fn read_settings(settings: &Bound<'_, PyAny>, own: &mut LayerOverride) -> PyResult<()> {
-    let Ok(settings) = settings.cast::<PyDict>() else {
-        return Err(PyTypeError::new_err("the settings of a layer must be a dict"));
-    };
-    for (name, value) in settings {
-        match name.extract::<&str>()? {
-            "length" => own.length = Some(length(&value)?),
-            "generator" => own.generator = Some(generator(&value)?),
-            "width" => own.width = Some(width(&value)?),
-            "sharing" => own.sharing = Some(sharing(&value)?),
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "a layer has no setting {other:?}; use length, generator, width or sharing"
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A network prepared to run as streams; `Network.streams` makes it. Its weights are encoded and kept.
-///
-/// Examples
-/// --------
-/// >>> import aleatron as al
-/// >>> x, y = al.load_digits()
-/// >>> streams = al.Network.digits().streams(64, "sobol")
-/// >>> streams(x).shape, bool(streams.score(x, y) > 0.95)
-/// ((360, 10), True)
-#[pyclass(module = "aleatron", frozen)]
-pub(crate) struct StreamNetwork(Arc<aleatron::network::StreamNetwork>);
-
-impl StreamNetwork {
-    fn run(
-        &self,
-        x: &Bound<'_, PyAny>,
-        first_sample: u32,
-        detail: Detail,
-    ) -> PyResult<(StreamOutput, Option<usize>)> {
-        let py = x.py();
-        let x = Input::<f64>::read(x, "x")?;
-        let n_samples = samples(self.0.network(), x.shape())?;
-        let features = x.slice()?;
-        let run = |cancel: Cancel<'_>| Ok(self.0.run(features, first_sample, detail, cancel)?);
-        Ok((compute_unless(py, x.shape(), run)?, n_samples))
-    }
-}
-
-#[pymethods]
-impl StreamNetwork {
-    /// Computes scores for one sample of shape (n_features,) or a batch of shape (N, n_features), the first of which is number
-    /// `first_sample` of all.
-    #[pyo3(signature = (x, first_sample=0))]
-    fn __call__<'py>(
-        &self,
-        x: &Bound<'py, PyAny>,
-        #[pyo3(from_py_with = first_sample)] first_sample: u32,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let (made, n_samples) = self.run(x, first_sample, Detail::default())?;
-        output(x.py(), made.scores, &score_shape(self.0.network(), n_samples))
-    }
-
-    /// Returns the class of each sample.
-    #[pyo3(signature = (x, first_sample=0))]
-    fn predict<'py>(
-        &self,
-        x: &Bound<'py, PyAny>,
-        #[pyo3(from_py_with = first_sample)] first_sample: u32,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        classes(self.0.network().n_outputs(), &self.__call__(x, first_sample)?)
-    }
-
-    /// Returns the share of samples whose class is `y`.
-    #[pyo3(signature = (x, y, first_sample=0))]
-    fn score(
-        &self,
-        x: &Bound<'_, PyAny>,
-        y: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = first_sample)] first_sample: u32,
-    ) -> PyResult<f64> {
-        share(&self.predict(x, first_sample)?, y)
-    }
-
-    /// Returns, for each layer, a dict of its counts (uint64) and its outputs (float64), of shape (n_neurons,) or (N, n_neurons).
-    ///
-    /// Examples
-    /// --------
-    /// >>> import aleatron as al
-    /// >>> x, y = al.load_digits()
-    /// >>> streams = al.Network.digits().streams(64)
-    /// >>> [(layer["name"], layer["counts"].shape) for layer in streams.layer_outputs(x[:3])]
-    /// [('hidden', (3, 64)), ('output', (3, 10))]
-    #[pyo3(signature = (x, first_sample=0))]
-    fn layer_outputs<'py>(
-        &self,
-        x: &Bound<'py, PyAny>,
-        #[pyo3(from_py_with = first_sample)] first_sample: u32,
-    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let py = x.py();
-        let detail = Detail { layers: true, ..Detail::default() };
-        let (made, n_samples) = self.run(x, first_sample, detail)?;
-        let layers = made.layers.into_iter().zip(self.0.network().layers());
-        let describe = |(made, layer): (aleatron::network::LayerOutput, &Layer)| {
-            let shape = |n: usize| n_samples.into_iter().chain([n]).collect::<Vec<usize>>();
-            let dict = PyDict::new(py);
-            dict.set_item("name", layer.name())?;
-            dict.set_item("counts", output(py, made.counts, &shape(layer.n_neurons()))?)?;
-            dict.set_item("outputs", output(py, made.outputs, &shape(layer.n_outputs()))?)?;
-            Ok(dict)
-        };
-        layers.map(describe).collect()
-    }
-
-    /// Bits per stream of each layer.
-    #[getter]
-    fn lengths(&self) -> Vec<usize> {
-        self.0.lengths()
-    }
-
-    /// What is known to be wrong with the generators.
-    #[getter]
-    fn warnings(&self) -> Vec<String> {
-        self.0.warnings().iter().map(ToString::to_string).collect()
-    }
-
-    /// The integers of each layer that `arithmetic="integer"` works with: widths of comparators and accumulators,
-    /// fraction bits of the latter and biases in these units, multipliers and right shifts.
-    ///
-    /// Examples
-    /// --------
-    /// >>> import aleatron as al
-    /// >>> hidden, last = al.Network.digits().streams(64, arithmetic="integer").integers
-    /// >>> sorted(hidden)
-    /// ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier', 'multiplier_width', 'name', 'shift']
-    /// >>> last["multiplier"] is None
-    /// True
-    #[getter]
-    fn integers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let layers = self.0.integer_layers().zip(self.0.network().layers());
-        let describe = |(integer, layer): (&aleatron::network::IntegerLayer, &Layer)| {
-            let dict = PyDict::new(py);
-            dict.set_item("name", layer.name())?;
-            dict.set_item("comparator_width", integer.comparator.bits())?;
-            dict.set_item("accumulator_width", integer.accumulator.width())?;
-            dict.set_item("fraction_bits", integer.accumulator.fraction())?;
-            dict.set_item(
-                "bias",
-                read_only(py, integer.accumulator.bias().to_vec(), &[layer.bias().len()])?,
-            )?;
-            dict.set_item("multiplier", integer.requantizer.map(|r| r.multiplier()))?;
-            dict.set_item("multiplier_width", integer.requantizer.map(|r| r.multiplier_width()))?;
-            dict.set_item("shift", integer.requantizer.map(|r| r.shift()))?;
-            Ok(dict)
-        };
-        layers.map(describe).collect()
-    }
-
-    /// Whether both are one prepared network, as two calls of `Network.streams` with the same settings give.
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| Arc::ptr_eq(&other.get().0, &self.0))
-    }
-
-    fn __repr__(&self) -> String {
-        format!("StreamNetwork({:?}, lengths={:?})", self.0.network().name(), self.0.lengths())
-    }
-}
-
-/// The samples of an argument; `None` where it is one.
-fn samples(network: &aleatron::network::Network, shape: &[usize]) -> PyResult<Option<usize>> {
-    let n = network.n_features();
-    match *shape {
-        [m] if m == n => Ok(None),
-        [samples, m] if m == n => Ok(Some(samples)),
-        _ => {
-            let shape = shape_text(shape);
-            Err(PyValueError::new_err(format!("x has shape {shape}; expected ({n},) or (N, {n})")))
-        }
-    }
-}
-
-fn score_shape(network: &aleatron::network::Network, n_samples: Option<usize>) -> Vec<usize> {
-    n_samples.into_iter().chain([network.n_outputs()]).collect()
-}
-
-/// The classes of scores, as signed integers: what comes of subtracting them is what users expect.
-pub(crate) fn classes<'py>(n_outputs: usize, scores: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = scores.py();
-    let scores = Input::<f64>::read(scores, "scores")?;
-    let classes = scores.slice()?.chunks_exact(n_outputs.max(1)).map(|scores| top_class(scores) as i64);
-    let outer = &scores.shape()[..scores.shape().len() - 1];
-    output(py, classes.collect(), outer)
-}
-
-/// The share of equal entries of two arrays of one shape.
-pub(crate) fn share(classes: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<f64> {
-    let (classes, y) = (Input::<i64>::read(classes, "classes")?, Input::<i64>::read(y, "y")?);
-    if classes.shape() != y.shape() {
-        let (expected, actual) = (shape_text(classes.shape()), shape_text(y.shape()));
-        return Err(PyValueError::new_err(format!("y has shape {actual}; expected {expected}")));
-    }
-    let equal = classes.slice()?.iter().zip(y.slice()?).filter(|(a, b)| a == b).count();
-    Ok(equal as f64 / y.slice()?.len().max(1) as f64)
-}
-
-/// The two files of a network called by either of them or by its name, as Python's `pathlib` has them.
-fn files<'py>(path: &Bound<'py, PyAny>) -> PyResult<[Bound<'py, PyAny>; 2]> {
-    let py = path.py();
-    let text: String = py.import("os")?.call_method1("fspath", (path,))?.extract()?;
-    let stem = text.strip_suffix(".json").or(text.strip_suffix(".safetensors")).unwrap_or(&text);
-    let class = py.import("pathlib")?.getattr("Path")?;
-    Ok([class.call1((format!("{stem}.json"),))?, class.call1((format!("{stem}.safetensors"),))?])
-}
-
-/// "identity", "relu", or a pair of bounds.
-fn read_activation(value: &Bound<'_, PyAny>) -> PyResult<Activation> {
-    match value.extract::<&str>() {
-        Ok("identity") => Ok(Activation::Identity),
-        Ok("relu") => Ok(Activation::Relu),
-        Ok(name) => Err(PyValueError::new_err(format!(
-            "activation is {name:?}, not \"identity\", \"relu\" or a pair of bounds"
-        ))),
-        Err(_) => match value.extract::<(f64, f64)>() {
-            Ok((low, high)) => Ok(Activation::Clamp { low, high }),
-            Err(_) => Err(PyTypeError::new_err("activation must be a name or a pair of bounds")),
-        },
-    }
-}
-
-/// Reads an `aleatron.Layer`.
-fn read_layer(k: usize, layer: &Bound<'_, PyAny>) -> PyResult<Layer> {
-    let class = layer.py().import("aleatron._network")?.getattr("Layer")?;
-    if !layer.is_instance(&class)? {
-        let kind = layer.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("layer {k} is a {kind}, not an aleatron.Layer")));
-    }
-    let name: Option<String> = layer.getattr("name")?.extract()?;
-    let name = name.unwrap_or_else(|| k.to_string());
-    let weights = Input::<f64>::read(&layer.getattr("weights")?, "weights")?;
-    let &[n_neurons, n_inputs] = weights.shape() else {
-        let shape = shape_text(weights.shape());
-        return Err(PyValueError::new_err(format!(
-            "layer {k} ({name}): weights have shape {shape}, not (n_neurons, n_inputs)"
-        )));
-    };
-    let mut read = Layer::new(&name, n_inputs, weights.slice()?.to_vec())
-        .with_polarity(crate::argument::polarity(&layer.getattr("polarity")?)?)
-        .with_input_scale(layer.getattr("input_scale")?.extract()?)
-        .with_activation(read_activation(&layer.getattr("activation")?)?);
-    if let Some(weight_scale) = layer.getattr("weight_scale")?.extract::<Option<f64>>()? {
-        read = read.with_weight_scale(weight_scale);
-    }
-    let bias = layer.getattr("bias")?;
-    if !bias.is_none() {
-        let bias = Input::<f64>::read(&bias, "bias")?;
-        if *bias.shape() != [n_neurons] {
-            let shape = shape_text(bias.shape());
-            return Err(PyValueError::new_err(format!(
-                "layer {k} ({name}): bias has shape {shape}; expected ({n_neurons},)"
-            )));
-        }
-        read = read.with_bias(bias.slice()?.to_vec());
-    }
-    Ok(read)
+/// Returns how far two programs that compute an ONNX network in 32-bit floats may differ on `x`, for each score; None if no bound is known.
+#[pyfunction]
+#[pyo3(name = "_rounding_bound")]
+pub(crate) fn rounding_bound<'py>(
+    model: &Bound<'py, PyBytes>,
+    x: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let (py, bytes) = (model.py(), model.as_bytes());
+    let x = Input::<f64>::read(x, "x")?;
+    let (shape, features) = (x.shape(), x.slice()?);
+    let bound = compute(py, shape, || {
+        let graph = Graph::from_onnx(bytes).map_err(aleatron::EngineError::from)?;
+        let narrow: Vec<f32> = features.iter().map(|&feature| feature as f32).collect();
+        let input = Tensor::from_slice(&narrow, shape, &aleatron_tensor::Device::Cpu);
+        let input = input.and_then(|input| input.cast(DType::F32)).map_err(aleatron_graph::Error::from);
+        let bound = input.and_then(|input| graph.rounding_bound(&[input]));
+        Ok(bound.map_err(aleatron::EngineError::from)?)
+    })?;
+    bound
+        .map(|bound| {
+            let n = bound.len();
+            output(py, bound, &[n])
+        })
+        .transpose()
 }

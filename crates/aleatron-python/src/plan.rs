@@ -1,11 +1,11 @@
 //! The settings that every kind of evaluation takes, read once.
 
-use crate::argument::{arithmetic, device, n_seeds, sharing, width};
+use crate::argument::{arithmetic, device, n_seeds, parse, sharing, width};
 use crate::error::exception;
-use crate::network::read_settings;
+use crate::stream_network::read_settings;
 use aleatron::eval::Plan;
 use aleatron::generator::{Sharing, WidthChoice};
-use aleatron::network::{Arithmetic, FeatureRange};
+use aleatron::network::{Arithmetic, ValueRange};
 use aleatron::{CoreError, Device};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -30,14 +30,14 @@ impl EvaluationPlan {
         margins: Option<Vec<f64>>,
         #[pyo3(from_py_with = device)] device: Device,
     ) -> PyResult<Self> {
-        let range = if clip { FeatureRange::Clip } else { FeatureRange::Check };
+        let range = if clip { ValueRange::Saturate } else { ValueRange::Check };
         let mut plan = Plan { seeds, width, sharing, arithmetic, range, device, ..Plan::default() };
         if let Some(lengths) = lengths {
             plan.lengths = lengths;
         }
         if let Some(generators) = generators {
-            let parse = |name: &String| name.parse().map_err(|error: CoreError| exception(error, &[]));
-            plan.generators = generators.iter().map(parse).collect::<PyResult<_>>()?;
+            let read = |name: &String| parse(name).map_err(|error: CoreError| exception(error, &[]));
+            plan.generators = generators.iter().map(read).collect::<PyResult<_>>()?;
         }
         if let Some(margins) = margins {
             plan.margins = margins;

@@ -1,18 +1,20 @@
-//! Judging networks that are to find numbers: the run behind `evaluate_regression`, and what it found.
+//! Evaluating networks of regression: the run behind `evaluate_regression`, and its result.
 
 use crate::array::{Input, shape_text};
 use crate::error::exception;
-use crate::evaluation::{dictionaries, sample_shape, size, subject, watched};
+use crate::evaluation::{dictionaries, network_of, with_progress};
 use crate::plan::EvaluationPlan;
+use crate::samples::batch_size;
 use crate::warning::warn;
 use aleatron::Error;
 use aleatron::data::Dataset;
-use aleatron::eval;
+use aleatron::eval::{self, Progress};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use std::path::PathBuf;
 
-/// What an evaluation of a network of regression found: errors against length and generator. Print it for a table.
+/// The result of an evaluation of a network of regression: errors against length and generator. Print it for a table.
 #[pyclass(module = "aleatron", name = "_RegressionEvaluation", frozen, subclass)]
 pub(crate) struct RegressionEvaluation(eval::RegressionEvaluation);
 
@@ -51,7 +53,7 @@ impl RegressionEvaluation {
         dictionaries(py, &self.0.cells)
     }
 
-    /// The errors of floating point against the numbers to be found: mean_absolute and root_mean_square.
+    /// The errors of floating point against the targets: mean_absolute and root_mean_square.
     #[getter]
     fn float_errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         dictionaries(py, &self.0.float)
@@ -63,7 +65,7 @@ impl RegressionEvaluation {
         self.0.is_complete()
     }
 
-    /// What is known to be wrong with generators.
+    /// The known problems of the generators, and of the inputs of layers.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings.clone()
@@ -106,15 +108,20 @@ pub(crate) fn evaluate_regression(
     name: &str,
     plan: &Bound<'_, EvaluationPlan>,
     checkpoint: Option<&Bound<'_, RegressionEvaluation>>,
+    file: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
-    let subject = subject(network)?;
+    let network = network_of(network)?;
     let plan = &plan.get().0;
-    subject.check(plan).map_err(|error| exception(error, &[]))?;
-    let data = dataset(x, y, name, sample_shape(&subject))?;
+    plan.check(&network).map_err(|error| exception(error, &[]))?;
+    let data = dataset(&network, x, y, name)?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
-    let (evaluation, raised) = watched(py, progress, |cancel, report| {
-        match eval::evaluate_regression(&subject, &data, plan, checkpoint, cancel, report) {
+    let (evaluation, raised) = with_progress(py, file, progress, |cancel, reporter| {
+        let report = |p: Progress<'_, eval::RegressionEvaluation>| {
+            reporter.save(p.done, || p.evaluation.to_json());
+            reporter.report((p.done, p.total, p.generator, p.length, p.seed));
+        };
+        match eval::evaluate_regression(&network, &data, plan, checkpoint, cancel, report) {
             Ok(evaluation) => Ok((evaluation, None)),
             Err(Error::UnfinishedRegression { done, source }) => Ok((*done, Some(*source))),
             Err(error) => Err(error),
@@ -125,10 +132,15 @@ pub(crate) fn evaluate_regression(
     Ok((text, raised))
 }
 
-/// Samples with numbers to be found, one for each or several.
-fn dataset(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>, name: &str, sample: &[usize]) -> PyResult<Dataset> {
+/// Reads samples with targets, one for each or several.
+fn dataset(
+    network: &aleatron::network::Network,
+    x: &Bound<'_, PyAny>,
+    y: &Bound<'_, PyAny>,
+    name: &str,
+) -> PyResult<Dataset> {
     let x = Input::<f64>::read(x, "x")?;
-    let [n, n_features] = size(x.shape(), sample)?;
+    let [n, n_features] = batch_size(network, x.shape())?;
     let y = Input::<f64>::read(y, "y")?;
     let n_targets = match *y.shape() {
         [rows] if rows == n => 1,

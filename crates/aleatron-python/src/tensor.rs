@@ -119,6 +119,11 @@ impl Argument {
     }
 }
 
+/// Returns the elements of an array in C order, of a type that tensors have, in host memory.
+pub(crate) fn tensor_of(array: &Bound<'_, PyAny>) -> PyResult<Inner> {
+    Tensor::from_numpy(array.py(), array, "cpu").map(|tensor| tensor.0)
+}
+
 #[pymethods]
 impl Tensor {
     /// The elements of an array in C order, copied to a device.

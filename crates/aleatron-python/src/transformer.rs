@@ -1,6 +1,6 @@
 //! `Transformer`: language models from Hugging Face files, and the iterator over what they generate.
 
-use crate::argument::{max_tokens, seed, top_k};
+use crate::argument::{max_tokens, parse, seed, top_k};
 use crate::array::output;
 use crate::error::panicked;
 use aleatron::transformer::{
@@ -118,8 +118,8 @@ impl Transformer {
         precision: &str,
         merge: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let device: DeviceChoice = device.parse().map_err(exception)?;
-        let precision: Precision = precision.parse().map_err(exception)?;
+        let device: DeviceChoice = parse(device).map_err(exception)?;
+        let precision: Precision = parse(precision).map_err(exception)?;
         let options = LoadOptions { device, precision, merge };
         let model = run(py, || transformer::Transformer::from_pretrained(&folder, &options))?;
         Ok(Self {
@@ -150,7 +150,8 @@ impl Transformer {
         output(py, logits, &shape)
     }
 
-    /// Continues a list of tokens: returns an iterator over the new ones. A greedy choice where temperature is 0.
+    /// Continues a list of tokens: returns an iterator over the new ones. The choice is greedy if temperature is 0; otherwise it is random, with
+    /// a new seed for each call if none is given.
     #[pyo3(signature = (tokens, *, max_tokens=128, temperature=0.0, top_k=0, top_p=1.0, seed=None, lora=None))]
     fn generate(
         &self,
@@ -163,7 +164,10 @@ impl Transformer {
         seed: Option<&Bound<'_, PyAny>>,
         lora: Option<PathBuf>,
     ) -> PyResult<Generation> {
-        let seed = seed.map(self::seed).transpose()?.unwrap_or(0);
+        let seed = match seed {
+            Some(given) => self::seed(given)?,
+            None => py.import("secrets")?.call_method1("randbits", (64,))?.extract()?,
+        };
         let sampling = Sampling { temperature, top_k, top_p, seed };
         let shared = Arc::clone(&self.shared);
         let state = run(py, || {
@@ -175,7 +179,7 @@ impl Transformer {
         Ok(Generation { shared, state: Mutex::new(state) })
     }
 
-    /// Continues a text: returns the new text.
+    /// Continues a text as `generate` does: returns the new text.
     #[pyo3(signature = (text, *, max_tokens=128, temperature=0.0, top_k=0, top_p=1.0, seed=None, lora=None))]
     fn generate_text(
         &self,

@@ -1,11 +1,11 @@
-//! What is known to be wrong with generators, as Python's warnings.
+//! Warnings of the engine as those of Python.
 
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use std::ffi::CString;
 use std::fmt::Display;
 
-/// Warns of each at the caller's line.
+/// Issues each warning at the line of the caller.
 pub(crate) fn warn<'a>(
     py: Python<'_>,
     warnings: impl IntoIterator<Item = &'a (impl Display + 'a)>,

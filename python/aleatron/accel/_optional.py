@@ -28,7 +28,7 @@ def optional(name: str, extra: str) -> tuple[Any, str | None]:
     try:
         return importlib.import_module(name), None
     except ImportError as error:
-        reason = f"{error}; install aleatron[{extra}]"
+        reason = f'{error}; pip install ".[{extra}]" in a clone of aleatron'
         return Missing(reason), reason
 
 

@@ -68,7 +68,7 @@ def _load() -> tuple[Any, str | None]:
         if cupy.cuda.runtime.getDeviceCount() < 1:
             return np, "CuPy finds no CUDA device"
     except ImportError as error:
-        return np, f"{error}; install aleatron[cuda]"
+        return np, f'{error}; pip install ".[cuda]" in a clone of aleatron'
     except Exception as error:  # CuPy and the driver raise errors of their own kinds.
         return np, f"CuPy cannot use a CUDA device: {error}"
     return cupy, None

@@ -140,14 +140,19 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     device
         Where the tensor shall be; the CPU without it.
     copy
-        The elements are always copied; False is an error.
+        The elements of another library's array are always copied, so that False is an error, unless `x` is a tensor on the device.
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack takes an object with __dlpack__, not {type(x).__name__}")
-    if copy is False:
-        raise BufferError("elements are always copied: tensors never change, the memory of others does")
     if isinstance(x, Tensor):
-        return x if device is None else x.to_device(device)
+        moved = x if device is None else x.to_device(device)
+        if moved.device == x.device:
+            return x
+        if copy is False:
+            raise BufferError(f"copy=False, but the elements are on {x.device}, and moving them to {device} takes a copy")
+        return moved
+    if copy is False:
+        raise BufferError("copy=False, but elements are copied: tensors never change, the memory of other arrays may")
     return asarray(np.from_dlpack(x), device=device)
 
 

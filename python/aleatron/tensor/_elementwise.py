@@ -111,7 +111,7 @@ logical_not = _unary("logical_not", "not", LOGICAL, "Returns the other boolean."
 negative = _unary("negative", "neg", NUMERIC, "Returns the negative of each element.")
 reciprocal = _unary("reciprocal", "reciprocal", FLOATS, "Returns 1 divided by each element.")
 round = _unary("round", "round", NUMERIC, "Returns the nearest integer, the even one of two.")
-sign = _unary("sign", "sign", NUMERIC, "Returns -1, 0 or 1; NaN for NaN.")
+sign = _unary("sign", "sign", NUMERIC, "Returns -1, 0 or 1; NaN for NaN, and 0 for -0.")
 signbit = _unary("signbit", "signbit", FLOATS, "Returns whether the bit of the sign is set, as it is for -0.0.")
 sin = _unary("sin", "sin", FLOATS, "Returns the sine.")
 sinh = _unary("sinh", "sinh", FLOATS, "Returns the hyperbolic sine.")
@@ -124,10 +124,10 @@ trunc = _unary("trunc", "trunc", NUMERIC, "Returns each element without its frac
 add = _binary("add", "add", NUMERIC, "Returns the sum.")
 atan2 = _binary("atan2", "atan2", FLOATS, "Returns the angle of the point (x2, x1), in [-pi, pi].")
 bitwise_and = _binary("bitwise_and", "and", BITWISE, "Returns the bits that both have.")
-bitwise_left_shift = _binary("bitwise_left_shift", "shift_left", INTEGERS, "Returns the bits of x1 moved up by x2, taken modulo the bits of the type.")
+bitwise_left_shift = _binary("bitwise_left_shift", "shift_left", INTEGERS, "Returns the bits of x1 moved up by x2; 0 if x2 is at least the number of bits.")
 bitwise_or = _binary("bitwise_or", "or", BITWISE, "Returns the bits that one or both have.")
 bitwise_right_shift = _binary(
-    "bitwise_right_shift", "shift_right", INTEGERS, "Returns the bits of x1 moved down by x2, taken modulo the bits of the type, keeping the sign."
+    "bitwise_right_shift", "shift_right", INTEGERS, "Returns the bits of x1 moved down by x2, with copies of the sign moving in."
 )
 bitwise_xor = _binary("bitwise_xor", "xor", BITWISE, "Returns the bits that one has but not both.")
 copysign = _binary("copysign", "copysign", FLOATS, "Returns x1 with the sign of x2.")

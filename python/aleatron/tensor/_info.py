@@ -23,7 +23,7 @@ class Info:
         return "cpu"
 
     def devices(self) -> list[str]:
-        """Returns the names of the devices there are."""
+        """Returns a list of the names of all devices."""
         return ["cpu", *(f"gpu:{i}" for i in range(len(gpus())))]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:

@@ -142,7 +142,8 @@ def _cumulative(
             raise ValueError(f"cumulative_{name}: an axis is needed for a tensor of {x.ndim}")
         axis = 0
     place = normal_axis(axis, x.ndim, f"cumulative_{name}")
-    result = Tensor(terms._core.cumulative(name, place))
+    # Small integers are summed in wider ones.
+    result = astype(Tensor(terms._core.cumulative(name, place)), terms.dtype, copy=False)
     if not include_initial:
         return result
     first = full((*x.shape[:place], 1, *x.shape[place + 1 :]), start, dtype=terms.dtype, device=x.device)

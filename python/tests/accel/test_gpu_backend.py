@@ -182,7 +182,7 @@ def test_fallback_warns_once() -> None:
     done = run(FALLBACK)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("UserWarning the GPU functions run in NumPy: ")
-    assert "install aleatron[cuda]" in done.stdout and done.stdout.endswith(" <string>\n")
+    assert "pip install \".[cuda]\"" in done.stdout and done.stdout.endswith(" <string>\n")
 
 
 BROKEN = """

@@ -145,4 +145,4 @@ except RuntimeError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert "cannot run here" in done.stdout and "install aleatron[numba]" in done.stdout, done.stderr
+    assert "cannot run here" in done.stdout and "pip install \".[numba]\"" in done.stdout, done.stderr

@@ -84,13 +84,49 @@ def test_ranges_stay_inside_their_type() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_shifts_count_modulo_the_bits(device: str) -> None:
+def test_shifts_by_the_width_leave_no_bit(device: str) -> None:
     for name, dtype in at.__array_namespace_info__().dtypes(device=device, kind="integral").items():
         bits = at.iinfo(dtype).bits
-        x = at.asarray([1, 5, 100], dtype=dtype, device=device)
-        for by in (0, 1, bits - 1):
-            for shift in (at.bitwise_left_shift, at.bitwise_right_shift):
-                assert shift(x, by + bits).tolist() == shift(x, by).tolist(), (name, by)
+        numbers = [1, 5, 100] if dtype is at.uint8 else [1, 5, -100]
+        x = at.asarray(numbers, dtype=dtype, device=device)
+        for by in (bits, bits + 1, 2 * bits, 100):
+            assert at.bitwise_left_shift(x, by).tolist() == [0, 0, 0], (name, by)
+            assert at.bitwise_right_shift(x, by).tolist() == [number >> by for number in numbers], (name, by)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_special_values_are_those_of_the_standard(device: str) -> None:
+    infinity = float("inf")
+    assert not at.signbit(at.sign(at.asarray([-0.0, 0.0], device=device))).numpy().any()
+    cases = [(-0.0, -1.0, 0.0), (0.0, -1.0, -0.0), (infinity, 2.0, infinity), (infinity, -2.0, -infinity), (-1.0, infinity, -1.0)]
+    for x, y, expected in cases:
+        found = (at.asarray(x, device=device) // at.asarray(y, device=device)).numpy()
+        assert found == expected and np.signbit(found) == np.signbit(expected), (x, y)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_cumulative_functions_have_the_type_asked_for(device: str) -> None:
+    x = at.asarray([200, 100, 3], dtype=at.uint8, device=device)
+    for initial in (False, True):
+        sums = at.cumulative_sum(x, dtype=at.uint8, include_initial=initial)
+        assert sums.dtype is at.uint8 and sums.tolist() == [0] * initial + [200, 300 % 256, 303 % 256]
+        products = at.cumulative_prod(x, dtype=at.uint8, include_initial=initial)
+        assert products.dtype is at.uint8 and products.tolist() == [1] * initial + [200, 20000 % 256, 60000 % 256]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_masks_without_elements(device: str) -> None:
+    for shape, n in [((0,), 1), ((0, 3), 1), ((0, 3), 2), ((3, 0), 1), ((3, 0), 2), ((3, 0, 2), 2), ((0, 0, 2), 2), ((2, 3), 0)]:
+        for value in (False, True):
+            x, mask = np.zeros(shape, np.float32), np.full(shape[:n], value)
+            found = at.asarray(x, device=device)[at.asarray(mask, device=device)]
+            assert found.shape == x[mask].shape, (shape, n, value)
+
+
+def test_names_of_devices_may_have_capital_letters() -> None:
+    assert at.ones(2, device="CPU").device == "cpu"
+    assert "float16" in at.__array_namespace_info__().dtypes(device="CPU", kind="real floating")
+    assert isinstance(at.__array_namespace_info__().devices(), list)
 
 
 def test_sizes_are_integers_of_any_library() -> None:

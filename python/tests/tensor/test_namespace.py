@@ -110,6 +110,10 @@ def test_dlpack_says_what_it_cannot_do() -> None:
     x = at.ones(2)
     with pytest.raises(BufferError, match="copy"):
         x.__dlpack__(copy=False)
+    with pytest.raises(BufferError, match="copy=False"):
+        at.from_dlpack(np.ones(2, np.float32), copy=False)
+    # A tensor on its own device needs no copy.
+    assert at.from_dlpack(x, copy=False) is x and at.from_dlpack(x, device="cpu", copy=False) is x
     with pytest.raises(BufferError, match="stream"):
         x.__dlpack__(stream=1)
     assert x.__dlpack_device__() == (1, 0)

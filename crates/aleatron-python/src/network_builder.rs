@@ -1,4 +1,4 @@
-//! Builds a graph node after node, for networks that Python walks.
+//! Builds a network node after node, for modules that Python walks.
 
 use crate::array::{Input, shape_text};
 use crate::compute::compute;
@@ -10,18 +10,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A graph that grows by a node at a time, each of which takes what the one before makes; samples have the shape given.
-#[pyclass(module = "aleatron._core", frozen, name = "_GraphBuilder")]
-pub(crate) struct GraphBuilder(Mutex<Growing>);
+/// A network under construction: each node takes the output of the one before it. Samples have the given shape.
+#[pyclass(module = "aleatron._core", frozen, name = "_NetworkBuilder")]
+pub(crate) struct NetworkBuilder(Mutex<Growing>);
 
 struct Growing {
     graph: Graph,
     last: ValueId,
-    /// The axes of what the last node makes, that of samples included.
+    /// The number of axes of the last node's output, that of samples included.
     rank: usize,
 }
 
-impl GraphBuilder {
+impl NetworkBuilder {
     fn growing(&self) -> MutexGuard<'_, Growing> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,7 +83,7 @@ fn window(kernel: Vec<i64>, strides: Vec<i64>, padding: Vec<i64>, dilations: Vec
 }
 
 #[pymethods]
-impl GraphBuilder {
+impl NetworkBuilder {
     #[new]
     fn new(name: &str, shape: Vec<usize>) -> Self {
         let mut graph = Graph::new(name);
@@ -271,7 +271,7 @@ impl GraphBuilder {
         self.growing().add(name, Op::Softmax { function, axes }, &[]);
     }
 
-    /// The axes of what the last node makes, that of samples included.
+    /// The number of axes of the last node's output, that of samples included.
     #[getter]
     fn rank(&self) -> usize {
         self.growing().rank
