@@ -149,7 +149,7 @@ fn an_unwritable_destination_is_refused_at_once() {
     let arguments = ["eval", "--lengths", "1048576", "--seeds", "100", "--report", &folder.join("file")];
     assert!(fault(&aleatron(&arguments)).contains("file: "));
     assert!(fault(&aleatron(&["tables", "--report", &folder.join("file/t")])).contains("file/t: "));
-    assert!(start.elapsed().as_secs() < 5);
+    assert!(start.elapsed().as_secs() < 60, "the evaluation itself takes hours");
 }
 
 #[test]
