@@ -56,7 +56,7 @@ try:
         unpack,
     )
 except ImportError as _error:
-    # `aleatron.accel` runs on NumPy without the extension; everything else says what is missing when it is used.
+    # `aleatron.accel` and one layer of `aleatron.compat` run on NumPy without the extension; everything else says what is missing when it is used.
     _why_no_core: str | None = str(_error)
 else:
     _why_no_core = None
@@ -122,12 +122,12 @@ else:
         __version__ = "unknown"
 
     def __getattr__(name: str) -> object:
-        if name == "accel":
+        if name in ("accel", "compat"):
             return _importlib.import_module(f"{__name__}.{name}")
         if name in __all__ or name in _SUBMODULES or name == "_core":
             raise ImportError(
                 f"aleatron.{name} needs the compiled extension aleatron._core, which cannot be imported: {_why_no_core}. "
-                "Only aleatron.accel runs without it, on NumPy and what else it finds"
+                "Only aleatron.accel, on NumPy and what else it finds, and aleatron.compat.VectorizedSCLayer run without it"
             )
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -2,7 +2,7 @@
 
 Signatures, defaults and shapes are those of `sc_neurocore_engine` 3.15.7 and of its `GpuDenseLayer`; the bits are Aleatron's.
 All forward methods of a layer give the same bits for the same seed. What was a fault there is an error or a right answer
-here; `docs/python/sc-neurocore.md` lists every difference.
+here; `docs/python/sc-neurocore.md` lists every difference. `VectorizedSCLayer` also runs without the compiled extension, on NumPy.
 
 >>> from aleatron.compat import VectorizedSCLayer, batch_encode_numpy
 >>> layer = VectorizedSCLayer(n_inputs=4, n_neurons=2, length=256)
@@ -24,11 +24,21 @@ import numpy as np
 import numpy.typing as npt
 
 import aleatron as al
-from aleatron import set_num_threads, simd_tier
 from aleatron._arrays import as_words
 
 if TYPE_CHECKING:
+    from aleatron import set_num_threads, simd_tier
     from aleatron.accel.gpu_backend import GpuLayer
+elif al._why_no_core is None:
+    from aleatron import set_num_threads, simd_tier
+else:
+
+    def __getattr__(name: str) -> object:
+        if name in ("set_num_threads", "simd_tier"):
+            # Raises the error that says why there is no extension.
+            return getattr(al, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "DenseLayer",
@@ -151,12 +161,45 @@ def _prepacked(packed: npt.ArrayLike, length: int) -> Words:
     return words
 
 
+class _NumpyLayer:
+    """The layer without the compiled extension: the same bits, on NumPy."""
+
+    def __init__(self, weights: Floats, length: int, seed: int) -> None:
+        self._length, self._seed = length, seed
+        self.weights = weights
+
+    @property
+    def weights(self) -> Floats:
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: npt.ArrayLike) -> None:
+        from aleatron.accel import numpy_streams
+
+        values = np.array(weights, np.float64)
+        if values.ndim != 2 or 0 in values.shape:
+            raise ValueError(f"weights have shape {values.shape}, not (n_neurons, n_inputs)")
+        self._streams = numpy_streams.encode(values, self._length, self._seed, domain=numpy_streams.Domain.WEIGHT)
+        self._weights = values
+
+    def __call__(self, x: npt.ArrayLike, seed: SupportsIndex = 44257) -> Floats:
+        from aleatron.accel.backend import NumpyBackend
+
+        return NumpyBackend().sc_forward(self._streams, x, length=self._length, seed=seed)
+
+    def forward_encoded(self, streams: Words) -> Floats:
+        from aleatron.accel import numpy_streams
+
+        return numpy_streams.layer_counts(self._streams, streams[None], self._length, "unipolar")[0] / float(self._length)
+
+
 @dataclass
 class VectorizedSCLayer:
     """A dense layer that takes and returns arrays.
 
     `seed` decides the weights: give layers different ones for different weights. `use_gpu` runs the layer on a GPU, through CuPy
-    where it is installed, or warns and uses the CPU where there is none; the bits are the same.
+    where it is installed, or warns and uses the CPU where there is none; the bits are the same. Without the compiled extension the layer
+    runs on NumPy, with the same bits.
 
     Examples
     --------
@@ -179,7 +222,7 @@ class VectorizedSCLayer:
         self._engine = self._make_engine()
         self._weights = np.array(self._engine.weights)
 
-    def _make_engine(self) -> al.DenseLayer | GpuLayer:
+    def _make_engine(self) -> al.DenseLayer | GpuLayer | _NumpyLayer:
         """The layer itself: with CuPy where it is there, on another GPU, or on the CPU."""
         if self.use_gpu:
             # Not before it is needed: it imports CuPy.
@@ -188,9 +231,14 @@ class VectorizedSCLayer:
             if gpu_backend.HAS_CUPY:
                 weights = numpy_streams.random_weights(self.n_neurons, self.n_inputs, self.seed)
                 return gpu_backend.GpuLayer(weights, self.length, self.seed)
-        gpu = self.use_gpu and GpuDenseLayer.is_gpu_available()
+        gpu = self.use_gpu and al._why_no_core is None and GpuDenseLayer.is_gpu_available()
         if self.use_gpu and not gpu:
             warnings.warn("there is no GPU: the layer runs on the CPU", UserWarning, stacklevel=4)
+        if al._why_no_core is not None:
+            from aleatron.accel import numpy_streams
+
+            weights = numpy_streams.random_weights(self.n_neurons, self.n_inputs, self.seed)
+            return _NumpyLayer(weights, self.length, self.seed)
         device: Literal["cpu", "gpu"] = "gpu" if gpu else "cpu"
         return al.DenseLayer(self.n_inputs, self.n_neurons, self.length, self.seed, device=device)
 

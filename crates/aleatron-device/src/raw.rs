@@ -90,6 +90,13 @@ pub unsafe fn buffer<T: Pod>(buffer: &GpuBuffer<T>) -> &wgpu::Buffer {
     buffer.raw().buffer()
 }
 
+/// Returns the buffer behind a [`GpuBuffer`], like [`buffer`], and takes its memory out of the pool: it is freed when the `GpuBuffer` and
+/// every clone of the handle are dropped, so that the handle can never reach memory of another buffer.
+#[must_use]
+pub fn shared_buffer<T: Pod>(buffer: &GpuBuffer<T>) -> wgpu::Buffer {
+    buffer.raw().share().clone()
+}
+
 /// The index of a submission, for `wgpu::Device::poll`.
 #[must_use]
 pub fn submission_index(submission: &Submission) -> &wgpu::SubmissionIndex {

@@ -292,26 +292,48 @@ impl Tensor {
         run(py, || self.0.unsqueeze(axis)).map(Self)
     }
 
-    /// Random numbers in [0, 1).
+    /// Restarts the generator that random tensors without a seed draw from.
+    #[staticmethod]
+    fn manual_seed(#[pyo3(from_py_with = crate::argument::seed)] seed: u64) {
+        aleatron_tensor::manual_seed(seed);
+    }
+
+    /// Random numbers in [0, 1), other ones on each call without a seed.
     #[staticmethod]
     fn rand(
         py: Python<'_>,
         shape: Vec<usize>,
-        #[pyo3(from_py_with = crate::argument::seed)] seed: u64,
+        seed: Option<Bound<'_, PyAny>>,
         device: &str,
     ) -> PyResult<Self> {
-        run(py, || Inner::rand(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
+        let seed = seed.as_ref().map(crate::argument::seed).transpose()?;
+        run(py, || {
+            let device = Device::named(device)?;
+            match seed {
+                Some(seed) => Inner::rand_seeded(&shape, seed, DType::F32, &device),
+                None => Inner::rand(&shape, DType::F32, &device),
+            }
+        })
+        .map(Self)
     }
 
-    /// Random numbers of the normal distribution.
+    /// Random numbers of the normal distribution, other ones on each call without a seed.
     #[staticmethod]
     fn randn(
         py: Python<'_>,
         shape: Vec<usize>,
-        #[pyo3(from_py_with = crate::argument::seed)] seed: u64,
+        seed: Option<Bound<'_, PyAny>>,
         device: &str,
     ) -> PyResult<Self> {
-        run(py, || Inner::randn(&shape, seed, DType::F32, &Device::named(device)?)).map(Self)
+        let seed = seed.as_ref().map(crate::argument::seed).transpose()?;
+        run(py, || {
+            let device = Device::named(device)?;
+            match seed {
+                Some(seed) => Inner::randn_seeded(&shape, seed, DType::F32, &device),
+                None => Inner::randn(&shape, DType::F32, &device),
+            }
+        })
+        .map(Self)
     }
 
     /// Many elements as one, over some axes; no axis for all of them.

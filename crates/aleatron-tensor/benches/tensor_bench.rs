@@ -16,7 +16,7 @@
 
 use std::time::Instant;
 
-use aleatron_tensor::{DType, Device, Dims, Order, Result, Tensor};
+use aleatron_tensor::{DType, Device, Order, Result, Tensor};
 
 struct Options {
     cases: Vec<String>,
@@ -80,7 +80,7 @@ fn row(name: &str, seconds: f64, bytes: f64) {
 
 /// Values between 0 and 1 that are made on the device.
 fn values(n: usize, device: &Device) -> Tensor {
-    let row = Tensor::rand(&[4096.min(n)], 1, DType::F32, device).unwrap();
+    let row = Tensor::rand_seeded(&[4096.min(n)], 1, DType::F32, device).unwrap();
     let rows = n.div_ceil(4096);
     row.broadcast_to(&[rows, 4096.min(n)])
         .unwrap()
@@ -127,9 +127,9 @@ fn memory(n: usize) {
                 to.copy_from_slice(from);
             });
         },
-        &mut || record(&x.sum(&[], Dims::Drop).unwrap()),
-        &mut || record(&x.max(&[], Dims::Drop).unwrap()),
-        &mut || record(&x.argmax(&[], Dims::Drop).unwrap()),
+        &mut || record(&x.sum_all().unwrap()),
+        &mut || record(&x.max_all().unwrap()),
+        &mut || record(&x.argmax_all().unwrap()),
         &mut || record(&x.relu().unwrap()),
     ]);
     row(&format!("reading of {n}"), read, bytes);
@@ -158,28 +158,20 @@ fn main() {
             let x = values(n, &device);
             let ones = Tensor::ones(&[n], DType::F32, &device).unwrap().contiguous().unwrap();
             record(&ones);
-            assert_eq!(ones.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), n as f32);
-            row(&format!("sum of {n}"), time(&device, || x.sum(&[], Dims::Drop)), 4.0 * n as f64);
-            row(&format!("max of {n}"), time(&device, || x.max(&[], Dims::Drop)), 4.0 * n as f64);
-            row(&format!("argmax of {n}"), time(&device, || x.argmax(&[], Dims::Drop)), 4.0 * n as f64);
+            assert_eq!(ones.sum_all().unwrap().item::<f32>().unwrap(), n as f32);
+            row(&format!("sum of {n}"), time(&device, || x.sum_all()), 4.0 * n as f64);
+            row(&format!("max of {n}"), time(&device, || x.max_all()), 4.0 * n as f64);
+            row(&format!("argmax of {n}"), time(&device, || x.argmax_all()), 4.0 * n as f64);
             let square = x.reshape(&[n / 1024, 1024]).unwrap();
-            row(
-                &format!("sum of rows of 1024, {n}"),
-                time(&device, || square.sum(&[1], Dims::Drop)),
-                4.0 * n as f64,
-            );
-            row(
-                &format!("sum of columns, {n}"),
-                time(&device, || square.sum(&[0], Dims::Drop)),
-                4.0 * n as f64,
-            );
+            row(&format!("sum of rows of 1024, {n}"), time(&device, || square.sum(1)), 4.0 * n as f64);
+            row(&format!("sum of columns, {n}"), time(&device, || square.sum(0)), 4.0 * n as f64);
             // One result waited for, beside an empty submission.
             let one = values(4096, &device);
             let wait = |x: &Tensor| {
                 let mut best = f64::MAX;
                 for _ in 0..200 {
                     let start = Instant::now();
-                    x.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+                    x.sum_all().unwrap().item::<f32>().unwrap();
                     best = best.min(start.elapsed().as_secs_f64());
                 }
                 best
@@ -253,7 +245,7 @@ fn main() {
     if options.has("small") {
         let x = values(1024, &device);
         // Sums do not fuse: each is a launch.
-        let sum = time(&device, || x.reshape(&[32, 32])?.sum(&[1], Dims::Drop));
+        let sum = time(&device, || x.reshape(&[32, 32])?.sum(1));
         println!("one more small operation: {:.2} us", sum * 1e6);
         let relu = time(&device, || x.relu());
         println!("one more small elementwise operation: {:.2} us", relu * 1e6);
@@ -272,12 +264,12 @@ fn main() {
         };
         first("relu", &|| x.relu());
         first("softplus and erf", &|| x.softplus()?.erf());
-        first("sum", &|| x.sum(&[], Dims::Drop));
+        first("sum", &|| x.sum_all());
         first("softmax", &|| square.softmax(&[1]));
         first("layer_norm", &|| square.layer_norm(&[1], None, None, 1e-5));
         first("matmul", &|| square.matmul(&square));
         first("transpose", &|| square.t()?.contiguous());
-        let chain = || x.softplus()?.erf()?.sum(&[], Dims::Drop)?.item::<f32>();
+        let chain = || x.softplus()?.erf()?.sum_all()?.item::<f32>();
         chain().unwrap();
         let created = gpu.context().created();
         chain().unwrap();

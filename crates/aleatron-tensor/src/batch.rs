@@ -9,7 +9,6 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
 use crate::op::{BinaryOp, UnaryOp};
-use crate::ops::Dims;
 use crate::storage::{HostMemory, Storage};
 use crate::tensor::{PendingValues, Tensor};
 
@@ -211,7 +210,7 @@ impl GpuCommandBatch {
             if x.shape() != y.shape() {
                 return Err(Error::shapes("dot", x.shape(), y.shape()));
             }
-            x.mul(&y)?.sum(&[], Dims::Drop)
+            x.mul(&y)?.sum_all()
         })
     }
 
@@ -236,7 +235,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`Self::apply`].
     pub fn sum(&mut self, x: BufferId) -> Result<BufferId> {
-        self.apply([x], |[x]| x.sum(&[], Dims::Drop))
+        self.apply([x], |[x]| x.sum_all())
     }
 
     /// Records what nothing else is made of.

@@ -223,6 +223,14 @@ pub enum Error {
         /// The round of that batch.
         current: u64,
     },
+    /// A file that cannot be read or written.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The reason, from the system or the reader of the format.
+        reason: String,
+    },
     /// A name that nothing has.
     #[error("there is no {what} named \"{name}\"")]
     Name {

@@ -4,12 +4,12 @@
 //! arguments are. On GPUs, chains of elementwise operations become one kernel, commands are sent together, and only reads wait.
 //!
 //! ```
-//! use aleatron_tensor::{Device, Dims, Tensor};
+//! use aleatron_tensor::{Device, Tensor};
 //!
 //! let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3], &Device::Cpu)?;
 //! let y = x.t()?.matmul(&x)?.add(1.0)?;
 //! assert_eq!(y.to_vec::<f32>()?, [18.0, 23.0, 28.0, 23.0, 30.0, 37.0, 28.0, 37.0, 46.0]);
-//! assert_eq!(y.sum(&[0], Dims::Drop)?.to_vec::<f32>()?, [69.0, 90.0, 111.0]);
+//! assert_eq!(y.sum(0)?.to_vec::<f32>()?, [69.0, 90.0, 111.0]);
 //! # Ok::<(), aleatron_tensor::Error>(())
 //! ```
 //!
@@ -25,6 +25,7 @@ pub mod dtype;
 pub mod error;
 mod expr;
 mod gpu;
+pub mod io;
 pub mod layout;
 mod math;
 pub mod op;
@@ -35,7 +36,7 @@ pub mod tiles;
 pub mod trace;
 
 pub use batch::{BufferId, GpuCommandBatch};
-pub use device::Device;
+pub use device::{AutoDevice, Device, Work};
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};
 pub use gpu::matmul::{CooperativeTile, MatmulPlan, Shared, Tile};
@@ -43,10 +44,18 @@ pub use gpu::{GpuDevice, GpuStorage};
 pub use gpu::{GpuDevicePool, GpuMatmulCache};
 pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
+pub use ops::operators;
 pub use ops::{
     AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Interpolation, Nearest,
     Padding, PoolOptions, ResizeAxis, Rounding,
 };
-pub use ops::{Dims, Operand, Order, PadMode, Reduction, SUM_DEPTH};
+pub use ops::{Axes, Dims, Operand, Order, PadMode, Reduction, SUM_DEPTH};
 pub use storage::{CpuStorage, Storage};
-pub use tensor::{PendingValues, Slice, Tensor};
+pub use tensor::{Generator, PendingValues, Slice, Tensor, manual_seed};
+
+/// Runs the examples of the guides as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tensors.md")]
+#[doc = include_str!("../../../docs/volta.md")]
+#[doc = include_str!("../../../docs/trueno.md")]
+struct Guide;

@@ -7,7 +7,7 @@ mod common;
 
 use aleatron_device::Checks;
 use aleatron_tensor::{
-    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, DType, Device, Dims,
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, DType, Device,
     Interpolation, Order, PadMode, Padding, PoolOptions, ResizeAxis, Result, Tensor,
 };
 use common::{checked_gpu, gpu};
@@ -18,7 +18,7 @@ fn input(shape: &[usize], dtype: DType, seed: u64, device: &Device) -> Result<Te
     wide.reverse();
     wide[0] *= 2;
     let back: Vec<isize> = (0..shape.len() as isize).rev().collect();
-    let whole = Tensor::randn(&wide, seed, DType::F32, device)?.cast(dtype)?;
+    let whole = Tensor::randn_seeded(&wide, seed, DType::F32, device)?.cast(dtype)?;
     let gaps = aleatron_tensor::Slice::from(1..wide[0]).step(2);
     whole.slice(0, gaps)?.permute(&back)?.flip(0)
 }
@@ -55,7 +55,7 @@ const DTYPES: [DType; 2] = [DType::F32, DType::F16];
 #[test]
 fn elementwise_and_random() {
     assert_equal("elementwise", |device| {
-        let mut all = vec![Tensor::rand(&[1001], 7, DType::F32, device)?];
+        let mut all = vec![Tensor::rand_seeded(&[1001], 7, DType::F32, device)?];
         for dtype in DTYPES {
             let (x, y) = (input(&[37, 53], dtype, 1, device)?, input(&[53], dtype, 2, device)?);
             all.extend([x.add(&y)?.tanh()?, x.mul(&y)?.exp()?, x.gt(&y)?.where_(&x, &y)?]);
@@ -72,7 +72,7 @@ fn reductions_scans_and_sorts() {
         for dtype in DTYPES {
             let x = input(&[19, 31, 67], dtype, 3, device)?;
             for axes in [&[][..], &[1], &[0, 2]] {
-                all.extend([x.sum(axes, Dims::Drop)?, x.argmin(axes, Dims::Keep)?]);
+                all.extend([x.sum(axes)?, x.argmin_keepdim(axes)?]);
             }
             all.extend([x.softmax(&[2])?, x.layer_norm(&[0, 1], None, None, 1e-5)?, x.cumsum(1)?]);
             let (values, places) = x.topk(5, 0, Order::Descending)?;

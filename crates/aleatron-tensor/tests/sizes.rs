@@ -4,7 +4,7 @@
 mod common;
 
 use aleatron_device::ContextOptions;
-use aleatron_tensor::{DType, Device, Dims, Error, Tensor};
+use aleatron_tensor::{DType, Device, Error, Tensor};
 use common::{gpu, own_gpu};
 
 /// Small integers that floats hold, for places.
@@ -26,8 +26,7 @@ fn elementwise_over_sixteen_mi_elements_and_their_neighbours() {
         }
         let whole = n / 1000 * 1000;
         let sum: f64 = (n / 1000) as f64 * 999_000.0;
-        let got =
-            y.slice(0, ..whole).unwrap().reshape(&[n / 1000, 1000]).unwrap().sum(&[1], Dims::Drop).unwrap();
+        let got = y.slice(0, ..whole).unwrap().reshape(&[n / 1000, 1000]).unwrap().sum(1).unwrap();
         let total: f64 = got.to_vec::<f32>().unwrap().iter().map(|x| f64::from(*x)).sum();
         assert_eq!(total, sum);
     }
@@ -50,7 +49,7 @@ fn buffers_past_the_largest_binding_are_bound_in_parts() {
     assert_eq!(x.to_vec::<f32>().unwrap(), want);
     let t = x.reshape(&[50, 50]).unwrap().t().unwrap().add(0.0).unwrap();
     assert_eq!(t.to_vec::<f32>().unwrap()[1], 50.0);
-    assert_eq!(x.max(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), 999.0);
+    assert_eq!(x.max_all().unwrap().item::<f32>().unwrap(), 999.0);
     let halves = x.cast(DType::F16).unwrap().cast(DType::F32).unwrap();
     assert_eq!(halves.to_vec::<f32>().unwrap(), want);
 }

@@ -7,9 +7,10 @@ use aleatron_core::{Error as CoreError, Quantity};
 ///
 /// ```no_run
 /// use aleatron::compat::GpuDenseLayer;
-/// let layer = GpuDenseLayer::try_new(256, 128, 1024, 42, 256)?;
-/// let x = vec![0.5; 256];
-/// println!("{} says {:?}", layer.gpu_name(), &layer.forward_gpu(&x, 7)?[..5]);
+/// if let Some(layer) = GpuDenseLayer::try_new(256, 128, 1024, 42, 256) {
+///     let x = vec![0.5; 256];
+///     println!("{} says {:?}", layer.gpu_name(), &layer.forward_gpu(&x, 7)?[..5]);
+/// }
 /// # Ok::<(), aleatron::Error>(())
 /// ```
 #[derive(Debug)]
@@ -19,11 +20,23 @@ pub struct GpuDenseLayer {
 }
 
 impl GpuDenseLayer {
-    /// A unipolar layer with the random weights of `seed` on the default GPU.
+    /// Builds a layer like [`Self::new`]; `None` if there is no GPU or it fails.
+    #[must_use]
+    pub fn try_new(
+        n_inputs: usize,
+        n_neurons: usize,
+        length: usize,
+        seed: u64,
+        max_batch: usize,
+    ) -> Option<Self> {
+        Self::new(n_inputs, n_neurons, length, seed, max_batch).ok()
+    }
+
+    /// Builds a unipolar layer with the random weights of `seed` on the default GPU.
     ///
     /// # Errors
     /// As [`crate::LayerBuilder::build`].
-    pub fn try_new(
+    pub fn new(
         n_inputs: usize,
         n_neurons: usize,
         length: usize,

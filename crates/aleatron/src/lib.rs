@@ -21,6 +21,7 @@
 //! - [`network`]: networks, built layer by layer or read from ONNX files, and how they run as streams;
 //! - [`data`], [`eval`]: samples, and how accurate networks are as streams;
 //! - [`backend`]: the processors that layers run on;
+//! - [`tensor`]: float tensors on the CPU and on GPUs;
 //! - `transformer`, behind the cargo feature of this name: language models from Hugging Face files;
 //! - [`Cpu`]: the operations underneath, on packed words;
 //! - [`stream`], [`gates`], [`generator`], [`lif`] and other modules of `aleatron-core`: the meaning of every bit, with a plain
@@ -59,6 +60,8 @@ pub use aleatron_eval as eval;
 pub use aleatron_eval::{Error, Result};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
+#[doc(inline)]
+pub use aleatron_tensor as tensor;
 #[cfg(feature = "transformer")]
 pub use aleatron_transformer as transformer;
 

@@ -59,7 +59,8 @@ def jit_pack_bits(bitstream: npt.ArrayLike, packed_arr: npt.NDArray[np.uint64]) 
     bitstream
         Bits of shape (N,). A value other than 0 and 1 is a ValueError with its index.
     packed_arr
-        uint64 of shape (ceil(N / 64),), which receives the words; bits past N become zero.
+        uint64 of shape (ceil(N / 64),), which receives the words; bits past N become zero. An array of shape (N // 64,) receives
+        the whole words only.
 
     Examples
     --------
@@ -75,6 +76,8 @@ def jit_pack_bits(bitstream: npt.ArrayLike, packed_arr: npt.NDArray[np.uint64]) 
         raise ValueError(f"bitstream has shape {bits.shape}; expected (N,)")
     if bits.dtype == np.bool_:
         bits = bits.view(np.uint8)
+    if np.shape(packed_arr) == (len(bits) // 64,):
+        bits = bits[: len(bits) // 64 * 64]
     words = _output(packed_arr, "packed_arr", (words_of(len(bits)),))
     if words.dtype != np.uint64:
         raise TypeError(f"packed_arr must be uint64, not {words.dtype}")

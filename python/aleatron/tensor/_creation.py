@@ -380,16 +380,35 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return _triangle(x, k, False, "triu")
 
 
-def rand(shape: int | tuple[int, ...], /, *, seed: int, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Returns random numbers in [0, 1), the same for a seed on every device."""
+def manual_seed(seed: int, /) -> None:
+    """Restarts the generator that `rand` and `randn` draw from when they are called without a seed."""
+    CoreTensor.manual_seed(seed)
+
+
+def rand(
+    shape: int | tuple[int, ...],
+    /,
+    *,
+    seed: int | None = None,
+    dtype: DType | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Returns random numbers in [0, 1): the same for a seed on every device, other ones on each call without one."""
     check = types.check(types.float32 if dtype is None else dtype)
     if check not in types.FLOATS:
         raise TypeError(f"rand makes floats, not {check.name}")
     return astype(Tensor(CoreTensor.rand(_shape(shape), seed, _placed(device))), check)
 
 
-def randn(shape: int | tuple[int, ...], /, *, seed: int, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Returns random numbers of the normal distribution with mean 0 and deviation 1, the same for a seed on every device."""
+def randn(
+    shape: int | tuple[int, ...],
+    /,
+    *,
+    seed: int | None = None,
+    dtype: DType | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Returns random numbers of the normal distribution with mean 0 and deviation 1, drawn as by `rand`."""
     check = types.check(types.float32 if dtype is None else dtype)
     if check not in types.FLOATS:
         raise TypeError(f"randn makes floats, not {check.name}")

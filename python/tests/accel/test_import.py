@@ -109,6 +109,25 @@ print(aleatron.__version__, vec_popcount(pack_bitstream([1, 1])))
     assert done.stdout == "[91.0, 73.0, 96.0]\n" * 4 + f"{al.__version__} 2\n", done.stderr
 
 
+def test_vectorized_layer_without_the_extension() -> None:
+    program = """
+import numpy as np
+from aleatron import compat
+from aleatron.accel import numpy_streams
+layer = compat.VectorizedSCLayer(n_inputs=5, n_neurons=3, length=64)
+x = [0.3, 1.0, 0.6, 0.2, 0.9]
+packed = numpy_streams.encode(np.array(x), 64, 44257)
+for y in [layer.forward(x), layer.forward_fast(x), layer.forward_numpy(x), layer.forward_batch_numpy([x])[0],
+          layer.forward_prepacked(packed), layer.forward_prepacked_numpy(packed)]:
+    print((64 * y).tolist())
+layer.weights = np.ones((3, 5))
+print(layer.forward([1.0] * 5).tolist())
+"""
+    done = run(BLOCKED + program)
+    # The known answer, from golden/streams.kat.
+    assert done.stdout == "[91.0, 73.0, 96.0]\n" * 6 + "[5.0, 5.0, 5.0]\n", done.stderr
+
+
 def test_everything_else_says_what_is_missing() -> None:
     program = """
 import aleatron
@@ -121,7 +140,7 @@ for name in [*aleatron.__all__, "_core"]:
         assert str(error).startswith(f"aleatron.{name} needs the compiled extension aleatron._core"), error
         continue
     raise SystemExit(f"{name}: no ImportError")
-for statement in ["from aleatron import DenseLayer", "import aleatron.compat", "from aleatron import compat"]:
+for statement in ["from aleatron import DenseLayer", "from aleatron.compat import simd_tier", "from aleatron import tensor"]:
     try:
         exec(statement)
     except ImportError as error:

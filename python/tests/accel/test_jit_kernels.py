@@ -39,6 +39,15 @@ def test_pack() -> None:
 
 
 @pytest.mark.usefixtures("either")
+def test_pack_of_whole_words_only() -> None:
+    bits = np.random.default_rng(1).integers(0, 2, 200, dtype=np.uint8)
+    for n in [0, 5, 64, 130, 200]:
+        packed = np.zeros(n // 64, np.uint64)
+        k.jit_pack_bits(bits[:n], packed)
+        assert np.array_equal(packed, al.pack(bits[: n // 64 * 64]))
+
+
+@pytest.mark.usefixtures("either")
 def test_pack_refuses() -> None:
     one = np.zeros(1, np.uint64)
     two = np.zeros(2, np.uint64)
@@ -51,7 +60,7 @@ def test_pack_refuses() -> None:
         (np.array([0, 1, 256]), one, "bitstream at index 2 is 256"),
         (big, np.zeros(40_000, np.uint64), "bitstream at index 2559999 is 255"),
         (np.array([1] * 64 + [3], np.uint8), two, "bitstream at index 64 is 3"),
-        (np.ones(70, np.uint8), one, r"packed_arr has shape \(1,\); expected \(2,\)"),
+        (np.ones(70, np.uint8), np.zeros(3, np.uint64), r"packed_arr has shape \(3,\); expected \(2,\)"),
         (np.ones(64, np.uint8), two, r"packed_arr has shape \(2,\); expected \(1,\)"),
         (np.ones((2, 2), np.uint8), one, r"bitstream has shape \(2, 2\)"),
         (np.ones(3, np.uint8), fixed, "packed_arr is read-only"),

@@ -122,6 +122,18 @@ def test_random_numbers_are_the_same_everywhere(device: str) -> None:
 
 
 @on_every_device
+def test_random_numbers_without_a_seed_are_new_and_can_be_repeated(device: str) -> None:
+    def draw() -> list[np.ndarray]:
+        return [np.asarray(at.rand((64,), device=device)), np.asarray(at.randn((64,), device=device))]
+
+    at.manual_seed(5)
+    first, second = draw(), draw()
+    assert all(not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    at.manual_seed(5)
+    assert all(np.array_equal(a, b) for a, b in zip(first, draw(), strict=True))
+
+
+@on_every_device
 def test_halves_are_summed_in_32_bits(device: str) -> None:
     x = at.asarray(np.full(4096, 1.0, np.float16), device=device)
     assert float(at.sum(x)) == 4096 and at.sum(x).dtype is at.float16

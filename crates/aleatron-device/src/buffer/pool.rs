@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::context::{GpuContext, lock};
 use crate::error::{Error, Limit, Result};
@@ -60,6 +60,8 @@ pub(crate) struct Allocation {
 pub(crate) struct RawBuffer {
     pub(crate) allocation: Allocation,
     pub(crate) context: Arc<GpuContext>,
+    /// Whether handles of the memory are outside this crate, so that it must not be used for another buffer.
+    is_shared: AtomicBool,
 }
 
 impl RawBuffer {
@@ -71,6 +73,13 @@ impl RawBuffer {
         &self.allocation.buffer
     }
 
+    /// The buffer, whose memory does not return to the pool from now on.
+    #[cfg(feature = "raw")]
+    pub(crate) fn share(&self) -> &wgpu::Buffer {
+        self.is_shared.store(true, Ordering::Relaxed);
+        &self.allocation.buffer
+    }
+
     pub(crate) fn memory(&self) -> Memory {
         self.allocation.memory
     }
@@ -78,7 +87,12 @@ impl RawBuffer {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
-        self.context.give_back(self.allocation.clone());
+        let allocation = self.allocation.clone();
+        if self.is_shared.load(Ordering::Relaxed) {
+            self.context.free(vec![allocation]);
+        } else {
+            self.context.give_back(allocation);
+        }
     }
 }
 
@@ -150,7 +164,8 @@ impl GpuContext {
             _ => return Err(Error::TooLarge { what: Limit::BufferBytes, actual: bytes, limit }),
         };
         let allocation = self.allocation(size, memory)?;
-        Ok(Arc::new(RawBuffer { allocation, context: Arc::clone(self) }))
+        let is_shared = AtomicBool::new(false);
+        Ok(Arc::new(RawBuffer { allocation, context: Arc::clone(self), is_shared }))
     }
 
     fn allocation(&self, size: u64, memory: Memory) -> Result<Allocation> {

@@ -95,7 +95,7 @@ impl Build {
         self.n_layers += 1;
         let fan_in: usize = shape[1..].iter().product();
         let seed = self.seed.wrapping_add(self.n_layers << 32);
-        let drawn = Tensor::randn(shape, seed, DType::F32, &Device::Cpu).map_err(GraphError::from)?;
+        let drawn = Tensor::randn_seeded(shape, seed, DType::F32, &Device::Cpu).map_err(GraphError::from)?;
         let scale = (2.0 / fan_in as f32).sqrt();
         let scale =
             Tensor::full(&[], f64::from(scale), DType::F32, &Device::Cpu).map_err(GraphError::from)?;

@@ -173,3 +173,19 @@ impl GpuStorage {
         }
     }
 }
+/// Returns wgpu's buffer of elements, after the commands that compute it were submitted. If they could not be, the buffer is a new one: the
+/// reader of the elements gets the error.
+#[cfg(feature = "raw")]
+pub(crate) fn raw_buffer(storage: &GpuStorage) -> aleatron_device::raw::wgpu::Buffer {
+    use aleatron_device::raw::{self, wgpu};
+    let data = storage.data().and_then(|data| storage.device().submit().map(|_| data));
+    match data {
+        Ok(data) => raw::shared_buffer(&data.buffer),
+        Err(_) => raw::device(storage.device().context()).create_buffer(&wgpu::BufferDescriptor {
+            label: Some("aleatron"),
+            size: 4 * storage.len().max(1) as u64,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        }),
+    }
+}

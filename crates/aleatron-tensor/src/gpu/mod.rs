@@ -46,3 +46,12 @@ pub use matmul_cache::GpuMatmulCache;
 
 pub(crate) use data::{GpuData, GpuView, words};
 pub(crate) use size::MAX_ELEMENTS;
+
+/// The functions of helper files in WGSL, with those that they need.
+#[cfg(feature = "raw")]
+pub(crate) fn helper_source(helpers: &[crate::math::Helper]) -> String {
+    wgsl::helpers(helpers.iter().copied(), &[])
+}
+
+#[cfg(feature = "raw")]
+pub(crate) use data::raw_buffer;

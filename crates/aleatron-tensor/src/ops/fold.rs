@@ -120,7 +120,7 @@ pub(crate) fn fold_custom(
     op: &'static str,
     x: &Tensor,
     axes: &[usize],
-    wgsl: &'static str,
+    wgsl: Option<&'static str>,
     identity: f32,
     combine: fn(f32, f32) -> f32,
 ) -> Result<Tensor> {
@@ -130,7 +130,14 @@ pub(crate) fn fold_custom(
             let folded = crate::cpu::reduce::fold(&x.host_view()?, axes, DType::F32, identity, combine)?;
             Tensor::from_cpu(folded, &shape)
         }
-        Storage::Gpu(_) => {
+        Storage::Gpu(storage) => {
+            let Some(wgsl) = wgsl else {
+                let device = storage.device().to_string();
+                return Err(Error::Unsupported {
+                    device,
+                    what: "WGSL expression of this reduction (ReduceOp::WGSL)",
+                });
+            };
             let reducer = Reducer::Custom { wgsl: wgsl.to_owned(), identity: identity.to_bits() };
             fold(op, x, axes, Dims::Drop, &reducer)
         }

@@ -2,6 +2,7 @@
 
 mod assemble;
 pub(crate) mod attention;
+mod axes;
 pub(crate) mod conv;
 mod distinct;
 mod elementwise;
@@ -9,6 +10,7 @@ pub(crate) mod fold;
 mod gather;
 mod matmul;
 mod normalize;
+pub mod operators;
 pub(crate) mod pool;
 pub(crate) mod reduce;
 pub(crate) mod resize;
@@ -17,6 +19,7 @@ mod sort;
 
 pub use assemble::PadMode;
 pub use attention::{AttentionOptions, Causality};
+pub use axes::Axes;
 pub use conv::{ConvOptions, ConvTransposeOptions, Rounding};
 pub use elementwise::Operand;
 pub use pool::{Padding, PoolOptions};

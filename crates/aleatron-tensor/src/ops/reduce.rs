@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::gpu::reduce::check_axis_length;
 use crate::layout;
 use crate::op::Reducer;
+use crate::ops::axes::Axes;
 use crate::ops::distinct::Distinct;
 use crate::ops::fold::fold;
 use crate::tensor::Tensor;
@@ -161,91 +162,31 @@ impl Tensor {
         self.cast(DType::Bool)
     }
 
-    /// The sum over axes, all where none is named.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn sum(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::Sum, axes, dims)
-    }
-
-    /// The mean over axes, all where none is named.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn mean(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::Mean, axes, dims)
-    }
-
-    /// The product over axes, all where none is named.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn prod(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::Prod, axes, dims)
-    }
-
-    /// The largest over axes, all where none is named.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn max(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::Max, axes, dims)
-    }
-
-    /// The smallest over axes, all where none is named.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn min(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::Min, axes, dims)
-    }
-
-    /// The place of the largest along axes, counted in row-major order over them.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn argmax(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::ArgMax, axes, dims)
-    }
-
-    /// The place of the smallest along axes, counted in row-major order over them.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn argmin(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::ArgMin, axes, dims)
-    }
-
-    /// ln of the sum of the exponentials, which overflow nowhere.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn logsumexp(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::LogSumExp, axes, dims)
-    }
-
-    /// Whether one element is not zero.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn any(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::Any, axes, dims)
-    }
-
-    /// Whether no element is zero.
-    ///
-    /// # Errors
-    /// As [`Self::reduce`].
-    pub fn all(&self, axes: &[isize], dims: Dims) -> Result<Self> {
-        self.reduce(Reduction::All, axes, dims)
-    }
-
-    /// The mean squared distance from the mean, over the number of elements less `correction`.
+    /// Returns the mean squared distance from the mean along axes, over the number of elements less `correction`.
     ///
     /// # Errors
     /// As [`Self::mean`].
-    pub fn var(&self, axes: &[isize], correction: f64, dims: Dims) -> Result<Self> {
+    pub fn var<'a>(&self, axes: impl Into<Axes<'a>>, correction: f64) -> Result<Self> {
+        self.variance(&axes.into(), correction, Dims::Drop)
+    }
+
+    /// Like [`Self::var`], and keeps the reduced axes with size 1.
+    ///
+    /// # Errors
+    /// As [`Self::mean`].
+    pub fn var_keepdim<'a>(&self, axes: impl Into<Axes<'a>>, correction: f64) -> Result<Self> {
+        self.variance(&axes.into(), correction, Dims::Keep)
+    }
+
+    /// Like [`Self::var`], over every element.
+    ///
+    /// # Errors
+    /// As [`Self::mean`].
+    pub fn var_all(&self, correction: f64) -> Result<Self> {
+        self.variance(&[], correction, Dims::Drop)
+    }
+
+    fn variance(&self, axes: &[isize], correction: f64, dims: Dims) -> Result<Self> {
         const OP: &str = "var";
         let dtype = self.dtype();
         if !dtype.is_float() {
@@ -262,6 +203,74 @@ impl Tensor {
         let variance = squares.div(freedom)?.cast(dtype)?;
         Ok(report(OP, distinct.restore(variance)?))
     }
+}
+
+/// Defines the three methods of each reduction: along axes, along axes that keep size 1, and over every element.
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident $keepdim:ident $all:ident $variant:ident)*) => {
+        impl Tensor {
+            $(
+                $(#[$doc])*
+                ///
+                /// An empty list of axes names all of them.
+                ///
+                /// # Errors
+                /// As [`Self::reduce`].
+                pub fn $name<'a>(&self, axes: impl Into<Axes<'a>>) -> Result<Self> {
+                    self.reduce(Reduction::$variant, &axes.into(), Dims::Drop)
+                }
+
+                #[doc = concat!("Like [`Self::", stringify!($name), "`], and keeps the reduced axes with size 1.")]
+                ///
+                /// # Errors
+                /// As [`Self::reduce`].
+                pub fn $keepdim<'a>(&self, axes: impl Into<Axes<'a>>) -> Result<Self> {
+                    self.reduce(Reduction::$variant, &axes.into(), Dims::Keep)
+                }
+
+                #[doc = concat!("Like [`Self::", stringify!($name), "`], over every element; the result has rank 0.")]
+                ///
+                /// # Errors
+                /// As [`Self::reduce`].
+                pub fn $all(&self) -> Result<Self> {
+                    self.reduce(Reduction::$variant, &[], Dims::Drop)
+                }
+            )*
+        }
+    };
+}
+
+reductions! {
+    /// Returns the sum along an axis, or along several.
+    ///
+    /// ```
+    /// use aleatron_tensor::{Device, Tensor};
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3], &Device::Cpu)?;
+    /// assert_eq!(x.sum(-1)?.to_vec::<f32>()?, [6.0, 15.0]);
+    /// assert_eq!(x.sum([0, 1])?.shape(), [0usize; 0]);
+    /// assert_eq!(x.sum_keepdim(0)?.shape(), [1, 3]);
+    /// assert_eq!(x.sum_all()?.item::<f32>()?, 21.0);
+    /// # Ok::<(), aleatron_tensor::Error>(())
+    /// ```
+    sum sum_keepdim sum_all Sum
+    /// Returns the mean along an axis, or along several.
+    mean mean_keepdim mean_all Mean
+    /// Returns the product along an axis, or along several.
+    prod prod_keepdim prod_all Prod
+    /// Returns the largest element along an axis, or along several.
+    max max_keepdim max_all Max
+    /// Returns the smallest element along an axis, or along several.
+    min min_keepdim min_all Min
+    /// Returns the index of the largest element along axes, counted in row-major order over them.
+    argmax argmax_keepdim argmax_all ArgMax
+    /// Returns the index of the smallest element along axes, counted in row-major order over them.
+    argmin argmin_keepdim argmin_all ArgMin
+    /// Returns ln of the sum of the exponentials, without overflow.
+    logsumexp logsumexp_keepdim logsumexp_all LogSumExp
+    /// Returns whether an element is not zero.
+    any any_keepdim any_all Any
+    /// Returns whether no element is zero.
+    all all_keepdim all_all All
 }
 
 /// Bytes stay 32-bit integers; floats return to their type.

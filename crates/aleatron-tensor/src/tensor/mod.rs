@@ -1,15 +1,16 @@
 //! Tensors: a storage and a layout over it.
 
 mod create;
+mod print;
 mod random;
 mod read;
 mod view;
 
 pub(crate) use create::small;
+pub use random::{Generator, manual_seed};
 pub use read::PendingValues;
 pub use view::Slice;
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::cpu::CpuView;
@@ -37,12 +38,6 @@ use crate::storage::{CpuStorage, Storage};
 pub struct Tensor {
     storage: Storage,
     layout: Layout,
-}
-
-impl fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor({:?}, {}, {})", self.shape(), self.dtype(), self.device())
-    }
 }
 
 impl Tensor {

@@ -17,7 +17,7 @@ use crate::tensor::Tensor;
 /// struct MaxAbs;
 ///
 /// impl ReduceOp for MaxAbs {
-///     const WGSL: &'static str = "max(abs(a), abs(b))";
+///     const WGSL: Option<&'static str> = Some("max(abs(a), abs(b))");
 ///     fn identity() -> f32 { 0.0 }
 ///     fn combine(a: f32, b: f32) -> f32 { a.abs().max(b.abs()) }
 /// }
@@ -27,8 +27,8 @@ use crate::tensor::Tensor;
 /// # Ok::<(), aleatron_tensor::Error>(())
 /// ```
 pub trait ReduceOp {
-    /// The combination of `a` and `b` as a WGSL expression: what GPUs compute.
-    const WGSL: &'static str;
+    /// The combination of `a` and `b` as a WGSL expression, which GPUs compute. Without it, matrices must be on the CPU.
+    const WGSL: Option<&'static str> = None;
 
     /// What changes nothing.
     fn identity() -> f32;
@@ -68,7 +68,7 @@ pub struct MaxOp;
 pub struct MinOp;
 
 impl ReduceOp for SumOp {
-    const WGSL: &'static str = "a + b";
+    const WGSL: Option<&'static str> = Some("a + b");
     fn identity() -> f32 {
         0.0
     }
@@ -81,7 +81,7 @@ impl ReduceOp for SumOp {
 }
 
 impl ReduceOp for MaxOp {
-    const WGSL: &'static str = "max(a, b)";
+    const WGSL: Option<&'static str> = Some("max(a, b)");
     fn identity() -> f32 {
         f32::NEG_INFINITY
     }
@@ -94,7 +94,7 @@ impl ReduceOp for MaxOp {
 }
 
 impl ReduceOp for MinOp {
-    const WGSL: &'static str = "min(a, b)";
+    const WGSL: Option<&'static str> = Some("min(a, b)");
     fn identity() -> f32 {
         f32::INFINITY
     }

@@ -5,7 +5,6 @@
 mod common;
 
 mod attention;
-mod compat;
 mod concat;
 mod conv;
 mod cooperative;
@@ -14,6 +13,7 @@ mod elementwise;
 mod gather;
 mod matmul;
 mod normalize;
+mod operators;
 mod pad;
 mod pool;
 mod random;

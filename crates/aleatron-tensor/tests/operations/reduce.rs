@@ -135,20 +135,20 @@ fn scalars_and_nothing() {
         check("scalar", &one, &[-3.5], &[]);
         let none = Tensor::from_slice::<f32>(&[], &[3, 0], &device).unwrap();
         let floats = |x: Tensor| x.to_vec::<f32>().unwrap();
-        assert_eq!(floats(none.sum(&[1], Dims::Drop).unwrap()), [0.0; 3]);
-        assert_eq!(floats(none.prod(&[], Dims::Drop).unwrap()), [1.0]);
-        assert!(floats(none.mean(&[1], Dims::Drop).unwrap()).iter().all(|x| x.is_nan()));
-        assert_eq!(floats(none.logsumexp(&[1], Dims::Drop).unwrap()), [f32::NEG_INFINITY; 3]);
-        assert_eq!(none.any(&[1], Dims::Drop).unwrap().to_vec::<bool>().unwrap(), [false; 3]);
-        assert_eq!(none.all(&[1], Dims::Keep).unwrap().to_vec::<bool>().unwrap(), [true; 3]);
-        assert_eq!(none.max(&[0], Dims::Drop).unwrap().shape(), [0]);
-        assert_eq!(none.sum(&[0], Dims::Drop).unwrap().shape(), [0]);
+        assert_eq!(floats(none.sum(1).unwrap()), [0.0; 3]);
+        assert_eq!(floats(none.prod_all().unwrap()), [1.0]);
+        assert!(floats(none.mean(1).unwrap()).iter().all(|x| x.is_nan()));
+        assert_eq!(floats(none.logsumexp(1).unwrap()), [f32::NEG_INFINITY; 3]);
+        assert_eq!(none.any(1).unwrap().to_vec::<bool>().unwrap(), [false; 3]);
+        assert_eq!(none.all_keepdim(1).unwrap().to_vec::<bool>().unwrap(), [true; 3]);
+        assert_eq!(none.max(0).unwrap().shape(), [0]);
+        assert_eq!(none.sum(0).unwrap().shape(), [0]);
         for reduction in [Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin] {
             let error = none.reduce(reduction, &[1], Dims::Drop).unwrap_err();
             assert!(matches!(error, Error::Argument { what: "elements", .. }), "{error}");
         }
-        assert!(matches!(one.sum(&[0], Dims::Drop), Err(Error::Axis { .. })));
-        assert!(matches!(none.sum(&[0, -2], Dims::Drop), Err(Error::RepeatedAxis { .. })));
+        assert!(matches!(one.sum(0), Err(Error::Axis { .. })));
+        assert!(matches!(none.sum([0, -2]), Err(Error::RepeatedAxis { .. })));
     }
 }
 
@@ -157,13 +157,13 @@ fn special_floats() {
     let inf = f32::INFINITY;
     for device in devices() {
         let of = |data: &[f32]| Tensor::from_slice(data, &[data.len()], &device).unwrap();
-        let max = |data: &[f32]| of(data).max(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
-        let min = |data: &[f32]| of(data).min(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+        let max = |data: &[f32]| of(data).max_all().unwrap().item::<f32>().unwrap();
+        let min = |data: &[f32]| of(data).min_all().unwrap().item::<f32>().unwrap();
         let places = |data: &[f32]| {
-            let [a, b] = [of(data).argmax(&[], Dims::Drop), of(data).argmin(&[], Dims::Drop)];
+            let [a, b] = [of(data).argmax_all(), of(data).argmin_all()];
             (a.unwrap().item::<i32>().unwrap(), b.unwrap().item::<i32>().unwrap())
         };
-        let lse = |data: &[f32]| of(data).logsumexp(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+        let lse = |data: &[f32]| of(data).logsumexp_all().unwrap().item::<f32>().unwrap();
         assert_eq!((max(&[-inf; 9]), min(&[inf; 9]), max(&[-inf, -3e38])), (-inf, inf, -3e38));
         assert!(max(&[1.0, f32::NAN, 2.0]).is_nan() && min(&[1.0, f32::NAN, inf]).is_nan());
         assert_eq!(places(&[1.0, f32::NAN, 2.0, f32::NAN]), (1, 1));
@@ -175,7 +175,7 @@ fn special_floats() {
             (-inf, inf, (1000.0 + std::f64::consts::LN_2) as f32)
         );
         assert!(lse(&[f32::NAN, 1.0]).is_nan());
-        let sum = |data: &[f32]| of(data).sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+        let sum = |data: &[f32]| of(data).sum_all().unwrap().item::<f32>().unwrap();
         assert!(sum(&[inf, -inf]).is_nan());
         assert_eq!(sum(&[inf, 1.0]), inf);
     }
@@ -189,39 +189,39 @@ fn integers_bytes_booleans_and_halves() {
         let x = Tensor::from_slice(&data, &[20, 300], &device).unwrap();
         let sums: Vec<i32> =
             data.chunks(300).map(|row| row.iter().fold(0i32, |a, b| a.wrapping_add(*b))).collect();
-        assert_eq!(x.sum(&[1], Dims::Drop).unwrap().to_vec::<i32>().unwrap(), sums);
+        assert_eq!(x.sum(1).unwrap().to_vec::<i32>().unwrap(), sums);
         let maxima: Vec<i32> = data.chunks(300).map(|row| *row.iter().max().unwrap()).collect();
-        assert_eq!(x.max(&[1], Dims::Drop).unwrap().to_vec::<i32>().unwrap(), maxima);
+        assert_eq!(x.max(1).unwrap().to_vec::<i32>().unwrap(), maxima);
         let columns: Vec<i32> = (0..300).map(|c| (0..20).map(|r| data[r * 300 + c]).min().unwrap()).collect();
-        assert_eq!(x.min(&[0], Dims::Drop).unwrap().to_vec::<i32>().unwrap(), columns);
+        assert_eq!(x.min(0).unwrap().to_vec::<i32>().unwrap(), columns);
         let bytes: Vec<u8> = data.iter().map(|x| *x as u8).collect();
         let b = Tensor::from_slice(&bytes, &[6000], &device).unwrap();
         let total: i32 = bytes.iter().map(|b| i32::from(*b)).sum();
-        assert_eq!(b.sum(&[], Dims::Drop).unwrap().item::<i32>().unwrap(), total);
-        assert_eq!(b.max(&[], Dims::Drop).unwrap().item::<u8>().unwrap(), *bytes.iter().max().unwrap());
+        assert_eq!(b.sum_all().unwrap().item::<i32>().unwrap(), total);
+        assert_eq!(b.max_all().unwrap().item::<u8>().unwrap(), *bytes.iter().max().unwrap());
         if device.supports(DType::I64) {
             let wide: Vec<i64> = data.iter().map(|x| i64::from(*x) << 18).collect();
             let w = Tensor::from_slice(&wide, &[6, 1000], &device).unwrap();
             let want: Vec<i64> = (0..6).map(|r| wide[r * 1000..][..1000].iter().sum()).collect();
-            assert_eq!(w.sum(&[1], Dims::Drop).unwrap().to_vec::<i64>().unwrap(), want);
+            assert_eq!(w.sum(1).unwrap().to_vec::<i64>().unwrap(), want);
             let t = w.reshape(&[6000]).unwrap();
             let best = (0..6000).max_by_key(|&i| (wide[i], std::cmp::Reverse(i))).unwrap();
-            assert_eq!(t.argmax(&[], Dims::Drop).unwrap().item::<i32>().unwrap(), best as i32);
+            assert_eq!(t.argmax_all().unwrap().item::<i32>().unwrap(), best as i32);
             let long: Vec<i64> = (0..20_000).map(|i| (i64::from(i) * 7919) % 65_537 << 33).collect();
             let l = Tensor::from_slice(&long, &[20_000], &device).unwrap();
-            assert_eq!(l.sum(&[], Dims::Drop).unwrap().item::<i64>().unwrap(), long.iter().sum::<i64>());
+            assert_eq!(l.sum_all().unwrap().item::<i64>().unwrap(), long.iter().sum::<i64>());
             let best = (0..20_000).max_by_key(|&i| (long[i], std::cmp::Reverse(i))).unwrap();
-            assert_eq!(l.argmax(&[], Dims::Drop).unwrap().item::<i32>().unwrap(), best as i32);
+            assert_eq!(l.argmax_all().unwrap().item::<i32>().unwrap(), best as i32);
         }
         // 16-bit floats are summed in 32 bits: 4096 ones would stop at 2048.
         let halves = Tensor::full(&[4096], 1.0, DType::F16, &device).unwrap();
-        assert_eq!(halves.sum(&[], Dims::Drop).unwrap().item::<f16>().unwrap(), f16::from_f32(4096.0));
-        assert_eq!(halves.mean(&[], Dims::Drop).unwrap().item::<f16>().unwrap(), f16::ONE);
+        assert_eq!(halves.sum_all().unwrap().item::<f16>().unwrap(), f16::from_f32(4096.0));
+        assert_eq!(halves.mean_all().unwrap().item::<f16>().unwrap(), f16::ONE);
         let truth = x.gt(0).unwrap();
-        assert!(matches!(truth.sum(&[], Dims::Drop), Err(Error::DType { .. })));
-        assert!(truth.any(&[], Dims::Drop).unwrap().item::<bool>().unwrap());
-        assert!(!truth.all(&[], Dims::Drop).unwrap().item::<bool>().unwrap());
-        assert!(matches!(x.mean(&[], Dims::Drop), Err(Error::DType { .. })));
+        assert!(matches!(truth.sum_all(), Err(Error::DType { .. })));
+        assert!(truth.any_all().unwrap().item::<bool>().unwrap());
+        assert!(!truth.all_all().unwrap().item::<bool>().unwrap());
+        assert!(matches!(x.mean_all(), Err(Error::DType { .. })));
     }
 }
 
@@ -230,14 +230,14 @@ fn expressions_are_computed_on_the_way() {
     let own = crate::common::own_gpu(&aleatron_device::ContextOptions::default());
     let Device::Gpu(gpu) = &own else { unreachable!() };
     let x = Tensor::arange(0, 100, 1, DType::F32, &own).unwrap();
-    let sum = x.mul(2.0).unwrap().add(1.0).unwrap().sum(&[], Dims::Drop).unwrap();
+    let sum = x.mul(2.0).unwrap().add(1.0).unwrap().sum_all().unwrap();
     assert_eq!(sum.item::<f32>().unwrap(), 10_000.0);
     assert_eq!(gpu.launches(), 1);
     // The same from run to run.
     let y = Tensor::from_slice(&Draw::new(4).floats(100_000, -1.0, 1.0), &[100_000], &own).unwrap();
-    let first = y.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap();
+    let first = y.sum_all().unwrap().item::<f32>().unwrap();
     for _ in 0..5 {
-        assert_eq!(y.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap().to_bits(), first.to_bits());
+        assert_eq!(y.sum_all().unwrap().item::<f32>().unwrap().to_bits(), first.to_bits());
     }
 }
 
@@ -246,7 +246,7 @@ fn variance() {
     let data = Draw::new(8).floats(600, 99.0, 101.0);
     for device in devices() {
         let x = Tensor::from_slice(&data, &[3, 200], &device).unwrap();
-        let got = x.var(&[1], 1.0, Dims::Drop).unwrap().to_vec::<f32>().unwrap();
+        let got = x.var(1, 1.0).unwrap().to_vec::<f32>().unwrap();
         for (row, got) in data.chunks(200).zip(got) {
             let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / 200.0;
             let want = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / 199.0;
@@ -263,15 +263,15 @@ fn sizes_across_the_limits_of_devices() {
     let device = gpu();
     // 2^20 ones: past 65,535 in one loop of the reference device.
     let ones = Tensor::ones(&[1 << 20], DType::F32, &device).unwrap();
-    assert_eq!(ones.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), 1_048_576.0);
+    assert_eq!(ones.sum_all().unwrap().item::<f32>().unwrap(), 1_048_576.0);
     // 64 Mi elements are 256 MiB, twice the largest binding there, and more than 65,535 workgroups of 256.
     let many = Tensor::full(&[64 << 20], 0.5, DType::F32, &device).unwrap().contiguous().unwrap();
     let stored = many.add(&Tensor::zeros(&[1], DType::F32, &device).unwrap()).unwrap();
-    assert_eq!(stored.sum(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), 33_554_432.0);
+    assert_eq!(stored.sum_all().unwrap().item::<f32>().unwrap(), 33_554_432.0);
     let rows = stored.reshape(&[1 << 20, 64]).unwrap();
-    let sums = rows.sum(&[1], Dims::Drop).unwrap();
-    assert_eq!(sums.min(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), 32.0);
-    assert_eq!(sums.max(&[], Dims::Drop).unwrap().item::<f32>().unwrap(), 32.0);
+    let sums = rows.sum(1).unwrap();
+    assert_eq!(sums.min_all().unwrap().item::<f32>().unwrap(), 32.0);
+    assert_eq!(sums.max_all().unwrap().item::<f32>().unwrap(), 32.0);
 }
 
 /// Long rows are searched in pieces; the first of equal elements counts, wherever pieces end.
@@ -286,10 +286,10 @@ fn places_in_long_rows() {
             }
             let of = |data: &[f32]| Tensor::from_slice(data, &[n], &device).unwrap();
             let x = of(&data);
-            let place = |x: &Tensor| x.argmax(&[], Dims::Drop).unwrap().item::<i32>().unwrap() as usize;
+            let place = |x: &Tensor| x.argmax_all().unwrap().item::<i32>().unwrap() as usize;
             assert_eq!(place(&x), first, "{device}");
             assert_eq!(place(&x.cast(DType::I32).unwrap()), first, "{device}");
-            let least = x.neg().unwrap().argmin(&[], Dims::Drop).unwrap();
+            let least = x.neg().unwrap().argmin_all().unwrap();
             assert_eq!(least.item::<i32>().unwrap() as usize, first, "{device}");
             // NaN is past everything.
             data[n / 2] = f32::NAN;

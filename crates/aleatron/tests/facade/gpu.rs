@@ -13,10 +13,12 @@ fn values(n: usize) -> Vec<f64> {
 fn documented_names_run_on_the_default_gpu() {
     // The default device of this machine is the one that the environment names.
     if AdapterChoice::from_env() == AdapterChoice::Strongest {
-        return assert!(GpuDenseLayer::try_new(64, 32, 1024, 42, 4).is_err());
+        return assert!(GpuDenseLayer::new(64, 32, 1024, 42, 4).is_err());
     }
     assert!(GpuDenseLayer::is_gpu_available());
-    let layer = GpuDenseLayer::try_new(64, 32, 1024, 42, 4).unwrap();
+    let layer = GpuDenseLayer::new(64, 32, 1024, 42, 4).unwrap();
+    assert!(GpuDenseLayer::try_new(64, 32, 1024, 42, 4).is_some());
+    assert!(GpuDenseLayer::try_new(64, 32, 0, 42, 4).is_none());
     let cpu = StreamLayer::dense(64, 32).length(1024).seed(42).device(Device::Cpu).build().unwrap();
     assert_eq!(layer.forward_gpu(&values(64), 1).unwrap(), cpu.forward(&values(64), 1).unwrap());
     let x = values(64 * 5);

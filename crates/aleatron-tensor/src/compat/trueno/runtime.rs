@@ -1,5 +1,5 @@
 //! Waiting for asynchronous work. Everything that can be awaited here works in any executor: [`PendingValues`](crate::PendingValues), and
-//! [`GpuCommandBatch::execute_async`](crate::GpuCommandBatch::execute_async).
+//! [`GpuCommandBatch::execute`](crate::compat::trueno::GpuCommandBatch::execute).
 
 use std::future::Future;
 

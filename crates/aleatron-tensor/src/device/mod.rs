@@ -1,5 +1,9 @@
 //! Where tensors live.
 
+mod auto;
+
+pub use auto::{AutoDevice, Work};
+
 use std::fmt;
 
 use aleatron_device::AdapterChoice;

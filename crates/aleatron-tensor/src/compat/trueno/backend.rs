@@ -1,12 +1,10 @@
 //! Slices in, vectors out, computed on a GPU.
 
-use std::sync::Arc;
-
+use super::GpuDevice;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::gpu::GpuDevice;
 use crate::op::{BinaryOp, UnaryOp};
-use crate::ops::{ConvOptions, Dims};
+use crate::ops::ConvOptions;
 use crate::tensor::Tensor;
 use crate::tiles::{self, MaxOp, MinOp, ReduceOp, SumOp};
 
@@ -26,7 +24,7 @@ impl GpuBackend {
     /// A backend for a device.
     #[must_use]
     pub fn with_device(device: &GpuDevice) -> Self {
-        Self { device: Some(Device::Gpu(device.clone())) }
+        Self { device: Some(Device::Gpu((**device).clone())) }
     }
 
     /// Whether there is a GPU: a software adapter only where the environment names one.
@@ -82,7 +80,7 @@ impl GpuBackend {
     /// As [`Self::vec_add`].
     pub fn dot(&mut self, a: &[f32], b: &[f32]) -> Result<f32> {
         let [a, b] = self.pair("dot", a, b)?;
-        a.mul(&b)?.sum(&[], Dims::Drop)?.item()
+        a.mul(&b)?.sum_all()?.item()
     }
 
     /// x where it is positive, else x times the slope.
@@ -199,32 +197,6 @@ each! {
     swish Silu
     /// x times the probability that a normal variable is below x.
     gelu Gelu
-}
-
-/// The pipelines of a device: made on first use, kept as long as the device.
-#[derive(Debug, Clone)]
-pub struct PipelineCache {
-    context: Arc<aleatron_device::GpuContext>,
-}
-
-impl PipelineCache {
-    /// That of a device.
-    #[must_use]
-    pub fn of(device: &GpuDevice) -> Self {
-        Self { context: Arc::clone(device.context()) }
-    }
-
-    /// The pipelines made so far.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.context.created().pipelines
-    }
-
-    /// Whether none was made.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// Folds a matrix on the CPU.
