@@ -5,6 +5,7 @@
     python benchmarks/benchmark_suite.py --json                           JSON on standard output
     python benchmarks/benchmark_suite.py --full                           ten times the time for each case
     python benchmarks/benchmark_suite.py --peer sc_neurocore_engine       beside another package with the same names
+    python benchmarks/benchmark_suite.py --threads 1 --only popcount      some cases on one thread
 
 A case is one function over a module with the names of `aleatron.compat`, so a peer runs the very same code. Results are
 checked before they are timed. The two packages take turns, round after round, so that a busy machine is busy for both; the
@@ -339,8 +340,10 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="ten times the time for each case")
     parser.add_argument("--peer", metavar="MODULE", help="a package with the same names to run beside this one")
     parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains this")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads of aleatron (0: one for each core)")
     parser.add_argument("--budget", type=float, default=0.3, metavar="SECONDS", help="time for each case (0.3)")
     arguments = parser.parse_args()
+    al.set_num_threads(arguments.threads)
     peer = importlib.import_module(arguments.peer) if arguments.peer else None
     budget = arguments.budget * (10 if arguments.full else 1)
     cases = [*bit_cases(), *dense_cases(), *lif_cases(), *(gpu_cases() if al.gpus() else [])]

@@ -1,8 +1,10 @@
 //! The CPU as a [`Backend`]: layers encoded into memory, counted by [`Cpu`].
 
-use crate::conv::ConvWeights;
+use crate::conv::{ConvWeights, InputSigns};
 use crate::conv_table::TabledConv;
 use crate::dense::{Beside, WeightRows};
+use crate::encode::Thresholds;
+use crate::program::ProgramLayers;
 use crate::signed::{SignTable, Terms};
 use crate::sparse::ConnectionWeights;
 use crate::{Cpu, CpuProgram, TabledWeights, WordBuffer};
@@ -60,6 +62,28 @@ impl Backend for CpuBackend {
         weights: &Weights,
         options: &PrepareOptions<'_>,
     ) -> Result<Box<dyn PreparedLayer>> {
+        Ok(Box::new(self.prepare_layer(spec, weights, options)?))
+    }
+
+    fn prepare_program(
+        &self,
+        program: &Arc<Program>,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Option<Box<dyn PreparedProgram>>> {
+        let layers = program.layers().iter();
+        let layers = layers.map(|layer| self.prepare_layer(&layer.spec, &layer.weights, options));
+        let layers = ProgramLayers::Cpu(layers.collect::<Result<_>>()?);
+        Ok(Some(Box::new(CpuProgram::of(Arc::clone(program), layers, self.clone())?)))
+    }
+}
+
+impl CpuBackend {
+    fn prepare_layer(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> Result<CpuLayer> {
         let cpu = self.cpu()?;
         let weights = match (spec.topology(), options.method.resolve(spec)?, spec.encoding()) {
             (Topology::Dense { .. }, CountMethod::Tables, Encoding::Sequences(pairing)) => {
@@ -83,22 +107,11 @@ impl Backend for CpuBackend {
             (Topology::Conv(shape), ..) => {
                 let streams = encoded(&cpu, spec, weights, options.cancel)?;
                 let (length, polarity, negative) = (spec.length(), spec.polarity(), negative(spec, weights));
-                Prepared::Conv(ConvWeights::new(&cpu, *shape, length, polarity, streams, &negative)?)
+                Prepared::Conv(ConvWeights::new(&cpu, *shape, length, polarity, streams, negative)?)
             }
             _ => return Err(Error::unsupported(self.name(), "layers of this kind")),
         };
-        Ok(Box::new(CpuLayer { backend: self.clone(), spec: spec.clone(), weights }))
-    }
-
-    fn prepare_program(
-        &self,
-        program: &Arc<Program>,
-        options: &PrepareOptions<'_>,
-    ) -> Result<Option<Box<dyn PreparedProgram>>> {
-        let layers = program.layers().iter();
-        let layers = layers.map(|layer| self.prepare(&layer.spec, &layer.weights, options));
-        let layers = layers.collect::<Result<_>>()?;
-        Ok(Some(Box::new(CpuProgram::new(Arc::clone(program), layers, self.clone())?)))
+        Ok(CpuLayer { backend: self.clone(), spec: spec.clone(), weights })
     }
 }
 
@@ -255,7 +268,7 @@ impl DenseBeside {
 }
 
 /// A layer on the CPU.
-struct CpuLayer {
+pub(crate) struct CpuLayer {
     backend: CpuBackend,
     spec: LayerSpec,
     weights: Prepared,
@@ -269,23 +282,7 @@ impl fmt::Debug for CpuLayer {
 
 impl PreparedLayer for CpuLayer {
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
-        let n_samples = batch.check(&self.spec)?;
-        let cpu = self.backend.cpu()?;
-        // Encoding a word costs as much as counting many.
-        let cost = self.spec.product_words().saturating_add(self.spec.sample_words().saturating_mul(64));
-        let samples = (COUNT_WORDS / cost).max(1);
-        if n_samples <= samples || cancel.is_never() {
-            return self.count(&cpu, batch);
-        }
-        let len = n_samples as u128 * self.spec.n_neurons() as u128;
-        let mut counts = memory::with_capacity(len, Quantity::Counts)?;
-        for start in (0..n_samples).step_by(samples) {
-            cancel.check()?;
-            let piece = batch.samples(&self.spec, start, n_samples.min(start + samples))?;
-            let made = self.count(&cpu, &piece);
-            counts.append(&mut made.map_err(|error| error.shifted(start * self.spec.n_inputs()))?);
-        }
-        Ok(counts)
+        self.counts_on(&self.backend.cpu()?, batch, cancel)
     }
 
     fn backend_for(&self, _: usize) -> Option<String> {
@@ -294,6 +291,26 @@ impl PreparedLayer for CpuLayer {
 }
 
 impl CpuLayer {
+    /// Returns the counts of a batch, computed on a given tier and pool.
+    pub(crate) fn counts_on(&self, cpu: &Cpu, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
+        let n_samples = batch.check(&self.spec)?;
+        // Encoding a word costs as much as counting many.
+        let cost = self.spec.product_words().saturating_add(self.spec.sample_words().saturating_mul(64));
+        let samples = (COUNT_WORDS / cost).max(1);
+        if n_samples <= samples || cancel.is_never() {
+            return self.count(cpu, batch);
+        }
+        let len = n_samples as u128 * self.spec.n_neurons() as u128;
+        let mut counts = memory::with_capacity(len, Quantity::Counts)?;
+        for start in (0..n_samples).step_by(samples) {
+            cancel.check()?;
+            let piece = batch.samples(&self.spec, start, n_samples.min(start + samples))?;
+            let made = self.count(cpu, &piece);
+            counts.append(&mut made.map_err(|error| error.shifted(start * self.spec.n_inputs()))?);
+        }
+        Ok(counts)
+    }
+
     /// The counts of a batch that was checked.
     fn count(&self, cpu: &Cpu, batch: &Batch<'_>) -> Result<Vec<u64>> {
         let spec = &self.spec;
@@ -349,11 +366,11 @@ impl CpuLayer {
         Ok(ConnectionWeights { connections, length, polarity, streams, negative })
     }
 
-    /// What the inputs of a signed layer bring beside their streams, whose negative ones it complements. A sparse layer looks at the signs
-    /// themselves.
+    /// What the inputs of a signed dense layer bring beside their streams, whose negative ones it complements. Other layers look at the
+    /// signs themselves.
     fn terms(&self, cpu: &Cpu, words: &mut [u64], negative: &[bool]) -> Option<Terms> {
         let is_needed =
-            self.spec.polarity() == Polarity::Signed && !matches!(self.weights, Prepared::Sparse { .. });
+            self.spec.polarity() == Polarity::Signed && matches!(self.weights, Prepared::Dense { .. });
         is_needed.then(|| Terms::new(cpu.tier(), words, self.spec.length(), negative))
     }
 
@@ -373,7 +390,10 @@ impl CpuLayer {
             Prepared::Sparse { streams, negative: of_weights } => {
                 cpu.connection_counts(&self.connections(streams, of_weights)?, words, negative)
             }
-            Prepared::Conv(weights) => cpu.conv_counts(weights, words, terms),
+            Prepared::Conv(weights) => {
+                let signs = if negative.is_empty() { InputSigns::None } else { InputSigns::Flags(negative) };
+                cpu.conv_counts(weights, words, signs)
+            }
             Prepared::Tables(_) | Prepared::ConvTables(_) => {
                 Err(Error::unsupported("cpu", "streams for a layer of tables"))
             }
@@ -395,6 +415,13 @@ impl CpuLayer {
 
     /// Thresholds of Bernoulli streams, with signs where the layer has them.
     fn count_thresholds(&self, cpu: &Cpu, inputs: &[u64], batch: &Batch<'_>) -> Result<Vec<u64>> {
+        if let Prepared::Conv(weights) = &self.weights {
+            let signs = match self.spec.polarity() {
+                Polarity::Signed => InputSigns::Thresholds(inputs),
+                Polarity::Unipolar | Polarity::Bipolar => InputSigns::None,
+            };
+            return self.count_conv(cpu, weights, Thresholds::Signed(inputs), signs, batch);
+        }
         let negative = self.negative(inputs);
         let inputs: Vec<Threshold> = inputs.iter().map(|&t| Threshold::saturating(t)).collect();
         self.count_bernoulli(cpu, &inputs, &negative, batch)
@@ -425,22 +452,30 @@ impl CpuLayer {
                 cpu.connection_counts_of(&self.connections(streams, of_weights)?, inputs, negative, address)
             }
             Prepared::Conv(weights) => {
-                let (n, n_neurons, length) =
-                    (self.spec.n_inputs(), self.spec.n_neurons(), self.spec.length());
-                let count = |samples: Range<usize>, words: &mut [u64]| {
-                    let signs = match self.spec.polarity() {
-                        Polarity::Signed => &negative[samples.start * n..samples.end * n],
-                        Polarity::Unipolar | Polarity::Bipolar => &[],
-                    };
-                    let terms = self.terms(cpu, words, signs);
-                    cpu.conv_counts(weights, words, terms.as_ref())
-                };
-                cpu.encode_in_pieces(inputs, n, length, address, n_neurons, count)
+                let signs = if negative.is_empty() { InputSigns::None } else { InputSigns::Flags(negative) };
+                self.count_conv(cpu, weights, Thresholds::Checked(inputs), signs, batch)
             }
             Prepared::Tables(_) | Prepared::ConvTables(_) => {
                 Err(Error::unsupported("cpu", "layers of this kind"))
             }
         }
+    }
+
+    /// The counts of a convolution of Bernoulli streams.
+    fn count_conv(
+        &self,
+        cpu: &Cpu,
+        weights: &ConvWeights,
+        inputs: Thresholds<'_>,
+        signs: InputSigns<'_>,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<u64>> {
+        let (n, n_neurons, length) = (self.spec.n_inputs(), self.spec.n_neurons(), self.spec.length());
+        let address = self.spec.input_address(batch.seed);
+        let count = |samples: Range<usize>, words: &mut [u64]| {
+            cpu.conv_counts(weights, words, signs.range(samples.start * n..samples.end * n))
+        };
+        cpu.encode_in_pieces(inputs, n, length, address, n_neurons, count)
     }
 
     /// Inputs with shared sequences, encoded a piece at a time.

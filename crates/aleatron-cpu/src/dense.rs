@@ -6,8 +6,8 @@
 
 use crate::cost::Costs;
 use crate::draws::DrawKey;
-use crate::encode::check_counter;
-use crate::signed::{SignTable, Terms};
+use crate::encode::{Thresholds, check_counter};
+use crate::signed::{CountLayout, SignTable, Terms};
 use crate::{Cpu, dispatch};
 use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, StreamAddress, Threshold, memory};
 use std::ops::Range;
@@ -121,7 +121,8 @@ impl Cpu {
             }
             self.pool.try_for_each(items.into_iter(), cost, |(blocks, counts)| {
                 offset(rows.shape, counts);
-                table.take_away(self.tier, terms, 0..1, blocks, counts)
+                let rows = terms.rows(0..1, rows.shape.n_inputs());
+                table.take_away(self.tier, rows, blocks, CountLayout::ByInputRow, counts)
             })?;
             return Ok(counts);
         }
@@ -174,6 +175,7 @@ impl Cpu {
                 let terms = terms_of(samples, words);
                 self.row_counts(rows, words, terms.as_ref())
             };
+            let inputs = Thresholds::Checked(inputs);
             return self.encode_in_pieces(inputs, per_row, length, address, shape.n_neurons(), count);
         }
         check_counter(Quantity::Row, address.row, n_samples)?;
@@ -250,7 +252,8 @@ impl Cpu {
                 let place = "cpu::dense::finish_block, signed layer without terms";
                 let terms = terms.ok_or(Error::Internal { place })?;
                 offset(shape, counts);
-                table.take_away(self.tier, terms, samples, 0..table.n_blocks(), counts)?;
+                let rows = terms.rows(samples, shape.n_inputs());
+                table.take_away(self.tier, rows, 0..table.n_blocks(), CountLayout::ByInputRow, counts)?;
             }
         }
         Ok(())
@@ -283,12 +286,26 @@ impl Cpu {
     /// Adds to `counts`, rows by others, the ones each row shares with each other.
     pub(crate) fn count_block(&self, row_words: usize, rows: &[u64], others: &[u64], counts: &mut [u64]) {
         let n_others = others.len() / row_words;
+        self.count_windows(row_words, rows, others, n_others, |i| i * row_words, counts);
+    }
+
+    /// Adds to `counts`, rows by others, the ones each row shares with each of `n_others` others, which start at the words that
+    /// `start_of` returns and may overlap.
+    pub(crate) fn count_windows(
+        &self,
+        row_words: usize,
+        rows: &[u64],
+        others: &[u64],
+        n_others: usize,
+        start_of: impl Fn(usize) -> usize,
+        counts: &mut [u64],
+    ) {
         // A single other row is read once: nothing is gained from a cache, and long runs prefetch best.
         let block_words = if n_others == 1 { row_words } else { BLOCK_WORDS };
         for start in (0..row_words).step_by(block_words) {
             let words = start..row_words.min(start + block_words);
             let row = |i: usize| &rows[i * row_words..][words.clone()];
-            let other = |i: usize| &others[i * row_words..][words.clone()];
+            let other = |i: usize| &others[start_of(i)..][words.clone()];
             for first_other in (0..n_others).step_by(BLOCK_SAMPLES) {
                 let last_other = n_others.min(first_other + BLOCK_SAMPLES);
                 for (tile, counts) in counts.chunks_mut(TILE * n_others).enumerate() {

@@ -3,7 +3,7 @@
 use crate::cost::Costs;
 use crate::draws::{DrawKey, DrawSource, Draws};
 use crate::memory::Scratch;
-use crate::{Cpu, dispatch};
+use crate::{Cpu, dispatch, recycle};
 use aleatron_core::{
     Connections, Error, LayerSpec, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold,
     Topology, Weights, memory, weights,
@@ -18,6 +18,37 @@ const MIN_GRAIN: usize = 256;
 
 /// Words a thread takes at a time at most: few enough to share out evenly.
 const MAX_GRAIN: usize = 4096;
+
+/// The thresholds of streams.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Thresholds<'a> {
+    /// Thresholds.
+    Checked(&'a [Threshold]),
+    /// Thresholds that may have signs, which are not encoded, or be past that of the stream of ones.
+    Signed(&'a [u64]),
+}
+
+impl<'a> Thresholds<'a> {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Checked(thresholds) => thresholds.len(),
+            Self::Signed(thresholds) => thresholds.len(),
+        }
+    }
+
+    /// Returns some of the thresholds.
+    fn range(self, range: Range<usize>) -> Self {
+        match self {
+            Self::Checked(thresholds) => Self::Checked(&thresholds[range]),
+            Self::Signed(thresholds) => Self::Signed(&thresholds[range]),
+        }
+    }
+
+    /// Returns groups of `n` thresholds, and the rest.
+    fn chunks(self, n: usize) -> impl Iterator<Item = Self> + 'a {
+        (0..self.len()).step_by(n.max(1)).map(move |start| self.range(start..self.len().min(start + n)))
+    }
+}
 
 impl Cpu {
     /// One stream per threshold, at units `address.unit`, `address.unit + 1`, ….
@@ -63,7 +94,19 @@ impl Cpu {
         address: StreamAddress,
         out: &mut [u64],
     ) -> Result<()> {
-        if thresholds.is_empty() {
+        self.encode_thresholds(Thresholds::Checked(thresholds), per_row, length, address, out)
+    }
+
+    /// Encodes rows of thresholds of either form.
+    fn encode_thresholds(
+        &self,
+        thresholds: Thresholds<'_>,
+        per_row: usize,
+        length: Length,
+        address: StreamAddress,
+        out: &mut [u64],
+    ) -> Result<()> {
+        if thresholds.len() == 0 {
             return check_words(out.len(), Some(0));
         }
         if !thresholds.len().is_multiple_of(per_row) {
@@ -95,8 +138,14 @@ impl Cpu {
             }));
         }
         drop(draws);
-        self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| {
-            dispatch::encode(self.tier, thresholds, length, address, draws, out);
+        self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| match thresholds {
+            Thresholds::Checked(thresholds) => {
+                dispatch::encode(self.tier, thresholds, length, address, draws, out);
+            }
+            Thresholds::Signed(thresholds) => {
+                let thresholds: Vec<_> = thresholds.iter().map(|&t| Threshold::saturating(t)).collect();
+                dispatch::encode(self.tier, &thresholds, length, address, draws, out);
+            }
         });
         key.store(source);
         Ok(())
@@ -106,7 +155,7 @@ impl Cpu {
     /// words: `n_neurons` counts for each sample.
     pub(crate) fn encode_in_pieces(
         &self,
-        inputs: &[Threshold],
+        inputs: Thresholds<'_>,
         per_row: usize,
         length: Length,
         address: StreamAddress,
@@ -115,19 +164,25 @@ impl Cpu {
     ) -> Result<Vec<u64>> {
         let rows = inputs.len() / per_row.max(1);
         check_counter(Quantity::Row, address.row, rows)?;
-        let mut counts = memory::with_capacity(rows as u128 * n_neurons as u128, Quantity::Counts)?;
         if rows == 0 {
-            return Ok(counts);
+            return Ok(Vec::new());
         }
         let row_words = per_row * length.words();
         let per_piece = (PIECE_WORDS / row_words).clamp(1, rows);
         let mut words = Scratch::new(per_piece * row_words, Quantity::EncodedInputs)?;
+        if per_piece == rows {
+            self.encode_thresholds(inputs, per_row, length, address, &mut words)?;
+            return count(0..rows, &mut words);
+        }
+        let mut counts = memory::with_capacity(rows as u128 * n_neurons as u128, Quantity::Counts)?;
         for (piece, first) in inputs.chunks(per_piece * per_row).zip((0..).step_by(per_piece)) {
             let words = &mut words[..piece.len() * length.words()];
             // Rows were checked to fit.
             let address = address.at_row(address.row.wrapping_add(first as u32));
-            self.encode_rows_into(piece, per_row, length, address, words)?;
-            counts.append(&mut count(first..first + piece.len() / per_row, words)?);
+            self.encode_thresholds(piece, per_row, length, address, words)?;
+            let made = count(first..first + piece.len() / per_row, words)?;
+            counts.extend_from_slice(&made);
+            recycle::release(made);
         }
         Ok(counts)
     }

@@ -41,6 +41,7 @@ mod lif;
 mod memory;
 mod process;
 mod program;
+mod recycle;
 mod sequence;
 mod signed;
 mod sparse;

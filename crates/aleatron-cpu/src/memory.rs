@@ -4,10 +4,10 @@
 //! A layer of 64 MB is 16,000 small pages; walking their tables costs a third of the bandwidth, so buffers past a few
 //! megabytes are aligned to 2 MiB and advised to be huge before they are first touched.
 
-use crate::process::shared;
 use aleatron_core::{Error, Quantity, Result, memory};
 use bytemuck::Pod;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 const CACHE_LINE: usize = 64;
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Words of scratch memory that are not given back to the system.
+/// Words of scratch memory that a thread does not return to the system.
 const MAX_SPARE: usize = 1 << 20;
 
 /// A fixed-size buffer of plain data, zero at first, that begins with a cache line.
@@ -120,6 +120,11 @@ impl<T> fmt::Debug for AlignedBuffer<T> {
     }
 }
 
+thread_local! {
+    /// Scratch memory of the last user.
+    static SPARE: Cell<Option<WordBuffer>> = const { Cell::new(None) };
+}
+
 /// Words that are initialised but hold anything: zeros, or what an earlier user of the same buffer left there.
 pub(crate) struct Scratch {
     words: Option<WordBuffer>,
@@ -129,8 +134,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// `len` words for `what`.
     pub(crate) fn new(len: usize, what: Quantity) -> Result<Self> {
-        // Nobody waits for the lock: a new buffer takes less time.
-        let spare = shared().scratch.try_lock().ok().and_then(|mut spare| spare.take());
+        let spare = SPARE.take();
         let words = match spare.filter(|words| words.len() >= len) {
             Some(words) => words,
             None => WordBuffer::zeroed(len, what)?,
@@ -155,10 +159,7 @@ impl DerefMut for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let words = self.words.take().filter(|words| words.len() <= MAX_SPARE);
-        if let (Some(words), Ok(mut spare)) = (words, shared().scratch.try_lock()) {
-            *spare = Some(words);
-        }
+        SPARE.set(self.words.take().filter(|words| words.len() <= MAX_SPARE));
     }
 }
 

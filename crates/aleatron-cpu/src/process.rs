@@ -5,7 +5,6 @@
 //! alone. What is read without locks, such as measured costs, stays as it is.
 
 use crate::draws::DrawCache;
-use crate::memory::WordBuffer;
 use crate::threads::Pool;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -16,13 +15,11 @@ pub(crate) struct Shared {
     pub(crate) pool: RwLock<Option<Arc<Pool>>>,
     /// Random draws of earlier calls.
     pub(crate) draws: Mutex<DrawCache>,
-    /// Scratch memory of the last user.
-    pub(crate) scratch: Mutex<Option<WordBuffer>>,
 }
 
 impl Shared {
     const fn new() -> Self {
-        Self { pool: RwLock::new(None), draws: Mutex::new(DrawCache::new()), scratch: Mutex::new(None) }
+        Self { pool: RwLock::new(None), draws: Mutex::new(DrawCache::new()) }
     }
 }
 

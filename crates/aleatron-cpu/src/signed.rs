@@ -20,6 +20,31 @@ const TOGETHER: usize = 4;
 /// The longest streams whose ones are summed in 16 bits.
 const NARROW: usize = i16::MAX as usize;
 
+/// The width of the integers that ones are summed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TermWidth {
+    /// 16 bits.
+    Narrow,
+    /// 64 bits.
+    Wide,
+}
+
+impl TermWidth {
+    /// Returns the width for streams of a length.
+    pub(crate) const fn of(length: Length) -> Self {
+        if length.bits() <= NARROW { Self::Narrow } else { Self::Wide }
+    }
+}
+
+/// The order of counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountLayout {
+    /// By row of inputs, then by row of weights.
+    ByInputRow,
+    /// By row of weights, then by row of inputs.
+    ByWeightRow,
+}
+
 /// What the complements of a matrix of weight streams add.
 #[derive(Debug, Clone)]
 pub(crate) struct SignTable {
@@ -74,22 +99,22 @@ impl SignTable {
         (blocks.start * LANES).min(self.n_rows)..(blocks.end * LANES).min(self.n_rows)
     }
 
-    /// Takes away from `counts`, some rows of inputs by the weight rows of `blocks`, what the complements added to them.
+    /// Subtracts what the complements added from `counts`, of some rows of inputs and the weight rows of `blocks`.
     pub(crate) fn take_away(
         &self,
         tier: Tier,
-        terms: &Terms,
-        inputs: Range<usize>,
+        terms: TermRows<'_>,
         blocks: Range<usize>,
+        layout: CountLayout,
         counts: &mut [u64],
     ) -> Result<()> {
         match (&self.values, terms) {
-            (Values::Narrow(values), Terms::Narrow(terms)) => {
+            (Values::Narrow(values), TermRows::Narrow(terms)) => {
                 let at_once = NARROW / self.length.bits();
-                self.take_away_terms(tier, values, terms, [inputs, blocks], counts, at_once);
+                self.take_away_terms(tier, values, &terms, blocks, layout, counts, at_once);
             }
-            (Values::Wide(values), Terms::Wide(terms)) => {
-                self.take_away_terms(tier, values, terms, [inputs, blocks], counts, self.per_row);
+            (Values::Wide(values), TermRows::Wide(terms)) => {
+                self.take_away_terms(tier, values, &terms, blocks, layout, counts, self.per_row);
             }
             // Terms are made for the length of the table.
             _ => return Err(Error::Internal { place: "cpu::signed::take_away, terms of another length" }),
@@ -98,36 +123,42 @@ impl SignTable {
     }
 
     /// Sums `at_once` terms in an integer of their own width.
+    #[expect(clippy::too_many_arguments, reason = "those of `take_away`, by width")]
     fn take_away_terms<T: SumTerms>(
         &self,
         tier: Tier,
         values: &[[T; LANES]],
-        terms: &TermsOf<T>,
-        [inputs, blocks]: [Range<usize>; 2],
+        terms: &TermSlices<'_, T>,
+        blocks: Range<usize>,
+        layout: CountLayout,
         counts: &mut [u64],
         at_once: usize,
     ) {
-        let (n, rows) = (self.per_row, self.rows_of(&blocks));
-        let mut first = inputs.start;
-        while first < inputs.end {
-            let together = if inputs.end - first >= TOGETHER { TOGETHER } else { 1 };
+        let (n, rows, n_inputs) = (self.per_row, self.rows_of(&blocks), terms.starts.len());
+        let mut first = 0;
+        while first < n_inputs {
+            let together = if n_inputs - first >= TOGETHER { TOGETHER } else { 1 };
             for block in blocks.clone() {
                 let lanes = self.rows_of(&(block..block + 1));
+                let lanes = lanes.start - rows.start..lanes.end - rows.start;
                 for start in (0..n).step_by(at_once) {
                     let streams = start..n.min(start + at_once);
                     let values = &values[block * n..][streams.clone()];
                     let mut take = |row: usize, sums: &[T; LANES]| {
-                        let counts = &mut counts[(row - inputs.start) * rows.len()..];
-                        let counts = &mut counts[lanes.start - rows.start..lanes.end - rows.start];
-                        for (count, &sum) in counts.iter_mut().zip(sums) {
+                        let (from, step) = match layout {
+                            CountLayout::ByInputRow => (row * rows.len() + lanes.start, 1),
+                            CountLayout::ByWeightRow => (lanes.start * n_inputs + row, n_inputs),
+                        };
+                        let counts = counts[from..].iter_mut().step_by(step).take(lanes.len());
+                        for (count, &sum) in counts.zip(sums) {
                             *count = count.wrapping_sub(sum.into() as u64);
                         }
                     };
                     if together == TOGETHER {
-                        let sums = T::sum::<TOGETHER>(tier, values, terms.rows(n, first, &streams));
+                        let sums = T::sum::<TOGETHER>(tier, values, terms.some(first, &streams));
                         sums.iter().enumerate().for_each(|(r, sums)| take(first + r, sums));
                     } else {
-                        take(first, &T::sum::<1>(tier, values, terms.rows(n, first, &streams))[0]);
+                        take(first, &T::sum::<1>(tier, values, terms.some(first, &streams))[0]);
                     }
                 }
             }
@@ -136,8 +167,62 @@ impl SignTable {
     }
 }
 
+/// The terms of some rows of inputs.
+#[derive(Debug)]
+pub(crate) enum TermRows<'a> {
+    Narrow(TermSlices<'a, i16>),
+    Wide(TermSlices<'a, i64>),
+}
+
+/// The terms of rows that start at known elements; without masks if no input is negative.
+#[derive(Debug)]
+pub(crate) struct TermSlices<'a, T> {
+    pub(crate) ones: &'a [T],
+    pub(crate) masks: Option<&'a [T]>,
+    pub(crate) starts: RowStarts<'a>,
+}
+
+/// The first elements of rows.
+#[derive(Debug)]
+pub(crate) enum RowStarts<'a> {
+    /// Some of the rows of a matrix.
+    Matrix { rows: Range<usize>, per_row: usize },
+    /// Any elements.
+    At(&'a [usize]),
+}
+
+impl RowStarts<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Matrix { rows, .. } => rows.len(),
+            Self::At(starts) => starts.len(),
+        }
+    }
+
+    fn get(&self, row: usize) -> usize {
+        match self {
+            Self::Matrix { rows, per_row } => (rows.start + row) * per_row,
+            Self::At(starts) => starts[row],
+        }
+    }
+}
+
+impl<T> TermSlices<'_, T> {
+    /// Returns some streams of the `S` rows from `first` on.
+    fn some<const S: usize>(&self, first: usize, streams: &Range<usize>) -> SomeTerms<'_, T, S> {
+        let row = |r: usize| {
+            let start = self.starts.get(first + r);
+            start + streams.start..start + streams.end
+        };
+        SomeTerms {
+            ones: std::array::from_fn(|r| &self.ones[row(r)]),
+            masks: self.masks.map(|masks| std::array::from_fn(|r| &masks[row(r)])),
+        }
+    }
+}
+
 /// The terms of some streams of `S` rows of inputs.
-struct TermRows<'a, T, const S: usize> {
+struct SomeTerms<'a, T, const S: usize> {
     ones: [&'a [T]; S],
     masks: Option<[&'a [T]; S]>,
 }
@@ -148,7 +233,7 @@ trait SumTerms: Term + Into<i64> {
     fn sum<const S: usize>(
         tier: Tier,
         values: &[[Self; LANES]],
-        terms: TermRows<'_, Self, S>,
+        terms: SomeTerms<'_, Self, S>,
     ) -> [[Self; LANES]; S];
 }
 
@@ -156,7 +241,7 @@ impl SumTerms for i16 {
     fn sum<const S: usize>(
         tier: Tier,
         values: &[[Self; LANES]],
-        terms: TermRows<'_, Self, S>,
+        terms: SomeTerms<'_, Self, S>,
     ) -> [[Self; LANES]; S] {
         match terms.masks {
             None => dispatch::ones_of_negative(tier, values, terms.ones),
@@ -169,7 +254,7 @@ impl SumTerms for i64 {
     fn sum<const S: usize>(
         _: Tier,
         values: &[[Self; LANES]],
-        terms: TermRows<'_, Self, S>,
+        terms: SomeTerms<'_, Self, S>,
     ) -> [[Self; LANES]; S] {
         // Streams are so long that their terms hardly matter.
         match terms.masks {
@@ -209,7 +294,8 @@ fn complement_rows<T: Term>(
     });
 }
 
-fn complement(stream: &mut [u64], length: Length) {
+/// Complements the bits of a stream.
+pub(crate) fn complement(stream: &mut [u64], length: Length) {
     stream.iter_mut().for_each(|word| *word = !*word);
     if let Some(last) = stream.last_mut() {
         *last &= length.tail_mask();
@@ -224,30 +310,29 @@ pub(crate) enum Terms {
     Wide(TermsOf<i64>),
 }
 
-/// Terms in integers of one width; without masks where no input is negative.
+/// Terms in integers of one width; without masks if no input is negative.
 #[derive(Debug, Clone)]
 pub(crate) struct TermsOf<T> {
-    pub(crate) ones: Vec<T>,
-    pub(crate) masks: Option<Vec<T>>,
+    ones: Vec<T>,
+    masks: Option<Vec<T>>,
 }
 
 impl<T> TermsOf<T> {
-    /// Some streams of the `S` rows, of `per_row` streams each, from `first` on.
-    fn rows<const S: usize>(
-        &self,
-        per_row: usize,
-        first: usize,
-        streams: &Range<usize>,
-    ) -> TermRows<'_, T, S> {
-        let row = |r: usize| (first + r) * per_row + streams.start..(first + r) * per_row + streams.end;
-        TermRows {
-            ones: std::array::from_fn(|r| &self.ones[row(r)]),
-            masks: self.masks.as_deref().map(|masks| std::array::from_fn(|r| &masks[row(r)])),
-        }
+    fn rows(&self, rows: Range<usize>, per_row: usize) -> TermSlices<'_, T> {
+        let starts = RowStarts::Matrix { rows, per_row };
+        TermSlices { ones: &self.ones, masks: self.masks.as_deref(), starts }
     }
 }
 
 impl Terms {
+    /// Returns the terms of some rows of `per_row` inputs.
+    pub(crate) fn rows(&self, rows: Range<usize>, per_row: usize) -> TermRows<'_> {
+        match self {
+            Self::Narrow(terms) => TermRows::Narrow(terms.rows(rows, per_row)),
+            Self::Wide(terms) => TermRows::Wide(terms.rows(rows, per_row)),
+        }
+    }
+
     /// Complements the streams of negative inputs, and says what they bring.
     pub(crate) fn new(tier: Tier, words: &mut [u64], length: Length, negative: &[bool]) -> Self {
         let per_stream = length.words();
@@ -285,7 +370,8 @@ mod tests {
         let [short, long] = [64, 2 * NARROW].map(|bits| Length::new(bits).unwrap());
         let table = SignTable::new(&cpu, &mut vec![0; short.words()], 1, short, &[true]).unwrap();
         let terms = Terms::new(cpu.tier(), &mut vec![0; long.words()], long, &[true]);
-        let refused = table.take_away(cpu.tier(), &terms, 0..1, 0..1, &mut [0]);
+        let layout = CountLayout::ByInputRow;
+        let refused = table.take_away(cpu.tier(), terms.rows(0..1, 1), 0..1, layout, &mut [0]);
         assert!(matches!(refused, Err(Error::Internal { .. })), "{refused:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cost::Costs;
 use crate::dense::matches;
+use crate::encode::Thresholds;
 use crate::{Cpu, dispatch};
 use aleatron_core::{
     Connections, Error, Length, Polarity, Quantity, Result, StreamAddress, Threshold, memory,
@@ -146,6 +147,7 @@ impl Cpu {
             };
             self.connection_counts(weights, words, signs)
         };
+        let inputs = Thresholds::Checked(inputs);
         self.encode_in_pieces(inputs, n_inputs, weights.length, address, n_neurons, count)
     }
 }

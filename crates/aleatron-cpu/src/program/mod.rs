@@ -3,19 +3,26 @@
 //! All numbers of a program are f64 here. Those of integer arithmetic are integers, and [`op`] proves when a program is prepared that
 //! each of them is exact; a program with wider integers runs step by step as [`aleatron_core::program::plain`] has it.
 
+mod layers;
 mod op;
 mod pool;
 mod stage;
 
-use crate::CpuBackend;
+pub(crate) use layers::ProgramLayers;
+
+use crate::cost::Costs;
+use crate::{Cpu, CpuBackend, Pool, recycle};
 use aleatron_core::backend::{Batch, PreparedLayer};
 use aleatron_core::program::{
     PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId, SlotKind, StepKind, plain,
 };
 use aleatron_core::{Cancel, Error, Quantity, Result, memory};
+use layers::SampleSplit;
 use op::Op;
 use stage::{Data, Stage};
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The bytes of all slots that a chunk of samples may take: some of them stay in the outer caches, and large batches stay small.
 const CHUNK_BYTES: usize = 64 << 20;
@@ -23,17 +30,22 @@ const CHUNK_BYTES: usize = 64 << 20;
 /// The fewest samples of a chunk: layers reuse their weights over the samples of a call.
 const CHUNK_SAMPLES: usize = 64;
 
+/// Items for each thread.
+const ITEMS_PER_THREAD: usize = 4;
+
 /// A program whose layers run on any backend and whose inter-layer arithmetic runs on the CPU.
 #[derive(Debug)]
 pub struct CpuProgram {
     program: Arc<Program>,
     backend: CpuBackend,
-    layers: Vec<Box<dyn PreparedLayer>>,
+    layers: ProgramLayers,
     /// One operation per step, `None` for products; nothing if the integers of the program are not exact in f64.
     ops: Option<Vec<Option<Op>>>,
     parts: Vec<Part>,
     last_uses: Vec<Option<usize>>,
     chunk: usize,
+    /// `None` if threads share out the work of every layer.
+    split: Option<SampleSplit>,
 }
 
 /// Consecutive steps that run together.
@@ -56,6 +68,11 @@ impl CpuProgram {
         layers: Vec<Box<dyn PreparedLayer>>,
         backend: CpuBackend,
     ) -> Result<Self> {
+        Self::of(program, ProgramLayers::Any(layers), backend)
+    }
+
+    /// Creates a program from its layers.
+    pub(crate) fn of(program: Arc<Program>, layers: ProgramLayers, backend: CpuBackend) -> Result<Self> {
         let (expected, actual) = (program.layers().len(), layers.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Layer, expected, actual });
@@ -78,40 +95,111 @@ impl CpuProgram {
         let bytes: usize = program.slots().iter().map(|slot| slot.len.saturating_mul(8)).sum();
         let chunk = (CHUNK_BYTES / bytes.max(1)).max(CHUNK_SAMPLES);
         let last_uses = program.last_uses();
-        Ok(Self { program, backend, layers, ops, parts, last_uses, chunk })
+        let split = layers.sample_split(&program);
+        Ok(Self { program, backend, layers, ops, parts, last_uses, chunk, split })
     }
 
-    /// Runs one chunk of samples and appends the slots asked for to `output`.
-    fn run_chunk(
+    /// Runs chunks of samples one after another, each on all threads.
+    fn run_layer_by_layer(
         &self,
+        cpu: &Cpu,
         batch: &ProgramBatch<'_>,
         slots: &[SlotId],
-        output: &mut ProgramOutput,
         cancel: Cancel<'_>,
-    ) -> Result<()> {
-        let made = match &self.ops {
-            Some(ops) => self.run_exact(ops, batch, slots, &mut output.saturated, cancel)?,
-            None => {
-                let counts_of = |layer: usize, thresholds: &[u64], seed| {
-                    self.layers[layer].counts(&Batch::thresholds(thresholds, seed), cancel)
-                };
-                let made = plain::run(&self.program, batch, slots, counts_of)?;
-                output.saturated.iter_mut().zip(&made.saturated).for_each(|(sum, more)| *sum += more);
-                made.slots
+    ) -> Result<ProgramOutput> {
+        let mut output = self.empty(slots);
+        for start in (0..batch.n_samples).step_by(self.chunk) {
+            cancel.check()?;
+            let samples = start..batch.n_samples.min(start + self.chunk);
+            append(&mut output, self.run_samples(cpu, batch, samples, slots, cancel)?)?;
+        }
+        Ok(output)
+    }
+
+    /// Runs a few samples at a time on one thread each: what a layer writes is still in the caches of its core when the next one reads it.
+    fn run_sample_by_sample(
+        &self,
+        cpu: &Cpu,
+        split: SampleSplit,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput> {
+        cancel.check()?;
+        let samples = (batch.n_samples / (ITEMS_PER_THREAD * cpu.threads())).clamp(1, split.samples);
+        let cost = Costs::of(cpu.tier).count(split.pairs.saturating_mul(batch.n_samples));
+        let one = Cpu::new(cpu.tier, Arc::new(Pool::new(1)?));
+        let caller = std::thread::current().id();
+        // The first sample that failed, and the answer of the cancellation token, which is asked on the thread of the caller.
+        let (failed, cancelled) = (AtomicUsize::new(usize::MAX), OnceLock::new());
+        let starts: Vec<usize> = (0..batch.n_samples).step_by(samples).collect();
+        let mut made: Vec<Option<Result<ProgramOutput>>> = starts.iter().map(|_| None).collect();
+        cpu.pool.for_each(starts.iter().zip(&mut made), cost, |(&start, made)| {
+            if std::thread::current().id() == caller
+                && let Err(error) = cancel.check()
+            {
+                cancelled.get_or_init(|| error);
             }
+            if start > failed.load(Ordering::Relaxed) || cancelled.get().is_some() {
+                return;
+            }
+            let samples = start..batch.n_samples.min(start + samples);
+            let output = self.run_samples(&one, batch, samples, slots, Cancel::NEVER);
+            if output.is_err() {
+                failed.fetch_min(start, Ordering::Relaxed);
+            }
+            *made = Some(output);
+        });
+        if let Some(error) = cancelled.into_inner() {
+            return Err(error);
+        }
+        let mut output = self.empty(slots);
+        // The samples before the first one that failed were all computed.
+        for made in made.into_iter().flatten() {
+            append(&mut output, made?)?;
+        }
+        Ok(output)
+    }
+
+    /// Creates an output without samples.
+    fn empty(&self, slots: &[SlotId]) -> ProgramOutput {
+        let kind = |id: &SlotId| SlotData::empty(self.program.slot(*id).kind);
+        ProgramOutput { slots: slots.iter().map(kind).collect(), saturated: vec![0; self.layers.len()] }
+    }
+
+    /// Runs some samples of a batch.
+    fn run_samples(
+        &self,
+        cpu: &Cpu,
+        batch: &ProgramBatch<'_>,
+        samples: Range<usize>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput> {
+        let inputs = batch.samples(samples.start, samples.end)?;
+        let chunk = batch.part(&inputs, samples.start, samples.end)?;
+        let made = match &self.ops {
+            Some(ops) => {
+                let mut saturated = vec![0; self.layers.len()];
+                let slots = self.run_exact(cpu, ops, &chunk, slots, &mut saturated, cancel);
+                slots.map(|slots| ProgramOutput { slots, saturated })
+            }
+            None => plain::run(&self.program, &chunk, slots, |layer, thresholds, seed| {
+                self.layers.counts(cpu, layer, &Batch::thresholds(thresholds, seed), cancel)
+            }),
         };
-        output.slots.iter_mut().zip(made).try_for_each(|(all, more)| all.append(more))
+        made.map_err(|error| self.program.shifted(error, samples.start))
     }
 
     fn run_exact(
         &self,
+        cpu: &Cpu,
         ops: &[Option<Op>],
         batch: &ProgramBatch<'_>,
         slots: &[SlotId],
         saturated: &mut [u64],
         cancel: Cancel<'_>,
     ) -> Result<Vec<SlotData>> {
-        let cpu = self.backend.cpu()?;
         let mut data: Vec<Option<Data<'_>>> = (0..self.program.slots().len()).map(|_| None).collect();
         for (id, input) in self.program.inputs().iter().zip(batch.inputs) {
             data[id.index()] = Some(Data::Borrowed(input));
@@ -125,13 +213,14 @@ impl CpuProgram {
                     let Some(Data::Words(thresholds)) = &data[step.input().index()] else {
                         return Err(Error::Internal { place: "cpu::CpuProgram::run_exact" });
                     };
-                    let counts = self.layers[*layer].counts(&Batch::thresholds(thresholds, seed), cancel)?;
+                    let counts =
+                        self.layers.counts(cpu, *layer, &Batch::thresholds(thresholds, seed), cancel)?;
                     data[step.output().index()] = Some(Data::Words(counts));
                     step_index..step_index + 1
                 }
                 Part::Stage(stage) => {
                     let run = stage::Run {
-                        cpu: &cpu,
+                        cpu,
                         program: &self.program,
                         ops,
                         last_uses: &self.last_uses,
@@ -142,11 +231,15 @@ impl CpuProgram {
                     stage.steps.clone()
                 }
             };
-            // Slots that nothing needs any more give their memory back.
+            // The memory of slots that nothing needs any more is used for later ones.
             for input in self.program.steps()[steps.clone()].iter().flat_map(|step| step.inputs()) {
                 let is_needed = self.last_uses[input.index()].is_some_and(|last| last >= steps.end);
                 if !is_needed && !slots.contains(input) {
-                    data[input.index()] = None;
+                    match data[input.index()].take() {
+                        Some(Data::Words(words)) => recycle::release(words),
+                        Some(Data::Numbers(numbers)) => recycle::release(numbers),
+                        Some(Data::Borrowed(_)) | None => {}
+                    }
                 }
             }
         }
@@ -174,20 +267,15 @@ impl CpuProgram {
 impl PreparedProgram for CpuProgram {
     fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput> {
         batch.check(&self.program)?;
-        let kind = |id: &SlotId| SlotData::empty(self.program.slot(*id).kind);
-        let saturated = vec![0; self.layers.len()];
-        let mut output = ProgramOutput { slots: slots.iter().map(kind).collect(), saturated };
         let wanted: u128 = slots.iter().map(|&id| self.program.slot(id).len as u128).sum();
         memory::check(wanted.saturating_mul(8 * batch.n_samples as u128), Quantity::Samples)?;
-        for start in (0..batch.n_samples).step_by(self.chunk) {
-            cancel.check()?;
-            let end = batch.n_samples.min(start + self.chunk);
-            let inputs = batch.samples(start, end)?;
-            let chunk = batch.part(&inputs, start, end)?;
-            let made = self.run_chunk(&chunk, slots, &mut output, cancel);
-            made.map_err(|error| self.program.shifted(error, start))?;
+        let cpu = self.backend.cpu()?;
+        match self.split {
+            Some(split) if batch.n_samples >= 2 * cpu.threads() => {
+                self.run_sample_by_sample(&cpu, split, batch, slots, cancel)
+            }
+            _ => self.run_layer_by_layer(&cpu, batch, slots, cancel),
         }
-        Ok(output)
     }
 
     fn is_lost(&self) -> bool {
@@ -214,4 +302,10 @@ impl PreparedProgram for CpuProgram {
         }
         notes
     }
+}
+
+/// Appends the samples of an output to another.
+fn append(output: &mut ProgramOutput, more: ProgramOutput) -> Result<()> {
+    output.saturated.iter_mut().zip(&more.saturated).for_each(|(sum, more)| *sum += more);
+    output.slots.iter_mut().zip(more.slots).try_for_each(|(all, more)| all.append(more))
 }

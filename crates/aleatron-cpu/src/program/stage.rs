@@ -1,10 +1,10 @@
 //! Consecutive steps of inter-layer arithmetic: chunks of samples go through all of them while they are in the caches.
 
 use super::op::{In, Levels, Op, Out};
-use crate::Cpu;
 use crate::dispatch::{self, Saturation};
+use crate::{Cpu, recycle};
 use aleatron_core::program::{Program, SlotData, SlotId, SlotKind, Step, plain};
-use aleatron_core::{Error, Quantity, Result, memory};
+use aleatron_core::{Error, Quantity, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,10 +122,10 @@ impl Run<'_> {
                 step.output().index(),
                 match slot.kind {
                     SlotKind::Float | SlotKind::Integer => {
-                        Data::Numbers(memory::zeros(len, Quantity::Value)?)
+                        Data::Numbers(recycle::take(len, Quantity::Value)?)
                     }
                     SlotKind::Threshold | SlotKind::Count => {
-                        Data::Words(memory::zeros(len, Quantity::Value)?)
+                        Data::Words(recycle::take(len, Quantity::Value)?)
                     }
                 },
             ));
@@ -224,7 +224,10 @@ impl Run<'_> {
             let output = step.output().index();
             let mut made = match chunk.outputs.remove(&output) {
                 Some(out) => Made::Result(out),
-                None => Made::Local(vec![0.0; self.program.slots()[output].len * chunk.n]),
+                None => {
+                    let len = self.program.slots()[output].len as u128 * chunk.n as u128;
+                    Made::Local(recycle::take(len, Quantity::Value)?)
+                }
             };
             let input = |id: &SlotId| {
                 let (k, len) = (id.index(), self.program.slot(*id).len);
@@ -243,8 +246,12 @@ impl Run<'_> {
                 sums[layer].fetch_add(saturated, Ordering::Relaxed);
             }
             done.insert(output, made);
-            // Memory of slots that no later step of the stage reads goes back at once.
-            done.retain(|&k, _| self.last_uses[k].is_some_and(|last| last > index));
+            // Memory of slots that no later step of the stage reads is used for those of later steps.
+            for (_, made) in done.extract_if(.., |&k, _| self.last_uses[k].is_none_or(|last| last <= index)) {
+                if let Made::Local(values) = made {
+                    recycle::release(values);
+                }
+            }
         }
         Ok(())
     }

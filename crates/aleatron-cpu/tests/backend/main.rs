@@ -5,5 +5,6 @@ mod conformance;
 mod errors;
 mod gates;
 mod program;
+mod samples;
 mod sequence;
 mod table;

@@ -47,10 +47,11 @@ pub(crate) fn ones_of_negative<T: Term, const S: usize>(
 ) -> [[T; LANES]; S] {
     let mut sums = [[T::default(); LANES]; S];
     let ones = ones.map(|ones| &ones[..values.len()]);
-    for (i, values) in values.iter().enumerate() {
-        for (sums, ones) in sums.iter_mut().zip(&ones) {
-            for (sum, value) in sums.iter_mut().zip(values) {
-                *sum = sum.plus(ones[i].masked(value.sign_mask()));
+    for i in 0..values.len() {
+        for s in 0..S {
+            let ones = ones[s][i];
+            for lane in 0..LANES {
+                sums[s][lane] = sums[s][lane].plus(ones.masked(values[i][lane].sign_mask()));
             }
         }
     }
@@ -66,10 +67,12 @@ pub(crate) fn ones_of_either<T: Term, const S: usize>(
 ) -> [[T; LANES]; S] {
     let mut sums = [[T::default(); LANES]; S];
     let [ones, masks] = [ones, masks].map(|rows| rows.map(|row| &row[..values.len()]));
-    for (i, values) in values.iter().enumerate() {
-        for (sums, (ones, masks)) in sums.iter_mut().zip(ones.iter().zip(&masks)) {
-            for (sum, value) in sums.iter_mut().zip(values) {
-                *sum = sum.plus(ones[i].masked(value.sign_mask())).plus(value.masked(masks[i]));
+    for i in 0..values.len() {
+        for s in 0..S {
+            let (ones, mask) = (ones[s][i], masks[s][i]);
+            for lane in 0..LANES {
+                let value = values[i][lane];
+                sums[s][lane] = sums[s][lane].plus(ones.masked(value.sign_mask())).plus(value.masked(mask));
             }
         }
     }

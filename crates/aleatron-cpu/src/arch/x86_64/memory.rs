@@ -2,8 +2,9 @@
 //! is safe to call wherever its instructions exist.
 
 use std::arch::x86_64::{
-    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256,
-    _mm512_loadu_si512, _mm512_maskz_loadu_epi64, _mm512_storeu_si512,
+    __m128i, __m256i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
+    _mm256_loadu_si256, _mm256_storeu_si256, _mm512_loadu_si512, _mm512_maskz_loadu_epi64,
+    _mm512_storeu_si512,
 };
 
 /// An array of integers that fills a register of `BYTES` bytes.
@@ -22,8 +23,8 @@ macro_rules! blocks {
 }
 
 blocks! {
-    64: [u64; 8], [u32; 16], [u16; 32], [u8; 64];
-    32: [u64; 4], [u32; 8], [u8; 32];
+    64: [u64; 8], [u32; 16], [u16; 32], [i16; 32], [u8; 64];
+    32: [u64; 4], [u32; 8], [i16; 16], [u8; 32];
     16: [i16; 8], [u8; 16];
 }
 
@@ -55,6 +56,14 @@ pub(super) fn load512(block: &impl Block<64>) -> __m512i {
 pub(super) fn store512(block: &mut impl Block<64>, value: __m512i) {
     // SAFETY: a block is 64 writable bytes of plain data; the store needs no alignment.
     unsafe { _mm512_storeu_si512(std::ptr::from_mut(block).cast(), value) }
+}
+
+/// Asks for the cache line of a block `blocks` blocks further on, which need not exist.
+#[inline(always)]
+pub(super) fn prefetch<const BYTES: usize>(block: &impl Block<BYTES>, blocks: usize) {
+    let ahead = std::ptr::from_ref(block).wrapping_add(blocks);
+    // SAFETY: a prefetch is a hint that never faults, whatever the address; every x86-64 processor has it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.cast()) }
 }
 
 /// Reads up to eight words and zeros after them.

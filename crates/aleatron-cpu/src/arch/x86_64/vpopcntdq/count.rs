@@ -1,13 +1,14 @@
 //! Counting ones in registers of 512 bits.
 
 use crate::arch::portable::count as portable;
-use crate::arch::x86_64::memory::{load512, load512_partial};
+use crate::arch::x86_64::memory::{load512, load512_partial, prefetch};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_popcnt_epi64, _mm512_reduce_add_epi64,
     _mm512_setzero_si512,
 };
 
-/// The ones of `words`, in four sums so that no addition waits for the one before it.
+/// The ones of `words`, in four sums so that no addition waits for the one before it. Prefetching the next lines gains some percent beyond
+/// the second-level cache.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(crate) fn ones(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<8>();
@@ -15,6 +16,7 @@ pub(crate) fn ones(words: &[u64]) -> u64 {
     let mut sums = [_mm512_setzero_si512(); 4];
     for quad in quads {
         for (sum, block) in sums.iter_mut().zip(quad) {
+            prefetch(block, quad.len());
             *sum = _mm512_add_epi64(*sum, _mm512_popcnt_epi64(load512(block)));
         }
     }
@@ -64,11 +66,22 @@ pub(crate) fn tile<const N: usize, const S: usize>(rows: [&[u64]; N], others: [&
             }
         }
     }
+    if tail < len {
+        let mut other = [_mm512_setzero_si512(); S];
+        for s in 0..S {
+            other[s] = load512_partial(&others[s][tail..]);
+        }
+        for n in 0..N {
+            let row = load512_partial(&rows[n][tail..]);
+            for s in 0..S {
+                sums[n][s] = add_shared(sums[n][s], row, other[s]);
+            }
+        }
+    }
     let mut counts = [[0; S]; N];
     for n in 0..N {
         for s in 0..S {
-            let (row, other) = (load512_partial(&rows[n][tail..]), load512_partial(&others[s][tail..]));
-            counts[n][s] = _mm512_reduce_add_epi64(add_shared(sums[n][s], row, other)) as u64;
+            counts[n][s] = _mm512_reduce_add_epi64(sums[n][s]) as u64;
         }
     }
     counts
