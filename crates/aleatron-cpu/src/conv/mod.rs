@@ -143,8 +143,11 @@ impl ConvWeights {
         let words = self.length.words();
         region.fill_streams(&self.shape, group.first_input_channel, sample.words, words, pixels)?;
         if group.signs.is_some() {
-            let is_negative = |input| sample.signs.is_negative(input);
-            region.fill(&self.shape, group.first_input_channel, &mut terms.negative, is_negative)?;
+            terms.negative.clear();
+            if sample.signs.has_negative() {
+                let is_negative = |input| sample.signs.is_negative(input);
+                region.fill(&self.shape, group.first_input_channel, &mut terms.negative, is_negative)?;
+            }
             terms.read(cpu.tier, self.length, pixels)?;
         }
         let mut panel = Panel::new(&self.shape);
@@ -228,6 +231,17 @@ impl<'a> InputSigns<'a> {
             Self::None => Self::None,
             Self::Flags(negative) => Self::Flags(&negative[range]),
             Self::Thresholds(thresholds) => Self::Thresholds(&thresholds[range]),
+        }
+    }
+
+    /// Returns whether any input is negative; without branches, so that the loops run in vector registers.
+    fn has_negative(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Flags(negative) => negative.iter().fold(false, |any, &is_negative| any | is_negative),
+            Self::Thresholds(thresholds) => {
+                is_negative(thresholds.iter().fold(0, |any, threshold| any | threshold))
+            }
         }
     }
 

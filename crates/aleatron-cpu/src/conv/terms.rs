@@ -8,7 +8,7 @@ use aleatron_core::{Length, Result};
 /// The terms of a region and of a panel, in memory that is used again.
 #[derive(Default)]
 pub(super) struct Terms {
-    /// Which streams of the region are negative.
+    /// Which streams of the region are negative; empty if none is.
     pub(super) negative: Vec<bool>,
     ones: Vec<u64>,
     narrow: TermsOf<i16>,
@@ -32,12 +32,12 @@ struct Buffers<T> {
 impl Terms {
     /// Complements the streams that are negative, and stores the ones of all and the masks of those.
     pub(super) fn read(&mut self, tier: Tier, length: Length, pixels: &mut [u64]) -> Result<()> {
-        let negative = if self.negative.contains(&true) { &self.negative[..] } else { &[] };
+        let negative = &self.negative[..];
         let streams = pixels.chunks_exact_mut(length.words()).zip(negative);
         for (stream, _) in streams.filter(|(_, is_negative)| **is_negative) {
             complement(stream, length);
         }
-        resize(&mut self.ones, self.negative.len())?;
+        resize(&mut self.ones, pixels.len() / length.words())?;
         dispatch::stream_ones(tier, pixels, length.words(), &mut self.ones);
         match TermWidth::of(length) {
             TermWidth::Narrow => self.narrow.pixels.read(&self.ones, negative, |ones| ones as i16),

@@ -6,8 +6,9 @@ use aleatron_core::backend::{Batch, PreparedLayer};
 use aleatron_core::program::Program;
 use aleatron_core::{Cancel, Result, Topology};
 
-/// Bytes of the slots of the samples that a thread takes through a program at a time: part of a second-level cache.
-const CACHE_BYTES: usize = 1 << 19;
+/// Bytes of the largest slot for the samples that a thread takes through a program at a time: with streams, counts and other slots, a
+/// second-level cache.
+const CACHE_BYTES: usize = 1 << 17;
 
 /// Samples that a thread takes through a program at a time, at most.
 const MAX_SAMPLES: usize = 16;

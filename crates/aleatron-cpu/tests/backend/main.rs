@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod conformance;
+mod encode;
 mod errors;
 mod gates;
 mod program;
