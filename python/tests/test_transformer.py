@@ -104,6 +104,42 @@ def test_sampling_repeats_with_its_seed() -> None:
     assert len(set(drawn)) > 1
 
 
+def copy(name: str, folder: pathlib.Path, **generation: Any) -> pathlib.Path:
+    """A golden model with a generation_config.json."""
+    for file in ["config.json", "model.safetensors"]:
+        (folder / file).write_bytes((GOLDEN / name / file).read_bytes())
+    (folder / "generation_config.json").write_text(json.dumps(generation))
+    return folder
+
+
+def test_generation_config_gives_the_defaults(tmp_path: pathlib.Path) -> None:
+    tokens = golden("llama")["tokens"]
+    plain = load("llama")
+    defaults = {"temperature": 0.0, "top_k": 50, "top_p": 1.0, "repetition_penalty": 1.0, "eos_token_id": [2]}
+    assert plain.generation_config == defaults
+    model = al.Transformer.from_pretrained(
+        copy("llama", tmp_path, do_sample=True, temperature=1.5, top_k=20, top_p=0.5, repetition_penalty=1.25),
+        device="cpu",
+        precision="f32",
+    )
+    given: dict[str, Any] = {"temperature": 1.5, "top_k": 20, "top_p": 0.5, "repetition_penalty": 1.25}
+    assert model.generation_config == {**given, "eos_token_id": []}
+    found = list(model.generate(tokens, max_tokens=16, seed=3))
+    assert found == list(model.generate(tokens, max_tokens=16, seed=3, **given))
+    greedy = list(plain.generate(tokens, max_tokens=16))
+    assert found[: len(greedy)] != greedy
+    # Each option is the caller's if it is given.
+    for option, value in {"temperature": 0.0, "top_k": 1, "top_p": 1e-6}.items():
+        options = {option: value, "repetition_penalty": 1.0}
+        assert list(model.generate(tokens, max_tokens=len(greedy), seed=3, **options)) == greedy, option
+
+
+def test_generation_options_that_are_not_supported_warn(tmp_path: pathlib.Path) -> None:
+    copy("llama", tmp_path, num_beams=4)
+    with pytest.warns(UserWarning, match="generation_config.json: num_beams: 4 is not supported"):
+        al.Transformer.from_pretrained(tmp_path, device="cpu")
+
+
 def test_errors() -> None:
     model = load("llama")
     with pytest.raises(ValueError, match="no tokens"):
@@ -120,6 +156,8 @@ def test_errors() -> None:
         model.generate([1], top_k=2**32)
     with pytest.raises(ValueError, match="top_p"):
         model.generate([3], top_p=1.5)
+    with pytest.raises(ValueError, match="repetition_penalty: 0 is not a finite number above 0"):
+        model.generate([3], repetition_penalty=0.0)
     with pytest.raises(ValueError, match="no tokenizer.json"):
         model.encode("text")
     with pytest.raises(OSError, match="config.json"):

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
@@ -37,6 +38,44 @@ fn generate_repeats_and_follows_its_options() {
         tokens(&["--temperature", "3", "--seed", "2"])
     );
     assert_ne!(tokens(&["--lora", ADAPTER]), plain);
+}
+
+/// A model that samples by default, with a penalty and an option that is not supported.
+#[test]
+fn generate_uses_the_generation_config_of_the_model() {
+    let folder = std::env::temp_dir().join(format!("aleatron-generation-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(Path::new(MODEL).join(file), folder.join(file)).unwrap();
+    }
+    let config = r#"{"do_sample": true, "temperature": 1.5, "top_k": 20, "top_p": 0.5, "repetition_penalty": 1.25, "num_beams": 3}"#;
+    std::fs::write(folder.join("generation_config.json"), config).unwrap();
+    let run = |more: &[&str]| {
+        let model = folder.to_str().unwrap();
+        let common =
+            ["generate", model, "--tokens", "5,6,7", "--device", "cpu", "--max-tokens", "12", "--json"];
+        let output = aleatron(&[&common[..], more].concat());
+        let warning = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{warning}");
+        assert!(warning.contains("generation_config.json: num_beams: 3 is not supported"), "{warning}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let options = |report: &Value| {
+        ["temperature", "top_k", "top_p", "repetition_penalty"].map(|name| report[name].as_f64().unwrap())
+    };
+    let drawn = run(&[]);
+    assert_eq!(options(&drawn), [1.5, 20.0, 0.5, 1.25]);
+    let seed = drawn["seed"].as_u64().unwrap().to_string();
+    assert_eq!(run(&["--seed", &seed])["tokens"], drawn["tokens"]);
+    assert_ne!(run(&[])["seed"], drawn["seed"]);
+    let given = run(&["--temperature", "0", "--repetition-penalty", "1"]);
+    assert_eq!(options(&given), [0.0, 20.0, 0.5, 1.0]);
+    // The end token of the other file does not apply, so its text may be longer.
+    let greedy = tokens(&["--temperature", "0"]);
+    let given: Vec<u64> =
+        given["tokens"].as_array().unwrap().iter().map(|token| token.as_u64().unwrap()).collect();
+    assert_eq!(given[..greedy.len()], greedy);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -51,8 +51,8 @@ pub(crate) fn max_tokens(value: &Bound<'_, PyAny>) -> PyResult<usize> {
 }
 
 /// A number of tokens to choose among.
-pub(crate) fn top_k(value: &Bound<'_, PyAny>) -> PyResult<u32> {
-    integer(value, "top_k", "in [0, 2**32)")
+pub(crate) fn top_k(value: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+    if value.is_none() { Ok(None) } else { integer(value, "top_k", "in [0, 2**32)").map(Some) }
 }
 
 /// A number of threads.

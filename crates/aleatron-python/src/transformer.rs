@@ -2,15 +2,16 @@
 
 use crate::argument::{max_tokens, parse, seed, top_k};
 use crate::array::output;
-use crate::error::panicked;
+use crate::interpreter::detached;
+use crate::warning::warn;
 use aleatron::transformer::{
-    self, AdapterId, DeviceChoice, GenerateOptions, GenerationState, LoadOptions, Precision, Sampling,
-    TextStream, Tokenizer,
+    self, AdapterId, DeviceChoice, GenerateOptions, GenerationConfig, GenerationOverrides, GenerationState,
+    LoadOptions, Precision, TextStream, Tokenizer,
 };
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,15 +56,13 @@ pub(crate) struct Transformer {
     precision: String,
     vocabulary: usize,
     max_positions: usize,
+    generation: GenerationConfig,
     tokenizer: Option<Tokenizer>,
 }
 
 /// Runs a task without the interpreter.
 fn run<T: Send>(py: Python<'_>, task: impl FnOnce() -> transformer::Result<T> + Send) -> PyResult<T> {
-    match py.detach(|| catch_unwind(AssertUnwindSafe(task))) {
-        Ok(result) => result.map_err(exception),
-        Err(payload) => Err(panicked(&*payload)),
-    }
+    detached(py, task)?.map_err(exception)
 }
 
 /// The exception for an error.
@@ -122,11 +121,17 @@ impl Transformer {
         let precision: Precision = parse(precision).map_err(exception)?;
         let options = LoadOptions { device, precision, merge };
         let model = run(py, || transformer::Transformer::from_pretrained(&folder, &options))?;
+        let generation = model.generation().clone();
+        let warnings = generation.unsupported.iter();
+        let warnings = warnings
+            .map(|option| format!("generation_config.json: {option} is not supported and has no effect"));
+        warn(py, &warnings.collect::<Vec<_>>())?;
         Ok(Self {
             device: model.device(),
             precision: precision.to_string(),
             vocabulary: model.config().vocabulary,
             max_positions: model.config().max_positions,
+            generation,
             tokenizer: model.tokenizer().ok().cloned(),
             shared: Arc::new(Mutex::new(Model { model, adapters: BTreeMap::new() })),
         })
@@ -150,17 +155,41 @@ impl Transformer {
         output(py, logits, &shape)
     }
 
-    /// Continues a list of tokens: returns an iterator over the new ones. The choice is greedy if temperature is 0; otherwise it is random, with
-    /// a new seed for each call if none is given.
-    #[pyo3(signature = (tokens, *, max_tokens=128, temperature=0.0, top_k=0, top_p=1.0, seed=None, lora=None))]
+    /// Continues a list of tokens: returns an iterator over the new ones.
+    ///
+    /// Options of sampling that are None are those of the model's generation_config.json, as in Hugging Face
+    /// transformers; without the file, the choice is greedy.
+    ///
+    /// Parameters
+    /// ----------
+    /// tokens
+    ///     The prompt.
+    /// max_tokens
+    ///     The largest number of new tokens.
+    /// temperature
+    ///     Divides the logits; 0 for the token with the largest logit.
+    /// top_k
+    ///     Keeps so many tokens with the largest logits; 0 for all.
+    /// top_p
+    ///     Keeps the most probable tokens whose probabilities add up to this.
+    /// repetition_penalty
+    ///     Divides positive logits of tokens that the text contains already and multiplies negative ones; 1 for none.
+    /// seed
+    ///     The seed of random choices; None for a new one in each call.
+    /// lora
+    ///     The folder of a LoRA adapter.
+    #[pyo3(signature = (
+        tokens, *, max_tokens=128, temperature=None, top_k=None, top_p=None, repetition_penalty=None, seed=None, lora=None
+    ))]
     fn generate(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = tokens)] tokens: Vec<u32>,
         #[pyo3(from_py_with = max_tokens)] max_tokens: usize,
-        temperature: f32,
-        #[pyo3(from_py_with = top_k)] top_k: u32,
-        top_p: f32,
+        temperature: Option<f32>,
+        #[pyo3(from_py_with = top_k)] top_k: Option<u32>,
+        top_p: Option<f32>,
+        repetition_penalty: Option<f32>,
         seed: Option<&Bound<'_, PyAny>>,
         lora: Option<PathBuf>,
     ) -> PyResult<Generation> {
@@ -168,32 +197,37 @@ impl Transformer {
             Some(given) => self::seed(given)?,
             None => py.import("secrets")?.call_method1("randbits", (64,))?.extract()?,
         };
-        let sampling = Sampling { temperature, top_k, top_p, seed };
+        let given = GenerationOverrides { temperature, top_k, top_p, repetition_penalty };
         let shared = Arc::clone(&self.shared);
         let state = run(py, || {
             let mut model = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let adapter = model.adapter(lora)?;
-            let options = GenerateOptions { max_tokens, sampling, adapter };
+            let defaults = model.model.generation().options(&given, seed);
+            let options = GenerateOptions { max_tokens, adapter, ..defaults };
             GenerationState::start(&mut model.model, &[&tokens], &options)
         })?;
         Ok(Generation { shared, state: Mutex::new(state) })
     }
 
     /// Continues a text as `generate` does: returns the new text.
-    #[pyo3(signature = (text, *, max_tokens=128, temperature=0.0, top_k=0, top_p=1.0, seed=None, lora=None))]
+    #[pyo3(signature = (
+        text, *, max_tokens=128, temperature=None, top_k=None, top_p=None, repetition_penalty=None, seed=None, lora=None
+    ))]
     fn generate_text(
         &self,
         py: Python<'_>,
         text: &str,
         #[pyo3(from_py_with = max_tokens)] max_tokens: usize,
-        temperature: f32,
-        #[pyo3(from_py_with = top_k)] top_k: u32,
-        top_p: f32,
+        temperature: Option<f32>,
+        #[pyo3(from_py_with = top_k)] top_k: Option<u32>,
+        top_p: Option<f32>,
+        repetition_penalty: Option<f32>,
         seed: Option<&Bound<'_, PyAny>>,
         lora: Option<PathBuf>,
     ) -> PyResult<String> {
         let prompt = self.encode(text)?;
-        let generation = self.generate(py, prompt, max_tokens, temperature, top_k, top_p, seed, lora)?;
+        let generation =
+            self.generate(py, prompt, max_tokens, temperature, top_k, top_p, repetition_penalty, seed, lora)?;
         let tokenizer = self.tokenizer.as_ref().ok_or_else(|| exception(transformer::Error::NoTokenizer))?;
         let (mut stream, mut result) = (TextStream::default(), String::new());
         while let Some(token) = generation.__next__(py)? {
@@ -214,6 +248,18 @@ impl Transformer {
     fn decode(&self, #[pyo3(from_py_with = tokens)] tokens: Vec<u32>) -> PyResult<String> {
         let tokenizer = self.tokenizer.as_ref().ok_or(transformer::Error::NoTokenizer);
         tokenizer.and_then(|tokenizer| tokenizer.decode(&tokens)).map_err(exception)
+    }
+
+    /// The defaults of `generate`: those of generation_config.json, or those of Hugging Face transformers.
+    #[getter]
+    fn generation_config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let config = PyDict::new(py);
+        config.set_item("temperature", self.generation.sampling.temperature)?;
+        config.set_item("top_k", self.generation.sampling.top_k)?;
+        config.set_item("top_p", self.generation.sampling.top_p)?;
+        config.set_item("repetition_penalty", self.generation.repetition_penalty)?;
+        config.set_item("eos_token_id", &self.generation.end_tokens)?;
+        Ok(config)
     }
 
     /// Where it runs.

@@ -7,17 +7,35 @@ use serde_json::Value;
 use crate::config::{Config, end_tokens};
 use crate::error::{Error, Result};
 use crate::options::{Options, read_object};
+use crate::penalty::RepetitionPenalty;
 use crate::sampling::Sampling;
+use crate::transformer::GenerateOptions;
 
 /// The defaults of a model for generating text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerationConfig {
     /// The tokens that end a text.
     pub end_tokens: Vec<u32>,
-    /// The way tokens are chosen, with seed 0.
+    /// The way tokens are chosen, with seed 0. The temperature is 0 unless the file requests sampling; `top_k` and
+    /// `top_p` apply to callers that choose another temperature as well.
     pub sampling: Sampling,
+    /// The factor of [`GenerateOptions::repetition_penalty`].
+    pub repetition_penalty: f32,
     /// Options of the file that change texts and are not supported, as `name: value`.
     pub unsupported: Vec<String>,
+}
+
+/// The options of a call that differ from a model's defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct GenerationOverrides {
+    /// Replaces [`Sampling::temperature`].
+    pub temperature: Option<f32>,
+    /// Replaces [`Sampling::top_k`].
+    pub top_k: Option<u32>,
+    /// Replaces [`Sampling::top_p`].
+    pub top_p: Option<f32>,
+    /// Replaces [`GenerationConfig::repetition_penalty`].
+    pub repetition_penalty: Option<f32>,
 }
 
 /// Options that change no token: special tokens at other positions, lengths, caches, what is returned, versions.
@@ -55,21 +73,20 @@ const NEUTRAL: &[(&str, f64)] = &[
     ("no_repeat_ngram_size", 0.0),
     ("num_beam_groups", 1.0),
     ("num_beams", 1.0),
-    ("repetition_penalty", 1.0),
     ("top_h", 1.0),
     ("typical_p", 1.0),
 ];
 
-/// The `top_k` of files that sample and do not give one.
-const DEFAULT_TOP_K: u32 = 50;
+/// The defaults of Hugging Face transformers for models that give none.
+const DEFAULT: Sampling = Sampling { temperature: 0.0, top_k: 50, top_p: 1.0, seed: 0 };
 
 impl GenerationConfig {
     /// Returns the defaults of a folder without `generation_config.json`: the end tokens of `config.json`, and the token
-    /// with the largest logit.
+    /// with the largest logit; those of Hugging Face transformers for callers that choose a temperature.
     #[must_use]
     pub fn of_config(config: &Config) -> Self {
         let end_tokens = config.end_tokens.clone();
-        Self { end_tokens, sampling: Sampling::GREEDY, unsupported: Vec::new() }
+        Self { end_tokens, sampling: DEFAULT, repetition_penalty: 1.0, unsupported: Vec::new() }
     }
 
     /// Reads `generation_config.json`. It replaces the end tokens of `config.json`, even if it gives none.
@@ -88,29 +105,40 @@ impl GenerationConfig {
         }
         let end_tokens = end_tokens(&options, None)?;
         let sampling = read_sampling(&options)?;
+        let repetition_penalty = options.number("repetition_penalty")?.unwrap_or(1.0) as f32;
+        RepetitionPenalty::check(repetition_penalty)?;
         let unsupported = options.unread().map(|(name, value)| format!("{name}: {value}")).collect();
-        Ok(Self { end_tokens, sampling, unsupported })
+        Ok(Self { end_tokens, sampling, repetition_penalty, unsupported })
+    }
+
+    /// Returns the options of a call: the defaults of the model, and what the caller gives.
+    #[must_use]
+    pub fn options(&self, given: &GenerationOverrides, seed: u64) -> GenerateOptions {
+        let sampling = Sampling { seed, ..self.sampling };
+        let repetition_penalty = self.repetition_penalty;
+        GenerateOptions { sampling, repetition_penalty, ..GenerateOptions::default() }.with(given)
     }
 }
 
-/// Reads how tokens are chosen. Without `do_sample`, the other options have no effect.
+/// Reads how tokens are chosen. Without `do_sample`, the temperature is 0, whatever the file says.
 fn read_sampling(options: &Options<'_>) -> Result<Sampling> {
-    let temperature = options.number("temperature")?.unwrap_or(1.0) as f32;
+    let given = options.number("temperature")?.unwrap_or(1.0) as f32;
     let top_p = options.number("top_p")?.unwrap_or(1.0) as f32;
     let top_k = match options.size("top_k")? {
         Some(top_k) => u32::try_from(top_k).map_err(|_| options.fault("top_k", &Value::from(top_k)))?,
         // Null stands for all tokens.
         None if options.has("top_k") => 0,
-        None => DEFAULT_TOP_K,
+        None => DEFAULT.top_k,
     };
-    if !options.flag("do_sample")?.unwrap_or(false) {
-        return Ok(Sampling::GREEDY);
-    }
-    if temperature <= 0.0 {
-        let (option, value) = ("temperature", temperature.to_string());
-        return Err(Error::Sampling { option, value, range: "above 0, though do_sample is true" });
-    }
-    let sampling = Sampling { temperature, top_k, top_p, seed: 0 };
+    let temperature = match options.flag("do_sample")? {
+        Some(true) if given <= 0.0 => {
+            let (option, value) = ("temperature", given.to_string());
+            return Err(Error::Sampling { option, value, range: "above 0, though do_sample is true" });
+        }
+        Some(true) => given,
+        _ => DEFAULT.temperature,
+    };
+    let sampling = Sampling { temperature, top_k, top_p, ..DEFAULT };
     sampling.check()?;
     Ok(sampling)
 }

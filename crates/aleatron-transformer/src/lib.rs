@@ -17,6 +17,7 @@ pub mod gpu;
 pub mod lora;
 mod options;
 mod pass;
+mod penalty;
 pub mod rope;
 pub mod sampling;
 pub mod tokenizer;
@@ -26,7 +27,7 @@ pub mod weights;
 pub use config::{Config, Precision};
 pub use cpu::CpuForwardPass;
 pub use error::{Error, Result};
-pub use generation::GenerationConfig;
+pub use generation::{GenerationConfig, GenerationOverrides};
 #[cfg(feature = "gpu")]
 pub use gpu::WgslForwardPass;
 pub use lora::{Adapter, QkvLoRA};

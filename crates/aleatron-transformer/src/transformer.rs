@@ -7,9 +7,10 @@ use std::str::FromStr;
 use crate::config::{Architecture, Config, Precision};
 use crate::cpu::CpuForwardPass;
 use crate::error::{Error, Result};
-use crate::generation::GenerationConfig;
+use crate::generation::{GenerationConfig, GenerationOverrides};
 use crate::lora::Adapter;
 use crate::pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
+use crate::penalty::RepetitionPenalty;
 use crate::sampling::Sampling;
 use crate::tokenizer::Tokenizer;
 use crate::weights::files::TensorFiles;
@@ -76,13 +77,38 @@ pub struct GenerateOptions {
     pub max_tokens: usize,
     /// How each is chosen.
     pub sampling: Sampling,
+    /// The factor that makes tokens of the text, its prompt included, less likely: positive logits are divided by it,
+    /// negative ones multiplied with it. 1 changes nothing. With any other factor, tokens are chosen on the host.
+    pub repetition_penalty: f32,
     /// An adapter.
     pub adapter: Option<AdapterId>,
 }
 
+impl GenerateOptions {
+    /// Returns the options with those that a caller gives.
+    #[must_use]
+    pub fn with(mut self, given: &GenerationOverrides) -> Self {
+        self.sampling.temperature = given.temperature.unwrap_or(self.sampling.temperature);
+        self.sampling.top_k = given.top_k.unwrap_or(self.sampling.top_k);
+        self.sampling.top_p = given.top_p.unwrap_or(self.sampling.top_p);
+        self.repetition_penalty = given.repetition_penalty.unwrap_or(self.repetition_penalty);
+        self
+    }
+
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// [`Error::Sampling`] with the option that is out of range.
+    pub fn check(&self) -> Result<()> {
+        self.sampling.check()?;
+        RepetitionPenalty::check(self.repetition_penalty)
+    }
+}
+
+/// At most 128 tokens, each with the largest logit. [`GenerationConfig::options`] gives the defaults of a model.
 impl Default for GenerateOptions {
     fn default() -> Self {
-        Self { max_tokens: 128, sampling: Sampling::GREEDY, adapter: None }
+        Self { max_tokens: 128, sampling: Sampling::GREEDY, repetition_penalty: 1.0, adapter: None }
     }
 }
 
@@ -254,6 +280,7 @@ pub struct GenerationState {
     /// Whether each has ended.
     ended: Vec<bool>,
     sampling: Sampling,
+    penalty: Option<RepetitionPenalty>,
     end_tokens: Vec<u32>,
     /// Tokens still to hand out, those of steps on their way included.
     remaining: usize,
@@ -269,8 +296,9 @@ impl GenerationState {
     /// # Errors
     /// As [`Transformer::generate`].
     pub fn start(model: &mut Transformer, prompts: &[&[u32]], options: &GenerateOptions) -> Result<Self> {
-        options.sampling.check()?;
+        options.check()?;
         let (pass, mut sequences) = (&mut *model.pass, Vec::new());
+        let mut penalty = RepetitionPenalty::new(options.repetition_penalty, prompts);
         let started = (|| {
             for _ in prompts {
                 let sequence = pass.open()?;
@@ -279,7 +307,7 @@ impl GenerationState {
             }
             let pairs = sequences.iter().zip(prompts);
             let segments: Vec<_> = pairs.map(|(&sequence, &tokens)| Segment { sequence, tokens }).collect();
-            pass.prefill(&segments, &options.sampling)
+            append(pass, &segments, &options.sampling, penalty.as_mut())
         })();
         let first = match started {
             Ok(first) => first,
@@ -296,6 +324,7 @@ impl GenerationState {
             last: first.clone(),
             ended: vec![false; prompts.len()],
             sampling: options.sampling,
+            penalty,
             end_tokens: pass.config().end_tokens.clone(),
             remaining: options.max_tokens.min(room),
             on_their_way: 0,
@@ -329,8 +358,9 @@ impl GenerationState {
     }
 
     fn step(&mut self, pass: &mut dyn ForwardPass) -> Result<Vec<u32>> {
-        if pass.epoch() != self.epoch {
-            // Something else ran meanwhile: the steps on their way are lost, and the last token is read again.
+        if pass.epoch() != self.epoch || self.penalty.is_some() {
+            // Something else ran meanwhile: the steps on their way are lost, and the last token is read again. Steps with a
+            // penalty wait for the token before.
             self.on_their_way = 0;
             for (&sequence, &len) in self.sequences.iter().zip(&self.lengths) {
                 pass.cut_back(sequence, len)?;
@@ -339,7 +369,7 @@ impl GenerationState {
             let segments: Vec<_> = pairs
                 .map(|(&sequence, token)| Segment { sequence, tokens: std::slice::from_ref(token) })
                 .collect();
-            let tokens = pass.prefill(&segments, &self.sampling)?;
+            let tokens = append(pass, &segments, &self.sampling, self.penalty.as_mut())?;
             self.epoch = pass.epoch();
             self.lengths.iter_mut().for_each(|len| *len += 1);
             return Ok(tokens);
@@ -359,6 +389,28 @@ impl GenerationState {
         self.remaining = 0;
         self.sequences.drain(..).for_each(|sequence| model.pass.close(sequence));
     }
+}
+
+/// Appends tokens to sequences and chooses the token that follows each: on the device, or with a penalty on the host.
+fn append(
+    pass: &mut dyn ForwardPass,
+    segments: &[Segment<'_>],
+    sampling: &Sampling,
+    penalty: Option<&mut RepetitionPenalty>,
+) -> Result<Vec<u32>> {
+    let Some(penalty) = penalty else { return pass.prefill(segments, sampling) };
+    let mut logits = pass.forward(segments, Logits::Last)?;
+    let vocabulary = pass.config().vocabulary;
+    let mut tokens = Vec::with_capacity(segments.len());
+    for (text, (segment, logits)) in segments.iter().zip(logits.chunks_exact_mut(vocabulary)).enumerate() {
+        penalty.apply(text, logits);
+        let position = pass.len(segment.sequence)? as u32;
+        let chosen = sampling.choose(logits, position, text as u32);
+        let token = chosen.ok_or(Error::NotFinite { sequence: segment.sequence.0 })?;
+        penalty.push(text, token);
+        tokens.push(token);
+    }
+    Ok(tokens)
 }
 
 /// The tokens that continue a text; an iterator.

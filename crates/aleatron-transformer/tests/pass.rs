@@ -133,7 +133,7 @@ fn sampling_repeats_with_its_seed_and_keeps_to_its_options() {
         let golden = Golden::read("llama");
         let mut model = load("llama", device, Precision::F32);
         let mut sample = |sampling: Sampling| -> Vec<u32> {
-            let options = GenerateOptions { max_tokens: 24, sampling, adapter: None };
+            let options = GenerateOptions { max_tokens: 24, sampling, ..GenerateOptions::default() };
             model.generate(&golden.tokens, &options).unwrap().map(|token| token.unwrap()).collect()
         };
         let free = Sampling { temperature: 3.0, top_k: 0, top_p: 1.0, seed: 7 };

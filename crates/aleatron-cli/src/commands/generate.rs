@@ -4,9 +4,10 @@ use super::names::read_name;
 use super::{Failure, Outcome};
 use crate::{Verdict, interrupt, output};
 use aleatron::transformer::{
-    DeviceChoice, GenerateOptions, LoadOptions, Precision, Sampling, TextStream, Transformer,
+    DeviceChoice, GenerateOptions, GenerationOverrides, LoadOptions, Precision, TextStream, Transformer,
 };
 use serde::Serialize;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -26,18 +27,22 @@ pub(crate) struct Arguments {
     /// The most tokens to make.
     #[arg(long, value_name = "N", default_value_t = GenerateOptions::default().max_tokens)]
     max_tokens: usize,
-    /// What logits are divided by; 0 always takes the likeliest token.
-    #[arg(long, value_name = "T", default_value_t = 0.0, allow_hyphen_values = true)]
-    temperature: f32,
-    /// Only the likeliest K tokens; 0 for all.
-    #[arg(long, value_name = "K", default_value_t = 0)]
-    top_k: u32,
-    /// Only the likeliest tokens that make up this probability.
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_hyphen_values = true)]
-    top_p: f32,
-    /// The seed of random choices.
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    seed: u64,
+    /// Divides logits; 0 always takes the most probable token. Options not given are those of the model's
+    /// generation_config.json.
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    temperature: Option<f32>,
+    /// Keeps the K most probable tokens; 0 for all.
+    #[arg(long, value_name = "K")]
+    top_k: Option<u32>,
+    /// Keeps the most probable tokens whose probabilities add up to P.
+    #[arg(long, value_name = "P", allow_hyphen_values = true)]
+    top_p: Option<f32>,
+    /// Divides positive logits of tokens that the text contains already and multiplies negative ones; 1 for none.
+    #[arg(long, value_name = "F", allow_hyphen_values = true)]
+    repetition_penalty: Option<f32>,
+    /// The seed of random choices; a new one for each call if not given.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// Where to run: auto, cpu, gpu or gpu:1.
     #[arg(long, default_value_t = DeviceChoice::Auto, value_parser = read_name::<DeviceChoice>)]
     device: DeviceChoice,
@@ -53,6 +58,11 @@ pub(crate) struct Arguments {
 struct Report {
     device: String,
     prompt_tokens: usize,
+    temperature: f32,
+    top_k: u32,
+    top_p: f32,
+    repetition_penalty: f32,
+    seed: u64,
     tokens: Vec<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -62,13 +72,13 @@ struct Report {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let sampling = Sampling {
+    let given = GenerationOverrides {
         temperature: arguments.temperature,
         top_k: arguments.top_k,
         top_p: arguments.top_p,
-        seed: arguments.seed,
+        repetition_penalty: arguments.repetition_penalty,
     };
-    sampling.check().map_err(Failure::usage)?;
+    GenerateOptions::default().with(&given).check().map_err(Failure::usage)?;
     let options =
         LoadOptions { device: arguments.device, precision: arguments.precision, ..LoadOptions::default() };
     let mut model = Transformer::from_pretrained(&arguments.model, &options)?;
@@ -84,9 +94,17 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
     };
     let tokenizer = model.tokenizer().ok().cloned();
+    for option in &model.generation().unsupported {
+        output::message(format!(
+            "warning: generation_config.json: {option} is not supported and has no effect"
+        ));
+    }
+    let seed = arguments.seed.unwrap_or_else(random_seed);
+    let GenerateOptions { sampling, repetition_penalty, .. } = model.generation().options(&given, seed);
+    let generating =
+        GenerateOptions { max_tokens: arguments.max_tokens, sampling, repetition_penalty, adapter };
     interrupt::watch();
     let (start, mut stream, mut tokens) = (Instant::now(), TextStream::default(), Vec::new());
-    let generating = GenerateOptions { max_tokens: arguments.max_tokens, sampling, adapter };
     let mut generation = model.generate(&prompt, &generating)?;
     let prefill_seconds = start.elapsed().as_secs_f64();
     let (start, mut text) = (Instant::now(), String::new());
@@ -123,6 +141,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         output::json(&Report {
             device,
             prompt_tokens,
+            temperature: sampling.temperature,
+            top_k: sampling.top_k,
+            top_p: sampling.top_p,
+            repetition_penalty,
+            seed,
             tokens,
             text,
             prefill_seconds,
@@ -133,8 +156,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     output::line("")?;
     let ended = if interrupted { ", interrupted" } else { "" };
+    let chosen = match sampling.temperature {
+        0.0 => String::new(),
+        temperature => format!(", temperature {temperature} with --seed {seed}"),
+    };
     let summary = format!(
-        "{} tokens after a prompt of {}, {tokens_per_second:.1} tokens/s, prompt {:.1} ms, {} on {device}{ended}",
+        "{} tokens after a prompt of {}, {tokens_per_second:.1} tokens/s, prompt {:.1} ms, {} on {device}{chosen}{ended}",
         tokens.len(),
         prompt.len(),
         prefill_seconds * 1e3,
@@ -147,4 +174,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         output::message(summary)
     }
     Ok(Verdict::Good)
+}
+
+/// Returns a seed that differs from call to call.
+fn random_seed() -> u64 {
+    // The standard library keys its hash maps with random numbers of the system.
+    RandomState::new().hash_one(std::process::id())
 }
