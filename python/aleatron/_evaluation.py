@@ -13,6 +13,7 @@ import os
 import pathlib
 import tempfile
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 
@@ -256,6 +257,19 @@ def load_digits(part: Literal["test", "train"] = "test") -> tuple[npt.NDArray[np
 Found = TypeVar("Found")
 
 
+_locks: weakref.WeakSet[_core._FileLock] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Leaves the locks of checkpoints to the parent: workers that outlive it must not keep them."""
+    for lock in list(_locks):
+        lock.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class Checkpoint(Generic[Found]):
     """A file that an evaluation resumes from and is saved in, checked to be writable before the work."""
 
@@ -263,6 +277,7 @@ class Checkpoint(Generic[Found]):
         self.path = None if path is None else pathlib.Path(path)
         self.read = read
         self.found: Found | None = None
+        self._lock: _core._FileLock | None = None
 
     def __enter__(self) -> Self:
         if self.path is not None:
@@ -270,16 +285,27 @@ class Checkpoint(Generic[Found]):
                 raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
             if not self.path.parent.is_dir():
                 raise FileNotFoundError(f"checkpoint {str(self.path)!r}: there is no folder {str(self.path.parent)!r}")
-            if self.path.exists():
-                try:
-                    self.found = self.read(self.path.read_text(encoding="utf-8"))
-                except ValueError as error:
-                    raise ValueError(f"checkpoint {str(self.path)!r}: {error}; remove the file to begin anew") from None
-            tempfile.TemporaryFile(dir=self.path.parent).close()
+            # Before the file is read: it is of no other process from now on.
+            self._lock = _core._FileLock(self.path.with_name(f".{self.path.name}.lock"))
+            _locks.add(self._lock)
+            try:
+                self._read(self.path)
+            except BaseException:
+                self.__exit__()
+                raise
         return self
 
+    def _read(self, path: pathlib.Path) -> None:
+        if path.exists():
+            try:
+                self.found = self.read(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ValueError(f"checkpoint {str(path)!r}: {error}; remove the file to begin anew") from None
+        tempfile.TemporaryFile(dir=path.parent).close()
+
     def __exit__(self, *_: object) -> None:
-        return None
+        if self._lock is not None:
+            self._lock.release()
 
     def write(self, text: str) -> None:
         """Replaces the file as a whole."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import pickle
 import re
@@ -249,6 +250,29 @@ CALL
         found: Any = kind.from_json(file.read_text())  # type: ignore[attr-defined]
         # Writing takes at most a twentieth of the time, so the last ones may be missing.
         assert 1 <= len(found.cells) <= 5 and not found.complete
+
+
+@pytest.mark.timeout(120)
+def test_one_call_at_a_time_writes_a_checkpoint(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "found.json"
+    call = "import sys, aleatron as al; al.evaluate(lengths=8, generators='sobol', checkpoint=sys.argv[1], device='cpu')"
+    refused: list[str] = []
+
+    def progress(*_: object) -> None:
+        if not refused:
+            done = subprocess.run([sys.executable, "-c", call, file], capture_output=True, text=True, timeout=60)
+            refused.append(done.stderr)
+            with pytest.raises(BlockingIOError):
+                al.evaluate(lengths=8, generators="sobol", checkpoint=file, device="cpu")
+
+    al.evaluate(lengths=[8, 16], generators="sobol", checkpoint=file, progress=progress, device="cpu")
+    assert "BlockingIOError" in refused[0] and f"process {os.getpid()} is writing" in refused[0]
+    # The lock ends with the call, also one that fails, and leaves no file.
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
+    with pytest.raises(ValueError):
+        al.evaluate(lengths=8, generators="sobol", checkpoint=file, network=al.Network.digits("cnn"), device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
+    al.evaluate(lengths=32, generators="sobol", checkpoint=file, device="cpu")
 
 
 @pytest.mark.timeout(120)

@@ -99,6 +99,44 @@ fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
     assert_eq!(evaluation(&good(aleatron(&["merge", &shards, "--json"]))), whole);
 }
 
+/// Two processes that write one shard are kept apart; two shards of one folder are not.
+#[test]
+fn one_process_at_a_time_writes_a_shard() {
+    let folder = Folder::new("shard-lock");
+    let shards = folder.join("shards");
+    let lengths: Vec<String> = (1..400).map(|k| (64 * k).to_string()).collect();
+    let lengths = lengths.join(",");
+    let shard = |of: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aleatron"));
+        command.args(["eval", "--generators", "bernoulli", "--seeds", "50", "--lengths", &lengths]);
+        command.args(["--shard", of, "--report", &shards]).stdout(std::process::Stdio::null());
+        command
+    };
+    let mut first = shard("1/2").spawn().unwrap();
+    let file = Path::new(&shards).join("shard-1-of-2.jsonl");
+    let start = std::time::Instant::now();
+    while !file.exists() && start.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let refused = fault(&shard("1/2").output().unwrap());
+    assert!(refused.contains(&format!("process {} is writing this report", first.id())), "{refused}");
+    let refused = fault(&shard("1/2").arg("--resume").output().unwrap());
+    assert!(refused.contains("is writing this report"), "{refused}");
+    let mut second = shard("2/2").spawn().unwrap();
+    let other = Path::new(&shards).join("shard-2-of-2.jsonl");
+    while !other.exists() && start.elapsed().as_secs() < 120 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(file.exists() && other.exists());
+    for child in [&mut first, &mut second] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    // A lock ends with its process. What is there is unfinished, which is the only fault now.
+    let refused = fault(&shard("1/2").output().unwrap());
+    assert!(refused.contains("it is unfinished: go on with --resume"), "{refused}");
+}
+
 #[test]
 fn what_does_not_belong_together_is_not_merged() {
     let folder = Folder::new("shard-faults");

@@ -30,6 +30,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// Another process writes the same files, or another call of this one.
+    #[error("{}: process {process} is writing there; wait for it to end or choose another place", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// The number of the process, if it is known.
+        process: String,
+    },
     /// A file is not of its format.
     #[error("{file}: {reason}")]
     Format {

@@ -5,7 +5,9 @@ use aleatron::{CoreError, EngineError, Error};
 use aleatron_core::BackendFault;
 use aleatron_graph::Error as GraphError;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{
+    PyBlockingIOError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
+};
 use std::path::Path;
 
 /// The exception for an error about an argument of the given shape.
@@ -18,6 +20,7 @@ pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
         Error::File { path, source }
         | Error::Data(DataError::File { path, source })
         | Error::Engine(EngineError::File { path, source }) => file_exception(&path, &source),
+        Error::Locked { .. } => PyBlockingIOError::new_err(error.to_string()),
         Error::Engine(EngineError::Graph(error)) => graph_exception(error),
         // The kind of exception is that of the cause, the text that of the whole.
         Error::Engine(EngineError::Layer { .. }) => match error.core() {

@@ -161,6 +161,34 @@ pub(crate) fn evaluate(
     Ok((text, raised))
 }
 
+/// A lock that keeps other processes, and other calls, off a checkpoint until it is released.
+#[pyclass(module = "aleatron", name = "_FileLock", frozen, weakref)]
+pub(crate) struct FileLock(Mutex<Option<eval::FileLock>>);
+
+#[pymethods]
+impl FileLock {
+    #[new]
+    fn new(path: PathBuf) -> PyResult<Self> {
+        let lock = eval::FileLock::acquire(path).map_err(|error| exception(error, &[]))?;
+        Ok(Self(Mutex::new(Some(lock))))
+    }
+
+    /// Leaves the lock to the parent, in a forked child.
+    fn after_fork(&self) {
+        // A thread that held the mutex does not exist in the child.
+        if let Ok(mut lock) = self.0.try_lock()
+            && let Some(lock) = lock.as_mut()
+        {
+            lock.after_fork();
+        }
+    }
+
+    /// Releases the lock.
+    fn release(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 /// Reports the progress of an evaluation, and saves its state.
 pub(crate) struct Reporter<'a> {
     interruption: &'a Interruption,

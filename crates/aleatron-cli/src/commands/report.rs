@@ -2,9 +2,9 @@
 
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
-use aleatron::eval::{CheckpointFile, Evaluation, RegressionEvaluation, plural, report};
-use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use aleatron::eval::{
+    CheckpointFile, Error as EvalError, Evaluation, FileLock, RegressionEvaluation, plural, report,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ pub(crate) struct Report<E = Evaluation> {
     pub(crate) earlier: Earlier,
     pub(crate) checkpoint: Option<E>,
     /// Held as long as the report may be written.
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl<E: Found> Report<E> {
@@ -261,32 +261,19 @@ fn check_replaced<E: Found>(
     }
 }
 
-/// Creates a folder if it is missing, checks that files can be written there, and keeps other processes off it until the file is dropped.
-pub(crate) fn open_folder(folder: &Path, lock: &str) -> Result<File, Failure> {
+/// Creates a folder if it is missing, checks that files can be written there, and keeps other processes off it until the lock is dropped.
+pub(crate) fn open_folder(folder: &Path, lock: &str) -> Result<FileLock, Failure> {
     std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
-    let path = folder.join(lock);
-    let opened = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-    let mut file = opened.map_err(|e| fault(folder, &e))?;
-    match file.try_lock() {
-        Ok(()) => {
-            let id = format!("{}\n", std::process::id());
-            let written =
-                file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(id.as_bytes()));
-            written.map_err(|e| fault(folder, &e))?;
+    let lock = match FileLock::acquire(folder.join(lock)) {
+        Ok(lock) => lock,
+        Err(EvalError::Locked { process, .. }) => {
+            return Err(fault(folder, &format!("process {process} is writing this report")));
         }
-        Err(TryLockError::WouldBlock) => {
-            let mut id = String::new();
-            // The message is useful without the number, too.
-            let _ = file.read_to_string(&mut id);
-            let reason = format!("process {} is writing this report", id.trim());
-            return Err(fault(folder, &reason));
-        }
-        // File systems without locks have one writer, or none that is known.
-        Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {}
-        Err(TryLockError::Error(error)) => return Err(fault(folder, &error)),
-    }
+        Err(EvalError::File { source, .. }) => return Err(fault(folder, &source)),
+        Err(error) => return Err(error.into()),
+    };
     try_writing(folder)?;
-    Ok(file)
+    Ok(lock)
 }
 
 /// Checks that files can be created in a folder.

@@ -6,6 +6,7 @@ mod evaluations;
 mod find;
 mod graph_stops;
 mod graphs;
+mod locks;
 mod losses;
 mod multiplier;
 mod plans;
