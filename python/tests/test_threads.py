@@ -236,9 +236,16 @@ print(measure() < 0.8 * whole)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
+# The object prolongs the end of the interpreter, so that threads have time to attach to it.
 DAEMON = """
 import threading, time
 import aleatron as al
+
+class Late:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.3)
+
+late = Late()
 
 def work():
     while True:
@@ -257,6 +264,8 @@ time.sleep(0.2)
         "al.evaluate(lengths=[2**n for n in range(4, 14)], generators='bernoulli', seeds=9, device='cpu')",
         "al.evaluate(lengths=64, generators='sobol', progress=lambda *at: None, device='cpu')",
         "al.Network.digits().forward_streams(al.load_digits()[0], 4096, device='cpu')",
+        "al.DenseLayer(64, 32, device='cpu')([0.5] * 64)",
+        "al.tensor.sum(al.tensor.ones(100000, device='cpu'))",
     ],
 )
 def test_daemon_threads_may_compute_while_the_interpreter_ends(work: str) -> None:

@@ -1,23 +1,13 @@
 //! Releases the interpreter around computations, so that Python's other threads run while the engine computes, and polls for Ctrl-C.
 
-use crate::error::{exception, panicked};
+use crate::error::exception;
+use crate::interpreter::{attach, detached, is_over};
 use aleatron::{Cancel, CoreError, Error};
 use pyo3::intern;
 use pyo3::prelude::*;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
-
-/// Whether the interpreter is about to end. Threads other than the main one must not attach to it any more.
-static EXITING: AtomicBool = AtomicBool::new(false);
-
-/// Records that the interpreter is about to end; Python's `atexit` calls it.
-#[pyfunction]
-#[pyo3(name = "_at_exit")]
-pub(crate) fn at_exit() {
-    EXITING.store(true, Ordering::Release);
-}
 
 /// Tells a computation to end: after an exception, such as that of Ctrl-C, or because the interpreter ends.
 pub(crate) struct Interruption {
@@ -41,7 +31,7 @@ impl Interruption {
     pub(crate) fn is_set(&self) -> bool {
         if self.main == Some(thread::current().id()) {
             self.attach(|py| py.check_signals());
-        } else if EXITING.load(Ordering::Acquire) {
+        } else if is_over() {
             self.is_over.store(true, Ordering::Release);
         }
         self.is_over.load(Ordering::Acquire)
@@ -49,15 +39,11 @@ impl Interruption {
 
     /// Calls a function with the interpreter, and ends the computation if it raises or if the interpreter ends.
     pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) -> PyResult<()>) {
-        if self.main.is_none() && EXITING.load(Ordering::Acquire) {
-            self.is_over.store(true, Ordering::Release);
-            return;
-        }
         self.attach(call);
     }
 
     fn attach(&self, call: impl FnOnce(Python<'_>) -> PyResult<()>) {
-        match Python::try_attach(call) {
+        match attach(call) {
             Some(Ok(())) => {}
             Some(Err(error)) => self.fail(error),
             None => self.is_over.store(true, Ordering::Release),
@@ -82,11 +68,7 @@ pub(crate) fn compute<T: Send>(
     shape: &[usize],
     task: impl FnOnce() -> aleatron::Result<T> + Send,
 ) -> PyResult<T> {
-    match py.detach(|| catch_unwind(AssertUnwindSafe(task))) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(exception(error, shape)),
-        Err(payload) => Err(panicked(&*payload)),
-    }
+    detached(py, task)?.map_err(|error| exception(error, shape))
 }
 
 /// Runs like [`compute`], with cancellation by Ctrl-C.
@@ -97,10 +79,7 @@ pub(crate) fn compute_with_cancellation<T: Send>(
 ) -> PyResult<T> {
     let interruption = Interruption::new(py)?;
     let is_set = || interruption.is_set();
-    let result = match py.detach(|| catch_unwind(AssertUnwindSafe(|| task(Cancel::when(&is_set))))) {
-        Ok(result) => result,
-        Err(payload) => return Err(panicked(&*payload)),
-    };
+    let result = detached(py, || task(Cancel::when(&is_set)))?;
     match (result, interruption.into_raised()) {
         (Err(Error::Core(CoreError::Cancelled)), Some(error)) => Err(error),
         (Err(error), _) => Err(exception(error, shape)),

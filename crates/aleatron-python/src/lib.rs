@@ -1,7 +1,7 @@
 //! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and nothing else.
 //!
-//! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` creates exceptions, `compute.rs` releases the
-//! interpreter around every computation, and `cuda.rs` takes arrays in device memory. The other modules hold the functions and classes of
+//! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` creates exceptions, `interpreter.rs` and `compute.rs` release
+//! the interpreter around every computation, and `cuda.rs` takes arrays in device memory. The other modules hold the functions and classes of
 //! the package. Their doc comments are Python docstrings, whose examples `python/tests/test_docs.py` runs.
 #![deny(unsafe_code)]
 #![allow(
@@ -18,6 +18,7 @@ mod cuda;
 mod error;
 mod evaluation;
 mod find;
+mod interpreter;
 mod job;
 mod layer;
 mod lif;
@@ -44,15 +45,15 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::compute::at_exit;
-    #[pymodule_export]
     use crate::convolution::ConvLayer;
     #[pymodule_export]
     use crate::cuda::CudaMemory;
     #[pymodule_export]
-    use crate::evaluation::{Evaluation, digits, evaluate};
+    use crate::evaluation::{Evaluation, FileLock, digits, evaluate};
     #[pymodule_export]
     use crate::find::{find, read_found};
+    #[pymodule_export]
+    use crate::interpreter::at_exit;
     #[pymodule_export]
     use crate::job::{EvalProgram, Job};
     #[pymodule_export]

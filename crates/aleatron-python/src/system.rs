@@ -77,6 +77,7 @@ pub(crate) fn get_draw_memory() -> usize {
 #[pyfunction]
 #[pyo3(name = "_after_fork")]
 pub(crate) fn after_fork() {
+    crate::interpreter::after_fork();
     aleatron::backend::after_fork();
     // Tensors are on GPUs in builds whose layers are not, too.
     aleatron_device::after_fork();

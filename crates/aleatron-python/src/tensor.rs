@@ -1,6 +1,5 @@
 //! Float tensors: what `aleatron.tensor` is built on. Functions, checks and documentation for users are in that package.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
 use aleatron_tensor::{
@@ -14,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
 use crate::array::output;
-use crate::error::panicked;
+use crate::interpreter::detached;
 
 /// A tensor of the engine; use `aleatron.tensor`.
 #[pyclass(frozen, module = "aleatron._core")]
@@ -37,10 +36,7 @@ fn exception(error: &Error) -> PyErr {
 
 /// Runs `task` without the interpreter.
 fn run<T: Send>(py: Python<'_>, task: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    match py.detach(|| catch_unwind(AssertUnwindSafe(task))) {
-        Ok(result) => result.map_err(|error| exception(&error)),
-        Err(payload) => Err(panicked(&*payload)),
-    }
+    detached(py, task)?.map_err(|error| exception(&error))
 }
 
 fn dtype(name: &str) -> PyResult<DType> {
