@@ -22,9 +22,9 @@ class Info:
         """Returns the device of tensors that nobody gave one."""
         return "cpu"
 
-    def devices(self) -> list[str]:
-        """Returns a list of the names of all devices."""
-        return ["cpu", *(f"gpu:{i}" for i in range(len(gpus())))]
+    def devices(self) -> tuple[str, ...]:
+        """Returns the names of all devices."""
+        return ("cpu", *(f"gpu:{i}" for i in range(len(gpus()))))
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Returns the types of tensors that nobody gave one."""
@@ -32,9 +32,9 @@ class Info:
         return {"real floating": types.float32, "integral": integer, "indexing": integer}
 
     def dtypes(self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
-        """Returns the types a device has, of one or several kinds."""
+        """Returns the types of the standard that a device has, of one or several kinds: float16, which the standard lacks, is left out."""
         place = "cpu" if device is None else device
-        found = [dtype for dtype in types.ALL if CoreTensor.supports(dtype.core, place)]
+        found = [dtype for dtype in types.ALL if dtype is not types.float16 and CoreTensor.supports(dtype.core, place)]
         return {dtype.name: dtype for dtype in found if kind is None or isdtype(dtype, kind)}
 
 

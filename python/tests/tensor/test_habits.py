@@ -125,8 +125,8 @@ def test_masks_without_elements(device: str) -> None:
 
 def test_names_of_devices_may_have_capital_letters() -> None:
     assert at.ones(2, device="CPU").device == "cpu"
-    assert "float16" in at.__array_namespace_info__().dtypes(device="CPU", kind="real floating")
-    assert isinstance(at.__array_namespace_info__().devices(), list)
+    assert "float32" in at.__array_namespace_info__().dtypes(device="CPU", kind="real floating")
+    assert isinstance(at.__array_namespace_info__().devices(), tuple)
 
 
 def test_sizes_are_integers_of_any_library() -> None:

@@ -91,7 +91,8 @@ def test_info(device: str) -> None:
     assert info.default_device() == "cpu" and "cpu" in info.devices()
     assert info.default_dtypes(device=device)["real floating"] is at.float32
     floats = info.dtypes(device=device, kind="real floating")
-    assert floats == {"float16": at.float16, "float32": at.float32}
+    # Of the standard's types: float16 is not one of them.
+    assert floats == {"float32": at.float32}
     assert set(info.capabilities()) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
 
 

@@ -37,11 +37,9 @@ fn m_floor_div(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
     let sign = select(vec4<f32>(1.0), vec4<f32>(-1.0), differ);
     let rounded = round(divide(x - m_remainder(x, y), y));
     var value = select(rounded, vec4<f32>(0.0), magnitude_bits(rounded) == zero);
-    // Apart from each other: compilers turn a choice between -1 and 0 into a product, whose zero is negative.
-    value = select(value, vec4<f32>(-1.0), is_inf(y) & differ);
-    value = select(value, vec4<f32>(0.0), is_inf(y) & !differ);
     value = select(value, copy_sign(infinity(), sign), is_inf(x) | (magnitude_bits(y) == zero));
-    value = select(value, copy_sign(vec4<f32>(0.0), sign), magnitude_bits(x) == zero);
+    // Finite numbers by infinity are a zero of their sign, as the array API standard says.
+    value = select(value, copy_sign(vec4<f32>(0.0), sign), (magnitude_bits(x) == zero) | (is_inf(y) & !is_inf(x)));
     let is_undefined = (is_inf(x) & is_inf(y)) | ((magnitude_bits(x) | magnitude_bits(y)) == zero);
     return keep_nans(x, y, select(value, nan(), is_undefined));
 }

@@ -232,14 +232,12 @@ fn log_add_exp(x: f64, y: f64) -> f64 {
     large + libm::log1p((-(x - y).abs()).exp())
 }
 
-/// The quotient rounded down, exactly: from the remainder, which is exact.
+/// The quotient rounded down, exactly: from the remainder, which is exact. The array API standard gives finite numbers by infinity a
+/// zero of their sign.
 #[inline(always)]
 fn floor_div(x: f32, y: f32) -> f32 {
-    if x == 0.0 || y == 0.0 || x.is_infinite() || x.is_nan() {
+    if x == 0.0 || y == 0.0 || x.is_infinite() || y.is_infinite() || x.is_nan() {
         return x / y;
-    }
-    if y.is_infinite() {
-        return if (x < 0.0) == (y < 0.0) { 0.0 } else { -1.0 };
     }
     // Adding 0 makes 0 of -0: a quotient between 0 and 1 is positive.
     ((x - remainder(x, y)) / y).round_ties_even() + 0.0
