@@ -80,14 +80,6 @@ fn test() -> Result<(), String> {
             "lints without features",
             cargo(&["clippy", "-p", "aleatron", "--no-default-features", "--", "-D", "warnings"]),
         ),
-        Step::new(
-            "command line without features",
-            cargo(&["check", "-p", "aleatron-cli", "--no-default-features"]),
-        ),
-        Step::new(
-            "command line with one feature",
-            cargo(&["check", "-p", "aleatron-cli", "--no-default-features", "--features", "cuda"]),
-        ),
         Step::new("documentation", cargo(&["doc", "--workspace", "--no-deps", "--all-features"]))
             .with("RUSTDOCFLAGS", "-D warnings"),
         Step::new("documentation without features", cargo(&["doc", "-p", "aleatron", "--no-deps"]))
@@ -96,6 +88,11 @@ fn test() -> Result<(), String> {
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
+    // All features together are among the lints.
+    for features in ["", "cuda", "gpu", "transformer", "cuda,gpu", "cuda,transformer", "gpu,transformer"] {
+        let arguments = ["check", "-p", "aleatron-cli", "--no-default-features", "--features", features];
+        steps.push(Step::new("command line with other features", cargo(&arguments)));
+    }
     // An AArch64 machine has just run these tests.
     if !cfg!(target_arch = "aarch64") {
         steps.extend(aarch64::steps()?);

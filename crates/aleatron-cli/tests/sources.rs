@@ -5,6 +5,7 @@ use aleatron::network::{Calibration, Graph, Network, NetworkBuilder, Op};
 use aleatron_graph::{Binary, Dim, Value as GraphValue};
 use aleatron_tensor::{DType, Device, Tensor};
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -39,15 +40,19 @@ impl Folder {
 
     fn npy(&self, name: &str, shape: &str, values: &[f32]) -> String {
         let path = self.join(name);
-        let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
-        header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
-        header.push('\n');
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
-        let start =
-            [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes()].concat();
-        std::fs::write(&path, start.into_iter().chain(bytes).collect::<Vec<u8>>()).unwrap();
+        std::fs::write(&path, npy(shape, values)).unwrap();
         path
     }
+}
+
+/// The bytes of an .npy file.
+fn npy(shape: &str, values: &[f32]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+    header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
+    header.push('\n');
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+    let start = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes()].concat();
+    start.into_iter().chain(bytes).collect()
 }
 
 impl Drop for Folder {
@@ -92,6 +97,49 @@ fn constants_and_sizes_are_given_by_name() {
     let twice = fault(&run(&["--input", "offset=0", "--input", "offset=1"]));
     assert!(twice.contains("\"offset\" is given twice"), "{twice}");
     assert!(fault(&run(&["--shape", "height=2"])).contains("the symbolic sizes are n, width"));
+}
+
+/// Writes arrays of f32 into an .npz file: name, shape and values.
+fn npz(path: &str, arrays: &[(&str, &str, &[f32])]) {
+    let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
+    for (name, shape, values) in arrays {
+        archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(&npy(shape, values)).unwrap();
+    }
+    archive.finish().unwrap();
+}
+
+#[test]
+fn constants_are_fed_from_an_archive_by_the_names_of_inputs() {
+    let folder = Folder::new("feed");
+    let model = two_inputs(&folder);
+    std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n").unwrap();
+    let data = folder.join("d.csv");
+    let common =
+        ["eval", &model, "--data", &data, "--lengths", "256", "--generators", "sobol", "--shape", "width=2"];
+    let run = |feed: &str, more: &[&str]| aleatron(&[&common[..], &["--feed", feed], more].concat());
+    let accuracy =
+        |feed: &str| json(&[&common[..], &["--feed", feed]].concat())["float_accuracy"].as_f64().unwrap();
+    let (zero, shifted) = (folder.join("zero.npz"), folder.join("shifted.npz"));
+    npz(&zero, &[("offset", "(2,)", &[0.0, 0.0])]);
+    npz(&shifted, &[("offset", "(2,)", &[0.5, 0.0])]);
+    // The offset of the second archive reverses the scores of the second sample.
+    assert_eq!(accuracy(&zero), 1.0);
+    assert_eq!(accuracy(&shifted), 0.5);
+    let twice = fault(&run(&zero, &["--input", "offset=0"]));
+    assert!(twice.contains("\"offset\" is given twice"), "{twice}");
+    let unknown = folder.join("unknown.npz");
+    npz(&unknown, &[("offset", "(2,)", &[0.0, 0.0]), ("bias", "(1,)", &[0.0])]);
+    let refused = fault(&run(&unknown, &[]));
+    assert!(refused.contains("bias"), "{refused}");
+    let wide = folder.join("wide.npz");
+    npz(&wide, &[("offset", "(3,)", &[0.0, 0.0, 0.0])]);
+    let refused = fault(&run(&wide, &[]));
+    assert!(refused.contains("offset"), "{refused}");
+    assert!(fault(&run(&folder.join("none.npz"), &[])).contains("none.npz"));
+    let broken = folder.join("broken.npz");
+    std::fs::write(&broken, "PK").unwrap();
+    assert!(fault(&run(&broken, &[])).contains("broken.npz"));
 }
 
 #[test]
@@ -226,6 +274,51 @@ fn calibration_with_test_samples_is_stated() {
     assert_eq!(digits["plan"]["clip"], true);
 }
 
+/// A dense layer for as many samples as the file fixes, or for any number.
+fn samples_of(folder: &Folder, n: Dim, name: &str) -> String {
+    let mut graph = Graph::new("fixed");
+    let shape = Some(vec![n, Dim::Fixed(2)]);
+    let x = graph.add_input(GraphValue { name: "x".to_owned(), dtype: Some(DType::F32), shape });
+    let weights = Tensor::from_slice(&[1.0_f32, 0.5, -0.5, 1.0], &[2, 2], &Device::Cpu).unwrap();
+    let weights = graph.add_constant("weights", weights);
+    let scores = graph.add_node("fc", Op::MatMul, &[x, weights]);
+    graph.add_output(scores);
+    let path = folder.join(name);
+    std::fs::write(&path, graph.to_onnx().unwrap()).unwrap();
+    path
+}
+
+/// Numbers of samples that are not multiples of the fixed one: in the calibration, with a maximum or a percentile, and in the test.
+#[test]
+fn fixed_batch_size_changes_neither_scales_nor_figures() {
+    let folder = Folder::new("fixed-batch");
+    std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n-0.5,0.1,1\n").unwrap();
+    std::fs::write(folder.join("c.csv"), "0.9,0.8,0\n0.7,0.6,1\n0.5,0.4,1\n0.3,0.2,0\n0.1,0.05,0\n").unwrap();
+    let (data, samples) = (folder.join("d.csv"), folder.join("c.csv"));
+    let models = [
+        samples_of(&folder, Dim::Named("n".to_owned()), "free.onnx"),
+        samples_of(&folder, Dim::Fixed(1), "one.onnx"),
+        samples_of(&folder, Dim::Fixed(4), "four.onnx"),
+    ];
+    for percentile in [&[][..], &["--percentile", "60"]] {
+        let found = models.each_ref().map(|model| {
+            let common = ["eval", model, "--data", &data, "--calibrate", &samples, "--lengths", "16"];
+            let mut found = json(&[&common[..], &["--generators", "sobol"], percentile].concat());
+            for cell in found["cells"].as_array_mut().unwrap() {
+                // The bits of a sample, counted once: 4 products of 16 bits.
+                let [macs, samples] = ["bit_macs_per_second", "samples_per_second"]
+                    .map(|name| cell[name].take().as_f64().unwrap());
+                assert!((macs / samples - 64.0).abs() < 1e-6, "{macs} {samples}");
+                cell["seconds"].take();
+            }
+            [found["cells"].take(), found["graph"].take(), found["float_accuracy"].take()]
+        });
+        assert!(!found[0][0].as_array().unwrap().is_empty());
+        assert_eq!(found[1], found[0], "{percentile:?}");
+        assert_eq!(found[2], found[0], "{percentile:?}");
+    }
+}
+
 #[test]
 fn weight_scales_are_those_of_rows_or_tensors() {
     let folder = Folder::new("scales");
@@ -288,6 +381,6 @@ fn networks_that_are_not_regular_files_are_refused() {
     let folder = Folder::new("fifo");
     let path = folder.join("net.onnx");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    assert!(fault(&aleatron(&["eval", &path])).contains("a network is an .onnx file"));
-    assert!(fault(&aleatron(&["inspect", &path])).contains("a network is an .onnx file"));
+    assert!(fault(&aleatron(&["eval", &path])).contains("not a regular file"));
+    assert!(fault(&aleatron(&["inspect", &path])).contains("not a regular file"));
 }

@@ -213,7 +213,9 @@ pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
         _ => {
             return match std::fs::metadata(path) {
                 Ok(metadata) if metadata.is_file() => Ok(()),
-                Ok(_) => Err(Failure::Work(format!("{name}: a network is an .onnx file"))),
+                Ok(_) => {
+                    Err(Failure::Work(format!("{name}: not a regular file; a network is an .onnx file")))
+                }
                 Err(error) => Err(Failure::Work(format!(
                     "{name}: {error}; a network is an .onnx file, or noise_aware, plain or cnn"
                 ))),

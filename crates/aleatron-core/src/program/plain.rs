@@ -130,7 +130,7 @@ pub fn run_step(
             let mut thresholds = Vec::with_capacity(values.len());
             for (index, &value) in values.iter().enumerate() {
                 let (value, is_outside) = limited(index, value / scale, spec.polarity(), *range)?;
-                saturated[*layer] += u64::from(is_outside);
+                *saturated.get_mut(*layer).ok_or(WRONG)? += u64::from(is_outside);
                 let p = spec.polarity().probability(value);
                 let threshold = ((p * comparator.one() as f64 + 0.5).floor() as u64) << unused;
                 let is_negative = spec.polarity().is_negative(value);
@@ -145,7 +145,7 @@ pub fn run_step(
                 let requantizer = requantizers.get(k % len);
                 let unused = width.bits() - requantizer.comparator().bits();
                 let threshold = reference::requantize(requantizer, value);
-                saturated[*layer] += u64::from(requantizer.saturates(value));
+                *saturated.get_mut(*layer).ok_or(WRONG)? += u64::from(requantizer.saturates(value));
                 thresholds.push((threshold & !NEGATIVE) << unused | threshold & NEGATIVE);
             }
             SlotData::Words(thresholds)

@@ -10,6 +10,7 @@ mod golden;
 mod graphs;
 mod layer_specs;
 mod layers;
+mod programs;
 mod shapes;
 mod streams;
 mod values;

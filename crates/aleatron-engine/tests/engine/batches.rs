@@ -3,7 +3,9 @@
 use crate::support::{config, constant, features, gemm, given, message, network};
 use aleatron_core::{Cancel, SampleSeed};
 use aleatron_engine::Error;
-use aleatron_engine::network::{Arithmetic, Batching, Calibration, Graph, Network, Op, StreamConfig};
+use aleatron_engine::network::{
+    Arithmetic, Batching, Calibration, Graph, InputScale, Network, Op, StreamConfig,
+};
 use aleatron_engine::stream::{Detail, Measured};
 use aleatron_graph::op::{NoAxes, Reduced, Reduction, Softmax, SoftmaxAxes};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
@@ -191,9 +193,12 @@ fn graph_of_a_fixed_number_of_independent_samples_is_freed() {
         for n_samples in [0, 1, 3, 7, 300] {
             let x = features(n_samples * 6, 5);
             assert_eq!(network.forward(&x).unwrap(), free.forward(&x).unwrap(), "{n}: {n_samples}");
-            let calibration = Calibration::default();
-            let [a, b] = [&network, &free].map(|network| network.calibrated(&x, &calibration).unwrap());
-            assert_eq!(a.layers(), b.layers(), "{n}: {n_samples}");
+            // Neither a padded sample nor a repeated one enters a scale: a percentile sees how many inputs there are.
+            for inputs in [InputScale::Maximum, InputScale::Percentile(0.6)] {
+                let calibration = Calibration { inputs, ..Calibration::default() };
+                let [a, b] = [&network, &free].map(|network| network.calibrated(&x, &calibration).unwrap());
+                assert_eq!(a.layers(), b.layers(), "{n}: {n_samples} {inputs:?}");
+            }
             let detail = Detail {
                 statistics: Measured::Enabled,
                 layers: Measured::Enabled,
