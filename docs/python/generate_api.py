@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import aleatron as al
-from aleatron import accel, cluster, compat
+from aleatron import accel, cluster, compat, tensor
 from aleatron.accel import (
     backend,
     gpu_backend,
@@ -114,7 +114,7 @@ def members(cls: type) -> Iterator[str]:
         yield f"### `{cls.__name__}.{signature(name, method)}`\n\n{markdown(method.__doc__)}\n"
     for name, member in public.items():
         if name not in methods and inspect.isdatadescriptor(member):
-            yield f"### `{cls.__name__}.{name}`\n\n{markdown(member.__doc__ or '')}\n"
+            yield f"### `{cls.__name__}.{name}`\n\n{markdown(inspect.getdoc(member) or '')}\n"
 
 
 def entries(module: Any) -> Iterator[str]:
@@ -136,6 +136,7 @@ def page() -> str:
     parts = [HEAD, "# `aleatron`\n", markdown(al.__doc__ or "") + "\n", *entries(al)]
     parts += ["# `aleatron.compat`\n", markdown(compat.__doc__ or "") + "\n", *entries(compat)]
     parts += ["# `aleatron.cluster`\n", markdown(cluster.__doc__ or "") + "\n", *entries(cluster)]
+    parts += ["# `aleatron.tensor`\n", markdown(tensor.__doc__ or "") + "\n", *entries(tensor)]
     parts += ["# `aleatron.accel`\n", markdown(accel.__doc__ or "") + "\n"]
     for module in ACCELERATORS:
         parts += [f"# `{module.__name__}`\n", markdown(module.__doc__ or "") + "\n", *entries(module)]

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 import aleatron as al
-from aleatron import _arrays, _streams, accel, cluster, compat
+from aleatron import _arrays, _streams, accel, cluster, compat, tensor
 from aleatron.accel import (
     backend,
     gpu_backend,
@@ -45,7 +45,7 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    for module in [al, cluster, compat, _arrays, _streams, *ACCELERATORS]:
+    for module in [al, cluster, compat, tensor, _arrays, _streams, *ACCELERATORS]:
         yield module.__name__, module.__doc__ or ""
         for name in getattr(module, "__all__", []):
             thing = getattr(module, name)
@@ -55,7 +55,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
             if inspect.isclass(thing):
                 for member in vars(thing):
                     if not member.startswith("_") and not isinstance(getattr(thing, member), (int, str, type(None))):
-                        yield f"{module.__name__}.{name}.{member}", getattr(thing, member).__doc__ or ""
+                        yield f"{module.__name__}.{name}.{member}", inspect.getdoc(getattr(thing, member)) or ""
 
 
 def examples(text: str, name: str) -> int:
@@ -98,6 +98,12 @@ def test_the_readme_runs_as_it_stands() -> None:
 
 def test_api_page_is_current() -> None:
     program = ROOT / "docs" / "python" / "generate_api.py"
+    done = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_stubs_have_the_docstrings_of_the_module() -> None:
+    program = ROOT / "crates" / "aleatron-python" / "generate_stubs.py"
     done = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 class DType:
     """The type of a tensor's elements; one of `bool`, `uint8`, `int32`, `int64`, `float16`, `float32`."""
 
-    __slots__ = ("core", "kind", "name", "numpy")
+    __slots__ = {
+        "core": "The name of the type in the extension module.",
+        "kind": "The kind of `isdtype` that the type is of.",
+        "name": "The name in the standard and in NumPy.",
+        "numpy": "The type in NumPy.",
+    }
 
     def __init__(self, name: str, core: str, kind: str) -> None:
         self.name = name
