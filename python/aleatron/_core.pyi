@@ -1503,13 +1503,18 @@ class Tensor:
     def unsqueeze(self, axis: int) -> Tensor:
         """With a new axis of size 1."""
     @staticmethod
-    def manual_seed(seed: int) -> None: ...
+    def manual_seed(seed: int) -> None:
+        """Restarts the generator that random tensors without a seed draw from."""
     @staticmethod
-    def rand(shape: list[int], seed: int | None, device: str) -> Tensor: ...
+    def rand(shape: list[int], seed: int | None, device: str) -> Tensor:
+        """Random numbers in [0, 1), other ones on each call without a seed."""
     @staticmethod
-    def randn(shape: list[int], seed: int | None, device: str) -> Tensor: ...
-    def reduce(self, name: str, axes: list[int], keep: bool) -> Tensor: ...
-    def cumulative(self, name: str, axis: int) -> Tensor: ...
+    def randn(shape: list[int], seed: int | None, device: str) -> Tensor:
+        """Random numbers of the normal distribution, other ones on each call without a seed."""
+    def reduce(self, name: str, axes: list[int], keep: bool) -> Tensor:
+        """Many elements as one, over some axes; no axis for all of them."""
+    def cumulative(self, name: str, axis: int) -> Tensor:
+        """Sums or products of all elements up to each."""
     @staticmethod
     def concat(tensors: list[Tensor], axis: int) -> Tensor:
         """Tensors one after the other."""
