@@ -98,7 +98,7 @@ def test_shifts_by_the_width_leave_no_bit(device: str) -> None:
 def test_special_values_are_those_of_the_standard(device: str) -> None:
     infinity = float("inf")
     assert not at.signbit(at.sign(at.asarray([-0.0, 0.0], device=device))).numpy().any()
-    cases = [(-0.0, -1.0, 0.0), (0.0, -1.0, -0.0), (infinity, 2.0, infinity), (infinity, -2.0, -infinity), (-1.0, infinity, -1.0)]
+    cases = [(-0.0, -1.0, 0.0), (0.0, -1.0, -0.0), (infinity, 2.0, infinity), (infinity, -2.0, -infinity), (-1.0, infinity, -0.0), (1.0, -infinity, -0.0)]
     for x, y, expected in cases:
         found = (at.asarray(x, device=device) // at.asarray(y, device=device)).numpy()
         assert found == expected and np.signbit(found) == np.signbit(expected), (x, y)
