@@ -275,15 +275,7 @@ KERNEL(encode_sequence, SequenceParams, 256) {
         const u64 operand = thresholds[place.unit >> p.streams_are];
         const u64 threshold = stream_threshold(p.streams_are, operand, place.unit) & ~NEGATIVE;
         const u64 sequence = row * p.row_step + (place.unit >> p.streams_are) * p.unit_step;
-        const U32x4* integers = (const U32x4*)p.integers + (sequence * p.part.stream_words + place.word) * 8;
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) {
-            const U32x4 four = integers[i];
-            bits |= (u32)(four.x < threshold) << 4 * i;
-            bits |= (u32)(four.y < threshold) << (4 * i + 1);
-            bits |= (u32)(four.z < threshold) << (4 * i + 2);
-            bits |= (u32)(four.w < threshold) << (4 * i + 3);
-        }
+        bits = sequence_bits((const U32x4*)p.integers + (sequence * p.part.stream_words + place.word) * 8, threshold);
     }
     ((u32*)p.streams)[base + threadIdx.x] = bits & place.inside;
 }

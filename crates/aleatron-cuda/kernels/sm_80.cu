@@ -1,6 +1,7 @@
 // Everything that runs on any card since sm_80, as one module.
 #include "bits.cu"
 #include "conv.cu"
+#include "direct.cu"
 #include "encode.cu"
 #include "few.cu"
 #include "finish.cu"

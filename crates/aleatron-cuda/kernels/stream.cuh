@@ -230,3 +230,17 @@ DEVICE u32 close_word(OpenWord& open, const Counter& at, u32 first) {
     }
     return open.ones;
 }
+
+// A word of a stream over a sequence: bit k is 1 when integer k of 32 is below the threshold.
+DEVICE u32 sequence_bits(const U32x4* integers, u64 threshold) {
+    u32 bits = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+        const U32x4 four = integers[i];
+        bits |= (u32)(four.x < threshold) << 4 * i;
+        bits |= (u32)(four.y < threshold) << (4 * i + 1);
+        bits |= (u32)(four.z < threshold) << (4 * i + 2);
+        bits |= (u32)(four.w < threshold) << (4 * i + 3);
+    }
+    return bits;
+}

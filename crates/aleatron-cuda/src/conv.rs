@@ -5,6 +5,8 @@
 //! padding are zeros, which AND counts as nothing. With signs, rows hold the streams of positive and of negative operands apart, and
 //! every patch is gathered twice: as it is, for products of equal signs, and with the signs swapped, for the others.
 
+mod direct;
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -357,6 +359,28 @@ impl ConvRun<'_, '_> {
         set.queue(options).launch(kernel, grid, 0, &params, 2 * row_bytes)
     }
 
+    /// Returns how results are made of all that is counted for a chunk, without reports and ones of rows.
+    fn finish(&self, set: &BufferSet, n_samples: usize, out: &CardResults<'_>) -> Result<Finish> {
+        let (layer, shape) = (self.layer, &self.layer.shape);
+        let neurons = shape.n_outputs() as u128;
+        Ok(Finish {
+            base: layer.base.as_ref().map_or(Ok(0), |base| base.view().check(8 * neurons))?,
+            row_ones: 0,
+            totals: layer.totals.view().check(8 * shape.n_positions() as u128)?,
+            total: 0,
+            factor: if layer.product == Product::Xnor { 2 } else { 1 },
+            length: layer.length.bits() as u64,
+            out: out.view.check(8 * neurons * n_samples as u128)?,
+            report: 0,
+            state: set.state.view().check(16)?,
+            stage: out.stage()?,
+            n_neurons: size_u32(shape.n_outputs(), "number of neurons")?,
+            n_samples: size_u32(n_samples, "number of samples")?,
+            accumulate: 0,
+            kind: out.kind as u32,
+        })
+    }
+
     /// Gives the making of results of what was counted to the queue. The last launch of a chunk `reports` what was found about its
     /// values.
     fn give_results(
@@ -369,31 +393,20 @@ impl ConvRun<'_, '_> {
     ) -> Result<()> {
         let ConvRun { layer, options, .. } = self;
         let (shape, rows) = (&layer.shape, layer.row_streams().of(at.n));
-        let neurons = shape.n_outputs() as u128;
         let host = set.results.view();
         let out = match &self.output {
             Output::Counts(_) => CardResults::counts(host.from(8 * HEAD as u64)?),
             Output::Card(results) => results.from(8 * (samples.start * shape.n_outputs()) as u64)?,
         };
         let takes_ones = layer.product == Product::Xnor;
+        let all = self.finish(set, samples.len(), &out)?;
         let finish = Finish {
-            base: match &layer.base {
-                Some(base) if steps.first_part => base.view().check(8 * neurons)?,
-                _ => 0,
-            },
+            base: if steps.first_part { all.base } else { 0 },
             row_ones: if takes_ones { set.row_ones.view().check(4 * rows as u128)? } else { 0 },
-            totals: layer.totals.view().check(8 * shape.n_positions() as u128)?,
-            total: 0,
-            factor: if takes_ones { 2 } else { 1 },
-            length: layer.length.bits() as u64,
-            out: out.view.check(8 * neurons * samples.len() as u128)?,
             report: if steps.last { host.check(8)? } else { 0 },
-            state: set.state.view().check(16)?,
-            stage: out.stage()?,
-            n_neurons: size_u32(shape.n_outputs(), "number of neurons")?,
-            n_samples: size_u32(samples.len(), "number of samples")?,
             accumulate: (!steps.first_part).into(),
             kind: if steps.last_part { out.kind } else { ResultKind::Counts } as u32,
+            ..all
         };
         let n = at.n as u64 * channels.len() as u64;
         let params = FinishPatchesParams {
@@ -552,6 +565,9 @@ impl ChunkRun for ConvRun<'_, '_> {
     fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
         let ConvRun { layer, source, options, .. } = &*self;
         let (stage, part, n_samples) = (&layer.stage, &layer.plan.inputs, samples.len());
+        if self.give_direct(set, n_samples)? {
+            return Ok(());
+        }
         let kind = source.kind(layer.product);
         // Rows were checked to fit.
         let first_row = row_of(self.seed, samples.start)?;

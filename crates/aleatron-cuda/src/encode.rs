@@ -286,6 +286,18 @@ impl Sequences {
         Self::new(context, stream, sequences, length, numbering)
     }
 
+    /// Returns the address of the integers of the sequences of `n_units` inputs, and the step from one input's to the next's.
+    pub(crate) fn of_units(&self, n_units: usize, stream_words: u32) -> Result<(u64, u64)> {
+        let last = n_units.saturating_sub(1) as u64 * self.unit_step;
+        if last >= self.n {
+            return Err(Error::Internal {
+                place: "encode::Sequences::of_units, fewer sequences than inputs",
+            });
+        }
+        let bytes = (u128::from(last) + 1) * 128 * u128::from(stream_words);
+        Ok((self.integers.view().check(bytes)?, self.unit_step))
+    }
+
     fn encode(&self, queue: &Queue<'_>, rows: &Rows<'_>) -> Result<()> {
         let n_words = rows.n_words();
         if n_words == 0 {

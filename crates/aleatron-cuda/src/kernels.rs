@@ -284,6 +284,28 @@ pub(crate) struct GatherParams {
     pub(crate) both_signs: u32,
 }
 
+/// A small layer in one launch.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct DirectParams {
+    pub(crate) inputs: RowPart,
+    pub(crate) conv: ConvGeometry,
+    pub(crate) finish: Finish,
+    pub(crate) thresholds: u64,
+    pub(crate) integers: u64,
+    pub(crate) unit_step: u64,
+    pub(crate) seed: u64,
+    pub(crate) weights: u64,
+    pub(crate) weight_stride: u32,
+    pub(crate) tag: u32,
+    pub(crate) n_taps: u32,
+    pub(crate) n_channels: u32,
+    pub(crate) product: u32,
+    pub(crate) adds_totals: u32,
+    pub(crate) lanes: u32,
+    pub(crate) padding: u32,
+}
+
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct FinishPatchesParams {

@@ -259,8 +259,8 @@ pub(crate) mod kernels {
     use super::{Cow, Kernel, Module, PhantomData};
     use crate::encode::ENCODE_THREADS;
     use crate::kernels::{
-        ConvTableParams, EncodeParams, FewParams, FinishParams, FinishPatchesParams, GateParams,
-        GatherParams, OnesParams, RowOnesParams, SequenceParams, SparseParams, TableCountsParams,
+        ConvTableParams, DirectParams, EncodeParams, FewParams, FinishParams, FinishPatchesParams,
+        GateParams, GatherParams, OnesParams, RowOnesParams, SequenceParams, SparseParams, TableCountsParams,
         TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
     };
     use crate::plan::few::FewKernel;
@@ -300,6 +300,7 @@ pub(crate) mod kernels {
         GATHER_2 = "gather_2"(GatherParams), 256;
         GATHER_4 = "gather_4"(GatherParams), 256;
         FINISH_PATCHES = "finish_patches"(FinishPatchesParams), 256;
+        DIRECT = "direct"(DirectParams), 256;
         GATE = "gate"(GateParams), 256;
         ONES = "ones"(OnesParams), 256;
         STAGE_DECODE = "stage_decode"(DecodeParams), 256;

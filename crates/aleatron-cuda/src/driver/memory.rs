@@ -177,24 +177,6 @@ impl<T: Pod> DeviceBuffer<T> {
         })
     }
 
-    /// Sets all 32-bit words of `n` elements from `first` on.
-    pub(crate) fn fill_range(&self, first: usize, n: usize, word: u32, stream: &Stream) -> Result<()> {
-        let size = size_of::<T>();
-        if first > self.len || n > self.len - first {
-            let needed = (first as u128 + n as u128) * size as u128;
-            return Err(Error::OutOfBounds { needed, bytes: (self.len * size) as u64 });
-        }
-        if n == 0 {
-            return Ok(());
-        }
-        let _current = self.context.enter()?;
-        let address = self.address + (first * size) as u64;
-        // SAFETY: the range was checked, and elements are made of such words.
-        self.context.note(unsafe {
-            call!(self.context.driver, cuMemsetD32Async(address, word, n * size / 4, stream.raw()))
-        })
-    }
-
     /// Reads all elements, once all work given to the stream is done.
     pub(crate) fn read(&self, stream: &Stream) -> Result<Vec<T>> {
         self.read_range(0, self.len, stream)

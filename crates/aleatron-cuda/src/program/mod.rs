@@ -176,7 +176,7 @@ impl CudaProgram {
     ) -> Result<()> {
         workspace.receive(self, range.len(), slots, output)?;
         let inputs = batch.samples(range.start, range.end)?;
-        let refused = workspace.refused(self, &batch.part(&inputs, range.start, range.end)?);
+        let refused = workspace.refused(self, &batch.part(&inputs, range.start, range.end)?, slots);
         let mut idle = self.idle(layout).lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE {
             idle.push(workspace);

@@ -67,17 +67,70 @@ pub(super) struct Workspace {
     buffers: Vec<DeviceBuffer<u64>>,
     /// The buffer of each slot.
     buffer_of: Vec<usize>,
-    /// Seeds of the layers, and then the inputs, on the host and on the card.
+    /// What goes up, on the host: the state of the run, the seeds of the layers, and then the inputs.
     upload: PinnedBuffer<u64>,
-    inputs: DeviceBuffer<u64>,
+    /// The same on the card, behind the outputs: what comes down are the last outputs and the state, in one copy.
+    exchange: DeviceBuffer<u64>,
     /// The constants of steps that run with the layer before them, by layer.
     stages: DeviceBuffer<u64>,
     layout: Layout,
-    /// The first refused value of each step that quantizes, then the saturated inputs of each layer.
-    found: DeviceBuffer<u64>,
-    host_found: PinnedBuffer<u64>,
+    sizes: ExchangeSizes,
+    /// The slots that were asked for, and then the state.
     download: PinnedBuffer<u64>,
     stream: Arc<Stream>,
+}
+
+/// The words that a run exchanges with the host.
+#[derive(Debug, Clone, Copy)]
+struct ExchangeSizes {
+    /// All outputs of a chunk, if they lie in front of the state; otherwise 0.
+    outputs: usize,
+    /// The first refused value of each step that quantizes, then the saturated inputs of each layer.
+    state: usize,
+    /// Two for each layer.
+    seeds: usize,
+    /// All inputs of a chunk.
+    inputs: usize,
+}
+
+impl ExchangeSizes {
+    fn new(owner: &CudaProgram, layout: Layout) -> Self {
+        let (program, outputs) = (&owner.program, owner.program.outputs());
+        let of_chunk = |slots: &[SlotId]| wanted_words(program, slots, owner.chunk);
+        // An input or a slot that is an output twice has one position only.
+        let is_apart = outputs
+            .iter()
+            .enumerate()
+            .all(|(k, id)| !program.inputs().contains(id) && !outputs[..k].contains(id));
+        Self {
+            outputs: if layout == Layout::Shared && is_apart { of_chunk(outputs) } else { 0 },
+            state: owner.n_quantized + owner.layers.len(),
+            seeds: 2 * owner.layers.len(),
+            inputs: of_chunk(program.inputs()),
+        }
+    }
+
+    /// Returns the words that go up at most.
+    fn upload(&self) -> usize {
+        self.state + self.seeds + self.inputs
+    }
+
+    /// Returns where the seeds begin on the card.
+    fn seeds_start(&self) -> usize {
+        self.outputs + self.state
+    }
+
+    /// Returns where an input begins on the card, for `n` samples.
+    fn input_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
+        let before = program.inputs().iter().take_while(|input| **input != id);
+        self.seeds_start() + self.seeds + before.map(|&input| n * program.slot(input).len).sum::<usize>()
+    }
+
+    /// Returns where an output begins on the card, for `n` samples: outputs end where the state begins.
+    fn output_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
+        let from = program.outputs().iter().skip_while(|output| **output != id);
+        self.outputs - from.map(|&output| n * program.slot(output).len).sum::<usize>()
+    }
 }
 
 impl Workspace {
@@ -96,13 +149,13 @@ impl Workspace {
         };
         let buffers = lens.iter().map(|&len| DeviceBuffer::new(context, owner.chunk * len));
         let buffers = buffers.collect::<Result<Vec<_>>>()?;
-        let n_layers = owner.layers.len();
-        let inputs: usize = program.inputs().iter().map(|&id| program.slot(id).len).sum();
-        let found = DeviceBuffer::new(context, owner.n_quantized + n_layers)?;
-        let mut stages = vec![0; n_layers * STAGE_WORDS];
+        let exchanged = ExchangeSizes::new(owner, layout);
+        let exchange = DeviceBuffer::new(context, exchanged.outputs + exchanged.upload())?;
+        let mut stages = vec![0; owner.layers.len() * STAGE_WORDS];
         for step in &owner.steps {
             if let CardStep::Product { layer, fused: Some(fused) } = step {
-                let words = fused.stage.words(found.view().from(8 * owner.n_quantized as u64)?)?;
+                let saturated = exchange.view().from(8 * (exchanged.outputs + owner.n_quantized) as u64)?;
+                let words = fused.stage.words(saturated)?;
                 stages[layer * STAGE_WORDS..(layer + 1) * STAGE_WORDS].copy_from_slice(&words);
             }
         }
@@ -111,29 +164,20 @@ impl Workspace {
             set: BufferSet::on_stream(context, Arc::clone(&stream), sizes)?,
             buffers,
             buffer_of,
-            upload: PinnedBuffer::new(context, 2 * n_layers + owner.chunk * inputs)?,
-            inputs: DeviceBuffer::new(context, 2 * n_layers + owner.chunk * inputs)?,
+            upload: PinnedBuffer::new(context, exchanged.upload())?,
+            exchange,
             stages: DeviceBuffer::with(context, &stages, &stream)?,
             layout,
-            host_found: PinnedBuffer::new(context, owner.n_quantized + n_layers)?,
-            found,
+            sizes: exchanged,
             download: PinnedBuffer::new(context, 1)?,
             stream,
         })
     }
 
-    /// Returns the elements of `n` samples of a slot; inputs lie where they were copied to.
-    fn view(&self, owner: &CudaProgram, id: SlotId, n: usize) -> Result<View<'_>> {
-        if owner.program.inputs().contains(&id) {
-            return self.inputs.view().from(8 * self.input_start(owner, id, n) as u64);
-        }
-        Ok(self.buffers[self.buffer_of[id.index()]].view())
-    }
-
-    /// Returns where an input begins behind the seeds, for `n` samples.
-    fn input_start(&self, owner: &CudaProgram, id: SlotId, n: usize) -> usize {
-        let before = owner.program.inputs().iter().take_while(|input| **input != id);
-        2 * owner.layers.len() + before.map(|&input| n * owner.program.slot(input).len).sum::<usize>()
+    /// Returns the memory of the slots.
+    fn memory(&self) -> SlotMemory<'_> {
+        let Self { exchange, buffers, buffer_of, sizes, .. } = self;
+        SlotMemory { exchange, buffers, buffer_of, sizes: *sizes }
     }
 
     /// Gives a chunk to the stream.
@@ -144,21 +188,24 @@ impl Workspace {
         slots: &[SlotId],
         options: &RunOptions<'_>,
     ) -> Result<()> {
-        let (program, n) = (&owner.program, batch.n_samples);
+        let (program, n, sizes) = (&owner.program, batch.n_samples, self.sizes);
+        // No refused value, and no saturated input.
+        self.upload.as_mut_slice()[..sizes.state].fill(0);
+        self.upload.as_mut_slice()[..owner.n_quantized].fill(u64::MAX);
         let mut seeds = Vec::with_capacity(owner.layers.len());
         for (k, layer) in program.layers().iter().enumerate() {
             let seed = batch.row_seed(layer.rows, 0)?;
             let words = call_seed(layer.spec.input_address(seed)).words();
-            self.upload.as_mut_slice()[2 * k..2 * k + 2].copy_from_slice(&words);
+            self.upload.as_mut_slice()[sizes.state + 2 * k..][..2].copy_from_slice(&words);
             seeds.push(seed);
         }
-        let mut first = 2 * owner.layers.len();
+        let mut first = sizes.state + sizes.seeds;
         for input in batch.inputs {
             let words: &[u64] = bytemuck::cast_slice(input);
             copy_parallel(words, &mut self.upload.as_mut_slice()[first..first + words.len()])?;
             first += words.len();
         }
-        let wanted: usize = slots.iter().map(|&id| n * program.slot(id).len).sum();
+        let wanted = sizes.state + wanted_words(program, slots, n);
         if self.download.as_slice().len() < wanted {
             // Recorded runs write to the old one.
             self.graphs.clear();
@@ -176,7 +223,7 @@ impl Workspace {
         output: &mut ProgramOutput,
     ) -> Result<()> {
         self.stream.synchronize()?;
-        let (_, counted) = self.host_found.as_slice().split_at(owner.n_quantized);
+        let counted = &self.state(owner, slots, n)[owner.n_quantized..];
         output.saturated.iter_mut().zip(counted).for_each(|(sum, more)| *sum += more);
         let mut first = 0;
         for (&id, all) in slots.iter().zip(&mut output.slots) {
@@ -242,9 +289,9 @@ impl Workspace {
         options: &RunOptions<'_>,
     ) -> Result<()> {
         let (program, stream, profiler) = (&owner.program, Arc::clone(&self.stream), options.profiler);
-        let n_inputs: usize = program.inputs().iter().map(|&id| n * program.slot(id).len).sum();
-        self.upload.send(0, 2 * owner.layers.len() + n_inputs, &self.inputs, 0, &stream)?;
-        self.reset(owner)?;
+        let sizes = self.sizes;
+        let upload = sizes.state + sizes.seeds + wanted_words(program, program.inputs(), n);
+        self.upload.send(0, upload, &self.exchange, sizes.outputs, &stream)?;
         let mut skipped = 0;
         for (k, (step, card)) in program.steps().iter().zip(&owner.steps).enumerate() {
             if k < skipped {
@@ -254,9 +301,10 @@ impl Workspace {
                 CardStep::Product { layer, fused } => {
                     options.cancel.check()?;
                     let fused = fused.as_ref().filter(|_| self.layout == Layout::Shared);
-                    let Self { set, buffers, buffer_of, inputs, stages, .. } = self;
-                    let view = |id: SlotId| buffers[buffer_of[id.index()]].view();
-                    let call = ProgramCall { seed: inputs.view().from(16 * *layer as u64)? };
+                    let Self { set, buffers, buffer_of, exchange, stages, .. } = self;
+                    let memory = SlotMemory { exchange, buffers, buffer_of, sizes };
+                    let seed = 8 * (sizes.seeds_start() + 2 * layer) as u64;
+                    let call = ProgramCall { seed: memory.exchange.view().from(seed)? };
                     let options =
                         CountOptions { cancel: Cancel::NEVER, profiler, after: None, program: Some(call) };
                     let rows = n * program.layers()[*layer].rows;
@@ -264,12 +312,12 @@ impl Workspace {
                         Some(fused) => {
                             skipped = k + 1 + fused.n_steps;
                             let stage = stages.view().from((8 * STAGE_WORDS * *layer) as u64)?;
-                            let (view, kind) = (view(fused.output), ResultKind::Staged);
+                            let (view, kind) = (memory.view(program, fused.output, n)?, ResultKind::Staged);
                             CardResults { view, kind, stage: Some(stage) }
                         }
-                        None => CardResults::counts(view(step.output())),
+                        None => CardResults::counts(memory.view(program, step.output(), n)?),
                     };
-                    let thresholds = view(step.input());
+                    let thresholds = memory.view(program, step.input(), n)?;
                     owner.layers[*layer].enqueue(set, thresholds, rows, seeds[*layer], results, &options)?;
                 }
                 CardStep::Stage(stage) => {
@@ -277,45 +325,53 @@ impl Workspace {
                         inputs: step
                             .inputs()
                             .iter()
-                            .map(|&id| self.view(owner, id, n))
+                            .map(|&id| self.memory().view(program, id, n))
                             .collect::<Result<_>>()?,
-                        output: self.view(owner, step.output(), n)?,
-                        found: self.found.view(),
-                        saturated: self.found.view().from(8 * owner.n_quantized as u64)?,
+                        output: self.memory().view(program, step.output(), n)?,
+                        found: self.exchange.view().from(8 * sizes.outputs as u64)?,
+                        saturated: self
+                            .exchange
+                            .view()
+                            .from(8 * (sizes.outputs + owner.n_quantized) as u64)?,
                     };
                     stage.give(&Queue { stream: &stream, profiler }, n, &views)?;
                 }
             }
         }
+        let wanted = wanted_words(program, slots, n);
+        if sizes.outputs > 0 && slots == program.outputs() {
+            let first = sizes.outputs - wanted;
+            return self.download.receive(0, wanted + sizes.state, &self.exchange, first, &stream);
+        }
         let mut first = 0;
         for &id in slots {
             let len = n * program.slot(id).len;
-            let is_input = program.inputs().contains(&id);
-            let (buffer, start) = match is_input {
-                true => (&self.inputs, self.input_start(owner, id, n)),
-                false => (&self.buffers[self.buffer_of[id.index()]], 0),
-            };
+            let (buffer, start) = self.memory().slot(program, id, n);
             self.download.receive(first, len, buffer, start, &stream)?;
             first += len;
         }
-        let n_found = owner.n_quantized + owner.layers.len();
-        self.host_found.receive(0, n_found, &self.found, 0, &stream)
+        self.download.receive(wanted, sizes.state, &self.exchange, sizes.outputs, &stream)
     }
 
-    /// Sets what is found to nothing: no refused value, and no saturated input.
-    fn reset(&self, owner: &CudaProgram) -> Result<()> {
-        let (n, all) = (owner.n_quantized, owner.n_quantized + owner.layers.len());
-        self.found.fill_range(0, n, u32::MAX, &self.stream)?;
-        self.found.fill_range(n, all - n, 0, &self.stream)
+    /// Returns the state of the run as it came down behind the slots.
+    fn state(&self, owner: &CudaProgram, slots: &[SlotId], n: usize) -> &[u64] {
+        let first = wanted_words(&owner.program, slots, n);
+        &self.download.as_slice()[first..first + self.sizes.state]
     }
 
     /// Returns the error of the first refused value of the chunk that was run.
-    pub(super) fn refused(&self, owner: &CudaProgram, batch: &ProgramBatch<'_>) -> Option<CoreError> {
+    pub(super) fn refused(
+        &self,
+        owner: &CudaProgram,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+    ) -> Option<CoreError> {
         let quantized = owner.steps.iter().zip(owner.program.steps()).filter_map(|(card, step)| match card {
             CardStep::Stage(stage) => Some((stage.quantized()?, step)),
             CardStep::Product { .. } => None,
         });
-        let is_refused = |index: usize| self.host_found.as_slice()[index] != u64::MAX;
+        let state = self.state(owner, slots, batch.n_samples);
+        let is_refused = |index: usize| state[index] != u64::MAX;
         quantized.into_iter().find(|(index, _)| is_refused(*index))?;
         // The plain steps name the value. They need no counts: values are refused before the first layer that depends on them.
         let refusal = plain::run(&owner.program, batch, &[], |layer, thresholds, _| {
@@ -325,6 +381,39 @@ impl Workspace {
         let internal = CoreError::Internal { place: "cuda::program::Workspace::refused" };
         Some(refusal.err().unwrap_or(internal))
     }
+}
+
+/// The memory of the slots of a run.
+#[derive(Debug, Clone, Copy)]
+struct SlotMemory<'a> {
+    exchange: &'a DeviceBuffer<u64>,
+    buffers: &'a [DeviceBuffer<u64>],
+    buffer_of: &'a [usize],
+    sizes: ExchangeSizes,
+}
+
+impl<'a> SlotMemory<'a> {
+    /// Returns the buffer of a slot, and where `n` samples of it begin there.
+    fn slot(&self, program: &Program, id: SlotId, n: usize) -> (&'a DeviceBuffer<u64>, usize) {
+        if program.inputs().contains(&id) {
+            return (self.exchange, self.sizes.input_start(program, id, n));
+        }
+        if self.sizes.outputs > 0 && program.outputs().contains(&id) {
+            return (self.exchange, self.sizes.output_start(program, id, n));
+        }
+        (&self.buffers[self.buffer_of[id.index()]], 0)
+    }
+
+    /// Returns the elements of `n` samples of a slot.
+    fn view(&self, program: &Program, id: SlotId, n: usize) -> Result<View<'a>> {
+        let (buffer, start) = self.slot(program, id, n);
+        buffer.view().from(8 * start as u64)
+    }
+}
+
+/// Returns the words of `n` samples of slots.
+fn wanted_words(program: &Program, slots: &[SlotId], n: usize) -> usize {
+    n * slots.iter().map(|&id| program.slot(id).len).sum::<usize>()
 }
 
 /// Gives each slot a buffer that no slot in use at the same time has; the buffer of each slot, and the elements of each buffer.
