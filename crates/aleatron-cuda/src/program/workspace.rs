@@ -142,7 +142,7 @@ impl Workspace {
             sizes = sizes.max(layer.sizes()?);
         }
         let (buffer_of, lens) = match layout {
-            Layout::Shared => share(program),
+            Layout::Shared => share(owner),
             Layout::Separate => {
                 ((0..program.slots().len()).collect(), program.slots().iter().map(|s| s.len).collect())
             }
@@ -417,8 +417,16 @@ fn wanted_words(program: &Program, slots: &[SlotId], n: usize) -> usize {
 }
 
 /// Gives each slot a buffer that no slot in use at the same time has; the buffer of each slot, and the elements of each buffer.
-fn share(program: &Program) -> (Vec<usize>, Vec<usize>) {
+fn share(owner: &CudaProgram) -> (Vec<usize>, Vec<usize>) {
+    let program = &owner.program;
     let mut last_uses = program.last_uses();
+    for (k, (step, card)) in program.steps().iter().zip(&owner.steps).enumerate() {
+        // One launch may read the thresholds of a layer in some blocks while others write what the fused steps compute.
+        if let CardStep::Product { fused: Some(fused), .. } = card {
+            let last = &mut last_uses[step.input().index()];
+            *last = Some(last.unwrap_or(k).max(k + fused.n_steps));
+        }
+    }
     let end = program.steps().len();
     for id in program.outputs() {
         last_uses[id.index()] = Some(end);
