@@ -33,9 +33,21 @@ pub(crate) struct Options {
     /// Where streams run: cpu, gpu, gpu:1, cuda or cuda:1.
     #[arg(long, default_value_t = Device::Cpu, value_parser = read_name::<Device>)]
     device: Device,
+    /// Show the time, the launches and the bytes of each kernel.
+    #[arg(long)]
+    profile: bool,
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
+}
+
+/// The time of all launches of one kernel.
+#[derive(Debug, Serialize)]
+struct KernelRow {
+    kernel: String,
+    launches: u32,
+    microseconds: f64,
+    bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,6 +63,8 @@ struct Report {
     bit_macs_per_second: f64,
     /// The time of all kernels over that of a run; chunks that overlap add up to more than 1. None if the device has no kernel times.
     kernel_share: Option<f64>,
+    /// The kernels of a run, the slowest first; none if they were not asked for.
+    kernels: Vec<KernelRow>,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -88,7 +102,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
         best = best.min(start.elapsed());
     }
     let seconds = best.as_secs_f64();
-    let kernels: Duration = streams.profile(&images, Cancel::NEVER)?.iter().map(|kernel| kernel.time).sum();
+    let mut times = streams.profile(&images, Cancel::NEVER)?;
+    let kernels: Duration = times.iter().map(|kernel| kernel.time).sum();
+    times.sort_by_key(|kernel| std::cmp::Reverse(kernel.time));
+    let shown = if options.profile { times.len() } else { 0 };
+    let rows = times.into_iter().take(shown).map(|kernel| KernelRow {
+        kernel: kernel.name,
+        launches: kernel.launches,
+        microseconds: 1e6 * kernel.time.as_secs_f64(),
+        bytes: kernel.bytes,
+    });
     let report = Report {
         network: options.network.to_string(),
         device: options.device.to_string(),
@@ -99,6 +122,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         images_per_second: options.images as f64 / seconds,
         bit_macs_per_second: macs as f64 * options.images as f64 / seconds,
         kernel_share: (!kernels.is_zero()).then(|| kernels.as_secs_f64() / seconds),
+        kernels: rows.collect(),
     };
     if options.json {
         output::json(&report)?;
@@ -116,6 +140,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
             report.images_per_second,
             report.bit_macs_per_second / 1e12
         ))?;
+        for KernelRow { kernel, launches, microseconds, bytes } in &report.kernels {
+            let megabytes = *bytes as f64 / 1e6;
+            output::line(format!(
+                "{kernel:<24} {launches:>6} launches {microseconds:>12.1} us {megabytes:>10.2} MB"
+            ))?;
+        }
     }
     Ok(Verdict::Good)
 }
