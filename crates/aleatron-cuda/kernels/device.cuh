@@ -78,6 +78,14 @@ DEVICE u32 warp_sum(u32 value) {
     return __reduce_add_sync(0xFFFFFFFFu, value);
 }
 
+// The sum over groups of `lanes` neighbouring lanes, a power of two; all lanes of the warp must come here.
+DEVICE u32 group_sum(u32 value, u32 lanes) {
+    for (u32 offset = lanes / 2; offset != 0; offset /= 2) {
+        value += __shfl_xor_sync(0xFFFFFFFFu, value, offset);
+    }
+    return value;
+}
+
 // Adds one for every thread of those here that says so.
 DEVICE void count_active(u64* to, bool counts) {
     const u32 here = __activemask(), votes = __ballot_sync(here, counts);

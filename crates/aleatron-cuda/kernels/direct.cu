@@ -39,87 +39,182 @@ struct DirectParams {
     u32 product;
     // Whether counts begin with the bits of all products.
     u32 adds_totals;
-    // Threads that share the taps of a neuron: 1, or 32.
+    // Threads that share the taps of a neuron: a power of two up to 32, or all 256 of a block.
     u32 lanes;
     u32 padding;
 };
 
-// A word of the stream of an input.
-DEVICE u32 direct_word(const DirectParams& p, const CallSeed& seed, u32 sample, u32 k) {
-    const Place place = place_of(p.inputs, k);
-    const u64 threshold = ((const u64*)p.thresholds)[(u64)sample * p.inputs.n_units + place.unit];
-    if (p.integers == 0) {
-        OpenWord open = open_word(threshold, place.inside);
-        const Counter at = {place.word, seed.first_unit + place.unit, seed.first_row + sample, p.tag,
-                            {seed.key[0], seed.key[1]}};
-        return close_word(open, at, 0);
+// The inputs under the kernel at the positions of a block: some rows of every channel of the image.
+struct Rows {
+    // The first word of the rows in a channel, their words, and the words of a channel.
+    u32 begin;
+    u32 words;
+    u32 channel_words;
+    // The words of all channels.
+    u32 all;
+};
+
+// The rows that neurons `first` to `last` see: all where they are of several output channels.
+DEVICE Rows rows_under(const DirectParams& p, u32 first, u32 last) {
+    const Convolution& c = p.conv;
+    u32 begin = 0, end = c.size[0];
+    if (first / c.n_positions == last / c.n_positions) {
+        const u32 top = first % c.n_positions / c.columns * c.stride[0];
+        const u32 bottom = last % c.n_positions / c.columns * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1;
+        const u32 past = bottom > c.padding[0] ? bottom - c.padding[0] : 0;
+        end = past < end ? past : end;
+        begin = top > c.padding[0] ? top - c.padding[0] : 0;
+        begin = begin < end ? begin : end;
     }
-    const u64 sequence = place.unit * p.unit_step;
-    const u32* integers = (const u32*)p.integers + (sequence * p.inputs.stream_words + place.word) * 32;
-    return sequence_bits((const U32x4*)integers, threshold & ~NEGATIVE) & place.inside;
+    const u32 row_words = c.size[1] * p.inputs.stream_words, channel_words = c.size[0] * row_words;
+    const u32 words = (end - begin) * row_words;
+    const Rows rows = {begin * row_words, words, channel_words, p.inputs.words / channel_words * words};
+    return rows;
 }
 
-// What a tap adds to the sum of a neuron.
-DEVICE u32 direct_tap(const DirectParams& p, const u32* streams, const u64* thresholds, u32 channel, u32 tap, u32 input, u32* ones) {
-    const u32 words = p.inputs.stream_words, is_signed = p.product == DIRECT_SIGNED;
-    const u32* row = (const u32*)p.weights + (u64)channel * p.weight_stride + tap * (words << is_signed);
-    const u64 negative = is_signed ? words : (u64)p.n_channels * p.weight_stride;
-    const u32* x = streams + input * words;
-    u32 sum = 0;
-    for (u32 w = 0; w < words; ++w) {
-        sum += __popc(row[w] & x[w]);
-        if (p.product >= DIRECT_SIGNED) {
-            sum -= __popc(row[negative + w] & x[w]);
-        } else if (p.product == DIRECT_XNOR) {
-            *ones += __popc(x[w]);
+// The word of a sample's streams that is number `index` of some rows.
+DEVICE u32 word_of(const Rows& rows, u32 index) {
+    const u32 channel = index / rows.words;
+    return channel * rows.channel_words + rows.begin + (index - channel * rows.words);
+}
+
+// Two words of streams at a time, so that their draws do not wait for each other.
+DEVICE void fill_bernoulli(const DirectParams& p, const Rows& rows, u32 sample, u32* streams) {
+    const CallSeed seed = *(const CallSeed*)p.seed;
+    const u64* thresholds = (const u64*)p.thresholds + (u64)sample * p.inputs.n_units;
+    for (u32 first = threadIdx.x; first < rows.all; first += 512) {
+        OpenWord open[2];
+        Counter at[2];
+        U32x4 draws[4];
+        u32 places[2];
+#pragma unroll
+        for (u32 i = 0; i < 2; ++i) {
+            // Past the end, the word before is made again.
+            const u32 index = first + 256 * i < rows.all ? first + 256 * i : first;
+            places[i] = word_of(rows, index);
+            const Place place = place_of(p.inputs, places[i]);
+            open[i] = open_word(thresholds[place.unit], place.inside);
+            at[i].word = place.word;
+            at[i].unit = seed.first_unit + place.unit;
+            at[i].row = seed.first_row + sample;
+            at[i].tag = p.tag;
+            at[i].key[0] = seed.key[0];
+            at[i].key[1] = seed.key[1];
+            draws[2 * i] = counter_words(at[i], 0);
+            draws[2 * i + 1] = counter_words(at[i], 1);
+        }
+        philox(draws, seed.key[0], seed.key[1]);
+#pragma unroll
+        for (u32 i = 0; i < 2; ++i) {
+            take(open[i], draws[2 * i]);
+            take(open[i], draws[2 * i + 1]);
+            streams[places[i]] = close_word(open[i], at[i], 2);
         }
     }
-    return is_signed && (thresholds[input] & NEGATIVE) ? 0u - sum : sum;
+}
+
+DEVICE void fill_sequences(const DirectParams& p, const Rows& rows, u32 sample, u32* streams) {
+    const u64* thresholds = (const u64*)p.thresholds + (u64)sample * p.inputs.n_units;
+    for (u32 index = threadIdx.x; index < rows.all; index += 256) {
+        const u32 k = word_of(rows, index);
+        const Place place = place_of(p.inputs, k);
+        const u64 word = place.unit * p.unit_step * p.inputs.stream_words + place.word;
+        const U32x4* integers = (const U32x4*)p.integers + 8 * word;
+        streams[k] = sequence_bits(integers, thresholds[place.unit] & ~NEGATIVE) & place.inside;
+    }
+}
+
+// What a thread adds to the sum of a neuron, and the ones of its inputs. Streams are whole pairs of words: PAIRS of them, or any number for 0.
+template <u32 PAIRS>
+DEVICE void count_taps(const DirectParams& p, const u64* streams, const u64* thresholds, u32 neuron, u32 lane, u32* sum, u32* ones) {
+    const Convolution& c = p.conv;
+    const u32 pairs = PAIRS != 0 ? PAIRS : p.inputs.stream_words / 2, is_signed = p.product == DIRECT_SIGNED;
+    const u32 channel = neuron / c.n_positions, position = neuron - channel * c.n_positions;
+    const u64* weights = (const u64*)((const u32*)p.weights + (u64)channel * p.weight_stride);
+    const u64 negative = is_signed ? pairs : (u64)p.n_channels * (p.weight_stride / 2);
+#pragma unroll 4
+    for (u32 tap = lane; tap < p.n_taps; tap += p.lanes) {
+        u32 input;
+        if (!input_under(c, 0, position, tap, &input)) {
+            continue;
+        }
+        const u64* row = weights + tap * (pairs << is_signed);
+        const u64* x = streams + input * pairs;
+        u32 added = 0;
+#pragma unroll
+        for (u32 k = 0; k < pairs; ++k) {
+            added += __popcll(row[k] & x[k]);
+            if (p.product >= DIRECT_SIGNED) {
+                added -= __popcll(row[negative + k] & x[k]);
+            } else if (p.product == DIRECT_XNOR) {
+                *ones += __popcll(x[k]);
+            }
+        }
+        *sum += is_signed && (thresholds[input] & NEGATIVE) ? 0u - added : added;
+    }
+}
+
+// The result of a neuron.
+DEVICE bool finish_direct(const DirectParams& p, u32 sample, u32 neuron, u32 sum, u32 ones) {
+    const Finish& f = p.finish;
+    u64 count = p.product >= DIRECT_SIGNED ? (u64)(long long)(int)sum : (u64)sum;
+    count *= f.factor;
+    if (f.base != 0) {
+        count += ((const u64*)f.base)[neuron];
+    }
+    count -= ones;
+    const u64 total = ((const u64*)f.totals)[neuron % p.conv.n_positions];
+    if (p.adds_totals) {
+        count += total;
+    }
+    return put_result(f, (u64)sample * f.n_neurons + neuron, neuron, count, total);
 }
 
 KERNEL(direct, DirectParams, 256) {
-    // The first bytes are those of `count_in_block`.
-    u32* streams = (u32*)(shared_memory() + 16);
-    const Finish& f = p.finish;
-    const CallSeed seed = *(const CallSeed*)p.seed;
-    const u32 sample = blockIdx.y;
-    for (u32 k = threadIdx.x; k < p.inputs.words; k += 256) {
-        streams[k] = direct_word(p, seed, sample, k);
+    // The first word is that of `count_in_block`, the next two are the sums of a block that counts for one neuron.
+    u32* shared = (u32*)shared_memory();
+    u32* streams = shared + 4;
+    const u32 sample = blockIdx.y, n_neurons = p.finish.n_neurons, per_block = 256 / p.lanes;
+    const u32 first = blockIdx.x * per_block, past = first + per_block < n_neurons ? first + per_block : n_neurons;
+    const Rows rows = rows_under(p, first, past - 1);
+    if (p.integers == 0) {
+        fill_bernoulli(p, rows, sample, streams);
+    } else {
+        fill_sequences(p, rows, sample, streams);
+    }
+    if (threadIdx.x == 0) {
+        shared[1] = 0;
+        shared[2] = 0;
     }
     __syncthreads();
     const u64* thresholds = (const u64*)p.thresholds + (u64)sample * p.inputs.n_units;
-    const u32 neuron = (blockIdx.x * 256 + threadIdx.x) / p.lanes, lane = threadIdx.x % p.lanes;
-    const bool exists = neuron < f.n_neurons;
-    const u32 channel = exists ? neuron / p.conv.n_positions : 0;
-    const u32 position = exists ? neuron - channel * p.conv.n_positions : 0;
+    const u32 neuron = first + threadIdx.x / p.lanes, lane = threadIdx.x % p.lanes;
     u32 sum = 0, ones = 0;
-    if (exists) {
-        for (u32 tap = lane; tap < p.n_taps; tap += p.lanes) {
-            u32 input;
-            if (input_under(p.conv, 0, position, tap, &input)) {
-                sum += direct_tap(p, streams, thresholds, channel, tap, input, &ones);
-            }
+    if (neuron < past) {
+        const u64* pairs = (const u64*)streams;
+        if (p.inputs.stream_words == 2) {
+            count_taps<1>(p, pairs, thresholds, neuron, lane, &sum, &ones);
+        } else {
+            count_taps<0>(p, pairs, thresholds, neuron, lane, &sum, &ones);
         }
     }
-    if (p.lanes != 1) {
-        sum = warp_sum(sum);
-        ones = warp_sum(ones);
+    const u32 of_warp = p.lanes < 32 ? p.lanes : 32;
+    sum = group_sum(sum, of_warp);
+    ones = group_sum(ones, of_warp);
+    if (p.lanes > 32) {
+        if (threadIdx.x % 32 == 0) {
+            atomicAdd(shared + 1, sum);
+            atomicAdd(shared + 2, ones);
+        }
+        __syncthreads();
+        sum = shared[1];
+        ones = shared[2];
     }
     bool is_outside = false;
-    if (exists && lane == 0) {
-        u64 count = p.product >= DIRECT_SIGNED ? (u64)(long long)(int)sum : (u64)sum;
-        count *= f.factor;
-        if (f.base != 0) {
-            count += ((const u64*)f.base)[neuron];
-        }
-        count -= ones;
-        const u64 total = ((const u64*)f.totals)[position];
-        if (p.adds_totals) {
-            count += total;
-        }
-        is_outside = put_result(f, (u64)sample * f.n_neurons + neuron, neuron, count, total);
+    if (neuron < past && lane == 0) {
+        is_outside = finish_direct(p, sample, neuron, sum, ones);
     }
-    if (f.kind == STAGED) {
-        count_in_block((u64*)((const FinishStage*)f.stage)->saturated, is_outside);
+    if (p.finish.kind == STAGED) {
+        count_in_block((u64*)((const FinishStage*)p.finish.stage)->saturated, is_outside);
     }
 }

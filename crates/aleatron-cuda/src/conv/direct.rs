@@ -20,8 +20,23 @@ const MAX_INPUT_WORDS: u32 = 4096;
 /// Words that are multiplied for a sample at most: beyond them, tensor cores win back the launches that they need.
 const MAX_PRODUCT_WORDS: u128 = 1 << 22;
 
-/// Taps from which on a warp shares those of a neuron.
-const WARP_TAPS: usize = 64;
+/// Threads that fill a card: fewer wait for memory, more encode the inputs once more for little.
+const WANTED_THREADS: u64 = 1 << 15;
+
+/// Threads of a launch below which a whole block shares the taps of a neuron.
+const BLOCK_THREADS: u64 = 1 << 13;
+
+/// Returns the threads that share the taps of a neuron: a power of two up to 32, or a block.
+fn lanes(n_outputs: u64, n_taps: usize) -> u32 {
+    let of_warp = (0..=5).map(|k| 1_u32 << k);
+    let enough = |lanes: &u32| n_outputs.saturating_mul((*lanes).into()) >= WANTED_THREADS;
+    let wanted = of_warp.clone().find(|lanes| enough(lanes) || *lanes as usize >= n_taps).unwrap_or(32);
+    let is_narrow = n_outputs.saturating_mul(32) < BLOCK_THREADS && n_taps > 64;
+    if is_narrow { BLOCK_LANES } else { wanted }
+}
+
+/// The threads of a block.
+const BLOCK_LANES: u32 = 256;
 
 /// How the kernel multiplies, as it numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +104,7 @@ impl ConvRun<'_, '_> {
             Encoder::Bernoulli { .. } => (0, 0),
             Encoder::Sequences(sequences) => sequences.of_units(shape.n_inputs(), stream.stored)?,
         };
-        let lanes = if n_taps < WARP_TAPS { 1 } else { 32 };
+        let lanes = lanes((n_samples * n_outputs) as u64, n_taps);
         let params = DirectParams {
             inputs: plan.inputs.of_rows(shape.n_inputs(), stream)?,
             conv: layer.geometry,
@@ -111,7 +126,7 @@ impl ConvRun<'_, '_> {
         let threads = n_outputs as u64 * u64::from(lanes);
         size_u32(threads.next_multiple_of(THREADS), "threads")?;
         let grid = Grid { x: size_u32(threads.div_ceil(THREADS), "blocks")?, y: params.finish.n_samples };
-        // The count of saturated values comes before the streams.
+        // The count of saturated values and sums come before the streams.
         let shared_bytes = 16 + 4 * plan.inputs.words;
         let bytes = n_rows as u64 * part.bytes() + 8 * (n_samples * n_outputs) as u64;
         set.queue(options).launch(&kernels::DIRECT, grid, shared_bytes, &params, bytes)
@@ -120,4 +135,19 @@ impl ConvRun<'_, '_> {
 
 fn stream_words(length: Length) -> u32 {
     StreamWords::of(length).stored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lanes;
+
+    #[test]
+    fn lanes_fill_a_card_without_idle_threads() {
+        // The layers of LeNet-5: many neurons of few taps, then few neurons of many.
+        assert_eq!(
+            [(4704, 25), (1600, 150), (120, 400), (84, 120), (10, 84)].map(|(n, t)| lanes(n, t)),
+            [8, 32, 256, 256, 256]
+        );
+        assert_eq!([(1, 1), (10, 3), (1 << 20, 500), (100, 64)].map(|(n, t)| lanes(n, t)), [1, 4, 1, 32]);
+    }
 }

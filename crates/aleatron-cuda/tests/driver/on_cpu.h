@@ -126,6 +126,17 @@ DEVICE u32 warp_sum(u32 value) {
     });
 }
 
+DEVICE u32 group_sum(u32 value, u32 lanes) {
+    const u32 first = on_cpu::lane() / lanes * lanes;
+    return on_cpu::exchange(value, nullptr, [=](const on_cpu::Warp& warp) {
+        u32 sum = 0;
+        for (u32 lane = first; lane < first + lanes; ++lane) {
+            sum += (u32)warp.slot[lane];
+        }
+        return sum;
+    });
+}
+
 DEVICE void __syncthreads() {
     on_cpu::Block& block = on_cpu::block();
     on_cpu::meet(block.arrived, block.generation, on_cpu::machine().block.x);
