@@ -190,7 +190,9 @@ class _NumpyLayer:
     def forward_encoded(self, streams: Words) -> Floats:
         from aleatron.accel import numpy_streams
 
-        return numpy_streams.layer_counts(self._streams, streams[None], self._length, "unipolar")[0] / float(self._length)
+        counts = numpy_streams.layer_counts(self._streams, streams[None], self._length, "unipolar")
+        outputs: Floats = counts[0] / float(self._length)
+        return outputs
 
 
 @dataclass
