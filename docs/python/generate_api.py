@@ -137,6 +137,8 @@ def page() -> str:
     parts += ["# `aleatron.compat`\n", markdown(compat.__doc__ or "") + "\n", *entries(compat)]
     parts += ["# `aleatron.cluster`\n", markdown(cluster.__doc__ or "") + "\n", *entries(cluster)]
     parts += ["# `aleatron.tensor`\n", markdown(tensor.__doc__ or "") + "\n", *entries(tensor)]
+    linalg = tensor.linalg
+    parts += ["# `aleatron.tensor.linalg`\n", markdown(linalg.__doc__ or "") + "\n", *entries(linalg)]
     parts += ["# `aleatron.accel`\n", markdown(accel.__doc__ or "") + "\n"]
     for module in ACCELERATORS:
         parts += [f"# `{module.__name__}`\n", markdown(module.__doc__ or "") + "\n", *entries(module)]

@@ -138,6 +138,7 @@ impl Tensor {
             })())
         }
         read::<f32>(py, array, device)
+            .or_else(|| read::<f64>(py, array, device))
             .or_else(|| read::<f16>(py, array, device))
             .or_else(|| read::<i32>(py, array, device))
             .or_else(|| read::<i64>(py, array, device))
@@ -184,6 +185,7 @@ impl Tensor {
             output(py, elements, tensor.shape())
         }
         match self.0.dtype() {
+            DType::F64 => write::<f64>(py, &self.0),
             DType::F32 => write::<f32>(py, &self.0),
             DType::F16 => write::<f16>(py, &self.0),
             DType::I32 => write::<i32>(py, &self.0),

@@ -27,6 +27,8 @@ pub enum DType {
     F16,
     /// 32-bit floats.
     F32,
+    /// 64-bit floats, on the CPU.
+    F64,
 }
 
 /// What kind of numbers a type holds.
@@ -42,7 +44,7 @@ pub enum Kind {
 
 impl DType {
     /// Every type.
-    pub const ALL: [Self; 6] = [Self::Bool, Self::U8, Self::I32, Self::I64, Self::F16, Self::F32];
+    pub const ALL: [Self; 7] = [Self::Bool, Self::U8, Self::I32, Self::I64, Self::F16, Self::F32, Self::F64];
 
     /// The bytes of an element.
     #[must_use]
@@ -51,7 +53,7 @@ impl DType {
             Self::Bool | Self::U8 => 1,
             Self::F16 => 2,
             Self::I32 | Self::F32 => 4,
-            Self::I64 => 8,
+            Self::I64 | Self::F64 => 8,
         }
     }
 
@@ -61,7 +63,16 @@ impl DType {
         match self {
             Self::Bool => Kind::Bool,
             Self::U8 | Self::I32 | Self::I64 => Kind::Integer,
-            Self::F16 | Self::F32 => Kind::Float,
+            Self::F16 | Self::F32 | Self::F64 => Kind::Float,
+        }
+    }
+
+    /// Returns the type that floats of this type are computed in: 64-bit floats in 64 bits, others in 32.
+    #[must_use]
+    pub(crate) const fn computed(self) -> Self {
+        match self {
+            Self::F64 => Self::F64,
+            _ => Self::F32,
         }
     }
 
@@ -96,6 +107,7 @@ impl DType {
             Self::I64 => "i64",
             Self::F16 => "f16",
             Self::F32 => "f32",
+            Self::F64 => "f64",
         }
     }
 }
@@ -141,6 +153,7 @@ macro_rules! element {
     };
 }
 
+element!(f64, F64);
 element!(f32, F32);
 element!(f16, F16);
 element!(i32, I32);
@@ -198,6 +211,8 @@ impl Scalar {
                 Constant { dtype, bits: integer(value, i32::try_from(value).is_ok())? as u32 as u64 }
             }
             (Self::Int(value), DType::I64) => Constant { dtype, bits: value as u64 },
+            (Self::Int(value), DType::F64) => Constant::double(value as f64),
+            (Self::Float(value), DType::F64) => Constant::double(value),
             (Self::Int(value), DType::F32) => Constant::float(value as f32, dtype),
             (Self::Int(value), DType::F16) => Constant::float(f16::from_f64(value as f64).to_f32(), dtype),
             (Self::Float(value), DType::F32) => Constant::float(value as f32, dtype),
@@ -239,7 +254,7 @@ scalar!(f64, Float);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Constant {
     dtype: DType,
-    /// The bits of an `f32` for floats, of an integer else; what is above them is zero.
+    /// The bits of an `f64` for 64-bit floats, of an `f32` for other floats, of an integer otherwise; what is above them is zero.
     bits: u64,
 }
 
@@ -248,10 +263,19 @@ impl Constant {
         Self { dtype, bits: value.to_bits().into() }
     }
 
+    pub(crate) fn double(value: f64) -> Self {
+        Self { dtype: DType::F64, bits: value.to_bits() }
+    }
+
     /// Its type.
     #[must_use]
     pub fn dtype(self) -> DType {
         self.dtype
+    }
+
+    /// The value of a 64-bit float.
+    pub(crate) fn as_f64(self) -> f64 {
+        f64::from_bits(self.bits)
     }
 
     /// The value of a float.

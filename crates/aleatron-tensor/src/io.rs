@@ -129,6 +129,7 @@ fn stored_type(dtype: DType) -> Dtype {
         DType::I64 => Dtype::I64,
         DType::F16 => Dtype::F16,
         DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
     }
 }
 
@@ -148,6 +149,7 @@ fn read_tensor(view: &TensorView<'_>) -> Result<Tensor> {
         Dtype::F16 => of_bytes(bytes, shape, half::f16::from_le_bytes),
         Dtype::BF16 => of_bytes(bytes, shape, |bytes| bf16::from_le_bytes(bytes).to_f32()),
         Dtype::F32 => of_bytes(bytes, shape, f32::from_le_bytes),
+        Dtype::F64 => of_bytes(bytes, shape, f64::from_le_bytes),
         other => Err(Error::Name { what: "element type", name: other.to_string() }),
     }
 }

@@ -8,12 +8,13 @@ Networks are trained in floats before they become streams, and streams are judge
 (2, 2)
 
 Names and meanings are those of the standard (https://data-apis.org/array-api/) where it has the function; `softmax`, `conv2d`,
-`layer_norm` and others are beyond it. Tensors never change. `device="gpu"` puts one on a GPU; operations run where their arguments are, in
+`layer_norm` and others are beyond it. `device="gpu"` puts a tensor on a GPU; operations run where their arguments are, in
 batches, and nothing waits until a value is read.
 """
 
 from math import e, inf, nan, pi
 
+from aleatron.tensor import linalg
 from aleatron.tensor._creation import (
     arange,
     asarray,
@@ -42,6 +43,7 @@ from aleatron.tensor._dtypes import (
     finfo,
     float16,
     float32,
+    float64,
     iinfo,
     int32,
     int64,
@@ -68,6 +70,7 @@ from aleatron.tensor._elementwise import (
     bitwise_xor,
     ceil,
     clip,
+    conj,
     copysign,
     cos,
     cosh,
@@ -102,6 +105,7 @@ from aleatron.tensor._elementwise import (
     not_equal,
     positive,
     pow,
+    real,
     reciprocal,
     remainder,
     round,
@@ -232,6 +236,7 @@ __all__ = [
     "ceil",
     "clip",
     "concat",
+    "conj",
     "conv1d",
     "conv2d",
     "copysign",
@@ -256,6 +261,7 @@ __all__ = [
     "flip",
     "float16",
     "float32",
+    "float64",
     "floor",
     "floor_divide",
     "from_dlpack",
@@ -279,6 +285,7 @@ __all__ = [
     "leaky_relu",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "log",
     "log10",
@@ -319,6 +326,7 @@ __all__ = [
     "prod",
     "rand",
     "randn",
+    "real",
     "reciprocal",
     "relu",
     "remainder",

@@ -15,15 +15,14 @@ from aleatron.tensor import _dtypes as types
 from aleatron.tensor._dtypes import DType
 from aleatron.tensor._tensor import Number, Tensor, check_tensor, whole, whole_numbers
 
-# What NumPy's other types become: the smallest of ours that holds them, and 32-bit floats for 64-bit ones.
+# What NumPy's other types become: the smallest of ours that holds them, and 64-bit floats for longer ones.
 _OTHERS = {
     "int8": types.int32,
     "int16": types.int32,
     "uint16": types.int32,
     "uint32": types.int64,
     "uint64": types.int64,
-    "float64": types.float32,
-    np.dtype(np.longdouble).name: types.float32,
+    **({} if np.dtype(np.longdouble) == np.dtype(np.float64) else {np.dtype(np.longdouble).name: types.float64}),
     "bfloat16": types.float32,
 }
 
@@ -51,12 +50,12 @@ def asarray(
     obj
         A tensor, a number, a nested list, or an array of any library (NumPy, torch, anything with the buffer protocol or DLPack).
     dtype
-        The type of the elements. Without it, that of `obj`: 64-bit floats become float32, 8- and 16-bit integers int32, other integers int64;
+        The type of the elements. Without it, that of `obj`: 8- and 16-bit integers become int32, other integers int64; on GPUs, 64-bit floats become float32;
         Python's floats float32, integers int64 (int32 on GPUs without 64-bit integers).
     device
         "cpu", "gpu", "gpu:1", …; without it, that of `obj` where it is a tensor, else the CPU.
     copy
-        Tensors never change, so that a copy is never needed. False is an error where one is made.
+        True returns a tensor that assignments to `obj` do not change; False is an error where a copy is made.
 
     Raises
     ------
@@ -70,7 +69,9 @@ def asarray(
         changes = (dtype is not None and dtype is not obj.dtype) or place != obj.device
         if copy is False and changes:
             raise ValueError("copy=False, but another type or device takes a copy")
-        result = obj if dtype is None else astype(obj, dtype)
+        result = obj if dtype is None or dtype is obj.dtype else astype(obj, dtype)
+        # Another object over the same elements: an assignment replaces those of one object only.
+        result = Tensor(result._core) if copy and result is obj else result
         return result if place == obj.device else result.to_device(place)
     if copy is False:
         raise ValueError("copy=False, but a tensor of another object's elements is always a copy")
@@ -108,6 +109,8 @@ def _converted(array: npt.NDArray[Any], dtype: DType | None, is_python: bool, de
             dtype = types._BY_NAME.get(name) or _OTHERS.get(name)
             if dtype is None:
                 raise TypeError(f"a tensor has no elements of type {name}")
+            if dtype is types.float64 and not CoreTensor.supports("f64", device):
+                dtype = types.float32
     if dtype in types.INTEGERS and array.dtype.kind in "iu" and array.size:
         limits = np.iinfo(dtype.numpy)
         low, high = int(array.min()), int(array.max())
@@ -152,7 +155,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
             raise BufferError(f"copy=False, but the elements are on {x.device}, and moving them to {device} takes a copy")
         return moved
     if copy is False:
-        raise BufferError("copy=False, but elements are copied: tensors never change, the memory of other arrays may")
+        raise BufferError("copy=False, but elements are copied: the memory of other arrays may change")
     return asarray(np.from_dlpack(x), device=device)
 
 
@@ -169,11 +172,12 @@ def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None 
     dtype
         The type.
     copy
-        Of no effect: tensors never change, so that none need be copied.
+        Whether the result is another object than `x` where `x` has the type already.
     device
         Where the result shall be; where `x` is without it.
     """
-    result = Tensor(check_tensor(x, "x")._core.cast(types.check(dtype).core))
+    is_same = check_tensor(x, "x").dtype is types.check(dtype) and not copy
+    result = x if is_same else Tensor(x._core.cast(dtype.core))
     return result if device is None else result.to_device(device)
 
 

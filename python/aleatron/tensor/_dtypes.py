@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DType:
-    """The type of a tensor's elements; one of `bool`, `uint8`, `int32`, `int64`, `float16`, `float32`."""
+    """The type of a tensor's elements; one of `bool`, `uint8`, `int32`, `int64`, `float16`, `float32`, `float64`."""
 
     __slots__ = {
         "core": "The name of the type in the extension module.",
@@ -40,11 +40,12 @@ int32 = DType("int32", "i32", "signed integer")
 int64 = DType("int64", "i64", "signed integer")
 float16 = DType("float16", "f16", "real floating")
 float32 = DType("float32", "f32", "real floating")
+float64 = DType("float64", "f64", "real floating")
 
 # In this order, each type of a kind holds every value of those before it.
-ALL = (bool_, uint8, int32, int64, float16, float32)
+ALL = (bool_, uint8, int32, int64, float16, float32, float64)
 INTEGERS = (uint8, int32, int64)
-FLOATS = (float16, float32)
+FLOATS = (float16, float32, float64)
 NUMERIC = INTEGERS + FLOATS
 
 _BY_NAME = {dtype.name: dtype for dtype in ALL}

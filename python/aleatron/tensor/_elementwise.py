@@ -146,7 +146,7 @@ logical_xor = _binary("logical_xor", "xor", LOGICAL, "Returns whether one is tru
 maximum = _binary("maximum", "max", NUMERIC, "Returns the larger one; NaN where one is.")
 minimum = _binary("minimum", "min", NUMERIC, "Returns the smaller one; NaN where one is.")
 multiply = _binary("multiply", "mul", NUMERIC, "Returns the product.")
-nextafter = _binary("nextafter", "nextafter", (types.float32,), "Returns the float next to x1 in the direction of x2.")
+nextafter = _binary("nextafter", "nextafter", (types.float32, types.float64), "Returns the float next to x1 in the direction of x2.")
 not_equal = _binary("not_equal", "not_equal", ALL, "Returns whether both differ.")
 pow = _binary("pow", "pow", NUMERIC, "Returns x1 to the power of x2.")
 remainder = _binary(
@@ -158,7 +158,19 @@ subtract = _binary("subtract", "sub", NUMERIC, "Returns the difference.")
 def positive(x: Tensor, /) -> Tensor:
     """Returns each element as it is."""
     check_kind(check_tensor(x, "x"), NUMERIC, "positive")
-    return x
+    return Tensor(x._core)
+
+
+def conj(x: Tensor, /) -> Tensor:
+    """Returns each element as it is: there are no complex numbers."""
+    check_kind(check_tensor(x, "x"), NUMERIC, "conj")
+    return Tensor(x._core)
+
+
+def real(x: Tensor, /) -> Tensor:
+    """Returns each element as it is: there are no complex numbers."""
+    check_kind(check_tensor(x, "x"), NUMERIC, "real")
+    return Tensor(x._core)
 
 
 def clip(x: Tensor, /, min: Tensor | int | float | None = None, max: Tensor | int | float | None = None) -> Tensor:

@@ -29,6 +29,31 @@ def item(x: Tensor, key: Any) -> Tensor:
     return Tensor(core)
 
 
+def with_item(x: Tensor, key: Any, value: Any) -> CoreTensor:
+    """The elements of `x` after `x[key] = value`. They are written on the host."""
+    parts = key if isinstance(key, tuple) else (key,)
+    for part in parts:
+        if isinstance(part, Tensor) and part.device != x.device:
+            raise ValueError(f"an index on {part.device} for a tensor on {x.device}")
+        if not (part is None or part is Ellipsis or isinstance(part, (slice, Tensor))) and not hasattr(part, "__index__"):
+            raise IndexError(
+                f"an index must be an integer, a slice, an ellipsis, None or a tensor, not {type(part).__name__}"
+            )
+    if isinstance(value, Tensor):
+        if value.device != x.device:
+            raise ValueError(f"a value on {value.device} for a tensor on {x.device}; move one with to_device")
+        if types.promote(x.dtype, value.dtype) is not x.dtype:
+            raise TypeError(f"{value.dtype.name} does not fit {x.dtype.name}; cast it with astype")
+        written: Any = value.numpy()
+    else:
+        types.scalar_type(value, x.dtype)
+        written = value
+    array = x.numpy()
+    where = tuple(part.numpy() if isinstance(part, Tensor) else part for part in parts)
+    array[where] = written
+    return CoreTensor.from_numpy(array, x.device)
+
+
 def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:
     """The parts with one for each axis: an ellipsis, or the end, stands for those not named."""
     ellipses = sum(part is Ellipsis for part in parts)

@@ -95,18 +95,19 @@ def var(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: b
         Whether the axes stay, with size 1.
     """
     check_kind(check_tensor(x, "x"), FLOATS, "var")
-    # In 32 bits: squares of 16-bit floats overflow early.
-    wide = astype(x, types.float32, copy=False)
+    # Squares of 16-bit floats overflow early.
+    wide = astype(x, types.float32, copy=False) if x.dtype is types.float16 else x
     squares = sum(square(wide - mean(wide, axis=axis, keepdims=True)), axis=axis, keepdims=keepdims)
     left = builtins.max(_count(x, axis, "var") - float(correction), 0.0)
     # A tensor, so that nothing divided by nothing is NaN, not an exception.
-    return astype(squares / full((), left, dtype=types.float32, device=x.device), x.dtype, copy=False)
+    return astype(squares / full((), left, dtype=wide.dtype, device=x.device), x.dtype, copy=False)
 
 
 def std(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Returns the standard deviation over axes, or over all; parameters as of `var`."""
     check_kind(check_tensor(x, "x"), FLOATS, "std")
-    wide = var(astype(x, types.float32, copy=False), axis=axis, correction=correction, keepdims=keepdims)
+    wide = astype(x, types.float32, copy=False) if x.dtype is types.float16 else x
+    wide = var(wide, axis=axis, correction=correction, keepdims=keepdims)
     return astype(sqrt(wide), x.dtype, copy=False)
 
 

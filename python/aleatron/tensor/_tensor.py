@@ -27,10 +27,13 @@ Number = bool | int | float
 
 
 class Tensor:
-    """An immutable array on the CPU or a GPU; `aleatron.tensor.asarray` makes one.
+    """An array on the CPU or a GPU; `aleatron.tensor.asarray` makes one.
 
     Operations follow the Python array API standard: types combine within their kind only, nothing moves from one device to another by
     itself, and the result is where its arguments are. Slices and transposes are views and copy nothing.
+
+    Elements never change, so that views and results are safe to keep. An assignment `x[key] = value` gives the object `x` new elements; views that
+    were taken before keep the old ones.
     """
 
     __slots__ = ("_core",)
@@ -145,7 +148,7 @@ class Tensor:
     ) -> Any:
         """A capsule with a copy of the elements in the memory of the host."""
         if copy is False:
-            raise BufferError("elements leave through DLPack as a copy only: tensors never change")
+            raise BufferError("elements leave through DLPack as a copy only")
         if stream is not None:
             raise BufferError("streams are not supported")
         target = self.__dlpack_device__() if dl_device is None else tuple(int(part) for part in dl_device)
@@ -215,10 +218,10 @@ class Tensor:
     __hash__ = None  # type: ignore[assignment]
 
     def __copy__(self) -> Tensor:
-        return self
+        return Tensor(self._core)
 
     def __deepcopy__(self, memo: object) -> Tensor:
-        return self
+        return Tensor(self._core)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (self._core.to_numpy(), self.device))
@@ -231,7 +234,9 @@ class Tensor:
         return item(self, key)
 
     def __setitem__(self, key: Any, value: Any, /) -> None:
-        raise TypeError("tensors never change; make a new one with where or concat")
+        from aleatron.tensor._indexing import with_item
+
+        self._core = with_item(self, key, value)
 
     # Operators.
 

@@ -19,17 +19,13 @@ OWN = "the reference implementation's own, not the standard's"
 MISSING = {
     "complex64": COMPLEX,
     "complex128": COMPLEX,
-    "conj": COMPLEX,
     "imag": COMPLEX,
-    "real": COMPLEX,
     "int8": "an element type without a use in networks that uint8 does not have",
     "int16": "an element type without a use in networks",
     "uint16": "an element type without a use in networks",
     "uint32": "an element type without a use in networks",
     "uint64": "an element type without a use in networks",
-    "float64": "GPUs have none, and results shall be the same on every device",
     "fft": "an extension of the standard that is optional",
-    "linalg": "an extension of the standard that is optional",
     "Device": OWN,
     "ArrayAPIStrictFlags": OWN,
     "set_array_api_strict_flags": OWN,
@@ -92,7 +88,8 @@ def test_info(device: str) -> None:
     assert info.default_dtypes(device=device)["real floating"] is at.float32
     floats = info.dtypes(device=device, kind="real floating")
     # Of the standard's types: float16 is not one of them.
-    assert floats == {"float32": at.float32}
+    wide = {"float64": at.float64} if device == "cpu" else {}
+    assert floats == {"float32": at.float32, **wide}
     assert set(info.capabilities()) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
 
 
@@ -140,7 +137,7 @@ def test_dlpack_needs_no_new_numpy() -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [("float64", "float32"), ("float16", "float16"), (">f4", "float32"), ("int8", "int32"), ("uint32", "int64"), ("?", "bool")],
+    [("float64", "float64"), ("float16", "float16"), (">f4", "float32"), ("int8", "int32"), ("uint32", "int64"), ("?", "bool")],
 )
 def test_arrays_of_any_type_and_order_are_read(order: str, dtype: str, expected: str) -> None:
     array = np.asarray(np.arange(24).reshape(4, 6) % 7, dtype=dtype, order=order)[::2, ::-1]  # type: ignore[call-overload]
@@ -183,13 +180,42 @@ def test_parameters_out_of_range_are_named() -> None:
             call()
 
 
-def test_tensors_never_change() -> None:
-    x = at.zeros(3)
-    with pytest.raises(TypeError, match="never change"):
-        x[0] = 1.0
+@pytest.mark.parametrize("device", DEVICES)
+def test_assignments_give_an_object_new_elements(device: str) -> None:
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = at.asarray(array, device=device)
+    view, same, copied = x[0], at.asarray(x), at.asarray(x, copy=True)
+    for key, value in [
+        ((0, 1), 5.0),
+        ((slice(None), 2), -1),
+        ((slice(None, None, 2), slice(3, 0, -1)), np.arange(6, dtype=np.float32).reshape(2, 3)),
+        (Ellipsis, np.float32(2.5) * np.ones(4, np.float32)),
+        (array > 5, 7.0),
+        ((np.array([0, 2]), np.array([1, 3])), np.array([8.0, 9.0], np.float32)),
+        ((None, 1), np.zeros(4, np.float32)),
+    ]:
+        array[key] = value
+        parts = key if isinstance(key, tuple) else (key,)
+        ours = tuple(at.asarray(part, device=device) if isinstance(part, np.ndarray) else part for part in parts)
+        x[ours] = at.asarray(value, device=device) if isinstance(value, np.ndarray) else value
+        assert np.array_equal(x.numpy(), array), key
+    assert x.device == view.device
+    # Views keep the old elements; the same object has the new ones.
+    assert view.tolist() == [0, 1, 2, 3] and copied[2, 3].item() == 11 and same is x
+    for key, value, error in [
+        ((3, 0), 1.0, IndexError),
+        (1.5, 1.0, IndexError),
+        (0, at.ones(3, device=device), ValueError),
+        (0, at.ones(4, dtype=at.int32, device=device), TypeError),
+        (0, True, TypeError),
+        (0, "1", TypeError),
+    ]:
+        with pytest.raises(error):
+            x[key] = value
+    assert np.array_equal(x.numpy(), array)
     y = x
     y += 1
-    assert x.tolist() == [0, 0, 0] and y.tolist() == [1, 1, 1]
+    assert x is not y and np.array_equal(x.numpy(), array)
 
 
 def test_single_numbers() -> None:

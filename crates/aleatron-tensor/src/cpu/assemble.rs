@@ -20,6 +20,9 @@ pub(crate) fn assemble(
         // Boxes do not overlap.
         let has_gaps = covered < layout.len();
         match fill.dtype() {
+            DType::F64 => {
+                place::<u64>(boxes, &layout, has_gaps.then(|| fill.as_f64().to_bits()), buffer.slice_mut()?)
+            }
             DType::F32 => {
                 place::<u32>(boxes, &layout, has_gaps.then(|| fill.as_f32().to_bits()), buffer.slice_mut()?)
             }

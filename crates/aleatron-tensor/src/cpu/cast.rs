@@ -1,7 +1,7 @@
 //! Conversions between element types.
 //!
 //! Floats become integers without their fraction, the nearest one where they are too large, and NaN becomes 0. Wide integers become
-//! narrow ones by their low bits. Integers become 16-bit floats through 32-bit ones. Whatever is not zero is true, NaN too.
+//! narrow ones by their low bits. Integers and 64-bit floats become 16-bit floats through 32-bit ones. Whatever is not zero is true, NaN too.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -12,6 +12,7 @@ use crate::dtype::DType;
 /// Values of a block in the type they are computed in: 16-bit floats as 32-bit ones, booleans as bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Values<'a> {
+    F64(&'a [f64]),
     F32(&'a [f32]),
     I32(&'a [i32]),
     I64(&'a [i64]),
@@ -21,6 +22,7 @@ pub(crate) enum Values<'a> {
 /// Room for the values of a block.
 #[derive(Debug)]
 pub(crate) enum ValuesMut<'a> {
+    F64(&'a mut [f64]),
     F32(&'a mut [f32]),
     I32(&'a mut [i32]),
     I64(&'a mut [i64]),
@@ -30,6 +32,7 @@ pub(crate) enum ValuesMut<'a> {
 macro_rules! convert {
     ($x:expr, $out:expr, $to:ty) => {
         match $x {
+            Values::F64(x) => map(x, $out, |x| x as $to),
             Values::F32(x) => map(x, $out, |x| x as $to),
             Values::I32(x) => map(x, $out, |x| x as $to),
             Values::I64(x) => map(x, $out, |x| x as $to),
@@ -41,6 +44,7 @@ macro_rules! convert {
 /// Converts values to a type.
 pub(crate) fn cast(x: Values<'_>, out: ValuesMut<'_>, dtype: DType) {
     match out {
+        ValuesMut::F64(out) => convert!(x, out, f64),
         ValuesMut::F32(out) => {
             convert!(x, out, f32);
             if dtype == DType::F16 {
@@ -50,6 +54,7 @@ pub(crate) fn cast(x: Values<'_>, out: ValuesMut<'_>, dtype: DType) {
         ValuesMut::I32(out) => convert!(x, out, i32),
         ValuesMut::I64(out) => convert!(x, out, i64),
         ValuesMut::U8(out) if dtype == DType::Bool => match x {
+            Values::F64(x) => map(x, out, |x| u8::from(x != 0.0)),
             Values::F32(x) => map(x, out, |x| u8::from(x != 0.0)),
             Values::I32(x) => map(x, out, |x| u8::from(x != 0)),
             Values::I64(x) => map(x, out, |x| u8::from(x != 0)),

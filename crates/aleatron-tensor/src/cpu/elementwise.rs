@@ -24,6 +24,7 @@ pub(crate) fn evaluate(expr: &Expr<CpuView>, len: usize) -> Result<CpuStorage> {
     let leaves = Leaf::all(&expr.leaves);
     let nanoseconds = 0.2 + 0.3 * expr.program.operations() as f64;
     filled(dtype, len, |buffer| match dtype {
+        DType::F64 => run::<f64>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
         DType::F32 => run::<f32>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
         DType::F16 => run::<f16>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
         DType::I32 => run::<i32>(expr, &leaves, buffer.slice_mut()?, nanoseconds),
@@ -167,6 +168,7 @@ macro_rules! out {
     };
 }
 
+out!(f64, F64);
 out!(f32, F32);
 out!(i32, I32);
 out!(i64, I64);
@@ -190,6 +192,7 @@ enum Register<'a> {
     /// Not computed yet.
     Empty,
     Borrowed(Values<'a>),
+    F64(Vec<f64>),
     F32(Vec<f32>),
     I32(Vec<i32>),
     I64(Vec<i64>),
@@ -201,6 +204,7 @@ impl Register<'_> {
         Ok(match self {
             Self::Empty => return Err(Error::internal("cpu::elementwise::Register::values")),
             Self::Borrowed(values) => *values,
+            Self::F64(values) => Values::F64(&values[..len]),
             Self::F32(values) => Values::F32(&values[..len]),
             Self::I32(values) => Values::I32(&values[..len]),
             Self::I64(values) => Values::I64(&values[..len]),
@@ -216,6 +220,8 @@ impl Register<'_> {
         }
         let old = std::mem::replace(self, Self::Empty);
         *self = match (dtype, old) {
+            (DType::F64, Self::F64(values)) => Self::F64(long(values, len)),
+            (DType::F64, _) => Self::F64(vec![0.0; len]),
             (DType::F32 | DType::F16, Self::F32(values)) => Self::F32(long(values, len)),
             (DType::F32 | DType::F16, _) => Self::F32(vec![0.0; len]),
             (DType::I32, Self::I32(values)) => Self::I32(long(values, len)),
@@ -226,6 +232,7 @@ impl Register<'_> {
             (DType::U8 | DType::Bool, _) => Self::U8(vec![0; len]),
         };
         Ok(match self {
+            Self::F64(values) => ValuesMut::F64(&mut values[..len]),
             Self::F32(values) => ValuesMut::F32(&mut values[..len]),
             Self::I32(values) => ValuesMut::I32(&mut values[..len]),
             Self::I64(values) => ValuesMut::I64(&mut values[..len]),
@@ -280,6 +287,7 @@ fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'
     let dtype = leaf.storage.dtype();
     if leaf.is_borrowed() {
         *register = Register::Borrowed(match dtype {
+            DType::F64 => Values::F64(leaf.slice(start, len)?),
             DType::F32 | DType::F16 => Values::F32(leaf.slice(start, len)?),
             DType::I32 => Values::I32(leaf.slice(start, len)?),
             DType::I64 => Values::I64(leaf.slice(start, len)?),
@@ -298,6 +306,7 @@ fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'
             }
             Ok(())
         }
+        ValuesMut::F64(room) => leaf.gather(start, room),
         ValuesMut::F32(room) => leaf.gather(start, room),
         ValuesMut::I32(room) => leaf.gather(start, room),
         ValuesMut::I64(room) => leaf.gather(start, room),
@@ -345,6 +354,12 @@ fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) ->
                 round_to_half(out);
             }
         }
+        (Values::F64(x), ValuesMut::F64(out), UnaryEntry { float: Some(float), .. }) => {
+            simd::map(x, out, float.exact);
+        }
+        (Values::F64(x), ValuesMut::U8(out), UnaryEntry { predicate: Some(predicate), .. }) => {
+            simd::map(x, out, |x| u8::from((predicate.exact)(x)));
+        }
         (Values::F32(x), ValuesMut::U8(out), UnaryEntry { predicate: Some(predicate), .. }) => {
             (predicate.run)(x, out);
         }
@@ -373,12 +388,23 @@ fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) ->
 fn binary(entry: &BinaryEntry, x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>, dtype: DType) -> Result<()> {
     match (x, y, out, entry) {
         (x, y, ValuesMut::U8(out), BinaryEntry { comparison: Some(comparison), .. }) => match (x, y) {
+            (Values::F64(x), Values::F64(y)) => {
+                simd::map2(x, y, out, |x, y| u8::from((comparison.exact)(x, y)))
+            }
             (Values::F32(x), Values::F32(y)) => (comparison.f32)(x, y, out),
             (Values::I32(x), Values::I32(y)) => (comparison.i32)(x, y, out),
             (Values::I64(x), Values::I64(y)) => (comparison.i64)(x, y, out),
             (Values::U8(x), Values::U8(y)) => (comparison.u8)(x, y, out),
             _ => return Err(Error::internal("cpu::elementwise::binary, types of a comparison")),
         },
+        (
+            Values::F64(x),
+            Values::F64(y),
+            ValuesMut::F64(out),
+            BinaryEntry { float: Some(float), double, .. },
+        ) => {
+            simd::map2(x, y, out, double.unwrap_or(float.exact));
+        }
         (Values::F32(x), Values::F32(y), ValuesMut::F32(out), BinaryEntry { float: Some(float), .. }) => {
             (float.run)(x, y, out);
             if dtype == DType::F16 {
@@ -408,6 +434,7 @@ fn binary(entry: &BinaryEntry, x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>,
 
 fn fill(constant: Constant, out: ValuesMut<'_>) {
     match out {
+        ValuesMut::F64(out) => out.fill(constant.as_f64()),
         ValuesMut::F32(out) => out.fill(constant.as_f32()),
         ValuesMut::I32(out) => out.fill(constant.as_i64() as i32),
         ValuesMut::I64(out) => out.fill(constant.as_i64()),
@@ -422,6 +449,7 @@ fn select(condition: &[u8], x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>) ->
         }
     }
     match (x, y, out) {
+        (Values::F64(x), Values::F64(y), ValuesMut::F64(out)) => choose(condition, x, y, out),
         (Values::F32(x), Values::F32(y), ValuesMut::F32(out)) => choose(condition, x, y, out),
         (Values::I32(x), Values::I32(y), ValuesMut::I32(out)) => choose(condition, x, y, out),
         (Values::I64(x), Values::I64(y), ValuesMut::I64(out)) => choose(condition, x, y, out),

@@ -84,15 +84,15 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
     })
 }
 
-/// A type whose products wrap.
-pub(crate) trait Wrapping: bytemuck::Pod + Send + Sync {
+/// A type whose products are added up one by one: integers, which wrap, and 64-bit floats.
+pub(crate) trait MultiplyAdd: bytemuck::Pod + Send + Sync {
     /// `self + x y`.
     fn multiply_add(self, x: Self, y: Self) -> Self;
 }
 
 macro_rules! wrapping {
     ($($type:ty),*) => {
-        $(impl Wrapping for $type {
+        $(impl MultiplyAdd for $type {
             fn multiply_add(self, x: Self, y: Self) -> Self {
                 self.wrapping_add(x.wrapping_mul(y))
             }
@@ -102,8 +102,14 @@ macro_rules! wrapping {
 
 wrapping!(u8, i32, i64);
 
-/// The products of two batches of matrices of integers.
-pub(crate) fn integers<T: Wrapping>(dtype: DType, left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
+impl MultiplyAdd for f64 {
+    fn multiply_add(self, x: Self, y: Self) -> Self {
+        self + x * y
+    }
+}
+
+/// The products of two batches of matrices, an element after the other in the order of the common axis.
+pub(crate) fn simple<T: MultiplyAdd>(dtype: DType, left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
     let batch = Batch::new(&left.layout, &right.layout)?;
     let [m, k, n] = batch.sizes;
     let (a, b) = (left.storage.slice::<T>()?, right.storage.slice::<T>()?);

@@ -63,6 +63,17 @@ impl Load for f32 {
     }
 }
 
+impl Load for f64 {
+    fn load<'s>(
+        leaf: &'s Leaf<'_>,
+        start: usize,
+        len: usize,
+        scratch: &'s mut Vec<f64>,
+    ) -> Result<&'s [f64]> {
+        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+    }
+}
+
 impl Load for i32 {
     fn load<'s>(
         leaf: &'s Leaf<'_>,
@@ -98,6 +109,21 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
     match dtype {
         DType::I32 => integers::<i32>(view, reduced, reducer, [i32::MIN, i32::MAX]),
         DType::I64 => integers::<i64>(view, reduced, reducer, [i64::MIN, i64::MAX]),
+        DType::F64 => match reducer {
+            Reducer::Sum => fold::<f64>(view, reduced, dtype, 0.0, |x, y| x + y),
+            Reducer::Prod => fold(view, reduced, dtype, 1.0, |x: f64, y| x * y),
+            Reducer::Max => {
+                let max = |x: f64, y: f64| if y > x || y.is_nan() { y } else { x };
+                fold(view, reduced, dtype, f64::NEG_INFINITY, max)
+            }
+            Reducer::Min => {
+                let min = |x: f64, y: f64| if y < x || y.is_nan() { y } else { x };
+                fold(view, reduced, dtype, f64::INFINITY, min)
+            }
+            Reducer::ArgMax => places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| key)),
+            Reducer::ArgMin => places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| !key)),
+            Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce, 64-bit floats")),
+        },
         _ => match reducer {
             Reducer::Sum => fold::<f32>(view, reduced, DType::F32, 0.0, |x, y| x + y),
             Reducer::Prod => fold(view, reduced, DType::F32, 1.0, |x: f32, y| x * y),
@@ -121,6 +147,12 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
 pub(crate) fn float_key(x: f32, turn: impl Fn(i32) -> i32) -> i32 {
     let bits = (if x == 0.0 { 0.0 } else { x }).to_bits() as i32;
     if x.is_nan() { i32::MAX } else { turn(bits ^ ((bits >> 31) & i32::MAX)) }
+}
+
+/// [`float_key`] for 64-bit floats.
+pub(crate) fn double_key(x: f64, turn: impl Fn(i64) -> i64) -> i64 {
+    let bits = (if x == 0.0 { 0.0 } else { x }).to_bits() as i64;
+    if x.is_nan() { i64::MAX } else { turn(bits ^ ((bits >> 63) & i64::MAX)) }
 }
 
 /// The integers that reductions compute in.

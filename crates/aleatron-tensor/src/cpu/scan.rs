@@ -33,6 +33,16 @@ pub(crate) fn scan(view: &CpuView, n: usize, reducer: &Reducer) -> Result<CpuSto
                 if is_sum { a.wrapping_add(b) } else { a.wrapping_mul(b) }
             },
         ),
+        DType::F64 => rows::<f64, f64>(
+            view,
+            n,
+            buffer.slice_mut()?,
+            |x| x,
+            |x| x,
+            |a, b| {
+                if is_sum { a + b } else { a * b }
+            },
+        ),
         _ => rows::<f32, f64>(
             view,
             n,

@@ -14,6 +14,7 @@ pub(crate) fn places(view: &CpuView, n: usize, order: Order) -> Result<CpuStorag
     match Reducer::computed_in(view.storage.dtype()) {
         DType::I32 => rows::<i32, i32>(view, n, |x| x, order),
         DType::I64 => rows::<i64, i64>(view, n, |x| x, order),
+        DType::F64 => rows::<f64, i64>(view, n, |x| super::reduce::double_key(x, |key| key), order),
         _ => rows::<f32, i32>(view, n, |x| super::reduce::float_key(x, |key| key), order),
     }
 }

@@ -68,12 +68,16 @@ impl Device {
         matches!(self, Self::Gpu(_))
     }
 
-    /// Whether tensors of a type can live there. 64-bit integers need a GPU that has them.
+    /// Whether tensors of a type can live there. 64-bit integers need a GPU that has them; 64-bit floats are on the CPU only.
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
         match self {
             Self::Cpu => true,
-            Self::Gpu(gpu) => dtype != DType::I64 || gpu.context().capabilities().int64,
+            Self::Gpu(gpu) => match dtype {
+                DType::F64 => false,
+                DType::I64 => gpu.context().capabilities().int64,
+                _ => true,
+            },
         }
     }
 

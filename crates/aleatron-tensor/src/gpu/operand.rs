@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 
 /// A new buffer for elements that a kernel is about to write. Whoever records the kernel sets the number of its recording.
 pub(crate) fn allocate(device: &GpuDevice, dtype: DType, len: usize, faults: Faults) -> Result<GpuData> {
-    if dtype == DType::I64 && !device.context().capabilities().int64 {
-        return Err(Error::Unsupported { device: device.to_string(), what: "64-bit integers" });
+    if !crate::Device::Gpu(device.clone()).supports(dtype) {
+        let what = crate::ops::missing(dtype);
+        return Err(Error::Unsupported { device: device.to_string(), what });
     }
     let buffer = device.context().buffer(words(dtype, len)?)?;
     Ok(GpuData { buffer, dtype, len, recording: 0, faults })

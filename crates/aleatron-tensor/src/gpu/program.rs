@@ -164,7 +164,7 @@ pub(crate) fn constant(dtype: DType, low: &str, high: &str) -> String {
     match dtype {
         DType::F32 | DType::F16 => format!("vec4<f32>(bitcast<f32>({low}))"),
         DType::I32 => format!("vec4<i32>(bitcast<i32>({low}))"),
-        DType::I64 => format!("vec4<i64>({})", i64_of(high, low)),
+        DType::I64 | DType::F64 => format!("vec4<i64>({})", i64_of(high, low)),
         DType::U8 => format!("vec4<u32>({low})"),
         DType::Bool => format!("vec4<bool>({low} != 0u)"),
     }
@@ -173,7 +173,7 @@ pub(crate) fn constant(dtype: DType, low: &str, high: &str) -> String {
 fn cast(from: DType, to: DType, x: &str) -> String {
     let target = format!("vec4<{}>", value_type(to));
     match (from.kind(), to) {
-        (Kind::Float, DType::F32 | DType::F16) => x.to_owned(),
+        (Kind::Float, DType::F32 | DType::F16 | DType::F64) => x.to_owned(),
         (Kind::Float, DType::I32) => format!("m_to_i32({x})"),
         (Kind::Float, DType::I64) => format!("m_to_i64({x})"),
         (Kind::Float, DType::U8) => format!("m_to_u8({x})"),

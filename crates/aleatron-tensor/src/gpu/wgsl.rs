@@ -46,6 +46,8 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
         DType::I32 => "i32",
         DType::I64 => "i64",
         DType::F16 | DType::F32 => "f32",
+        // No tensor on a GPU has them.
+        DType::F64 => "f64",
     }
 }
 
@@ -68,6 +70,7 @@ impl Operand {
             (Items::Singles, DType::I32) => "i32",
             // Four 64-bit integers are four items.
             (_, DType::I64) => "i64",
+            (_, DType::F64) => "f64",
             (Items::Singles, DType::F16) | (_, DType::Bool | DType::U8) => "u32",
         }
     }
@@ -149,7 +152,7 @@ impl Operand {
     fn declare_vectors(self, name: &str, out: &mut String) {
         let value = value_type(self.dtype);
         let load = match self.dtype {
-            DType::F32 | DType::I32 => format!("return {name}_item(i);"),
+            DType::F32 | DType::I32 | DType::F64 => format!("return {name}_item(i);"),
             DType::I64 => format!(
                 "return vec4<i64>({name}_item(4u * i), {name}_item(4u * i + 1u), {name}_item(4u * i + 2u), {name}_item(4u * i + 3u));"
             ),
@@ -168,7 +171,7 @@ impl Operand {
             return;
         }
         let put = match self.dtype {
-            DType::F32 | DType::I32 => format!("{name}_put_item(i, v);"),
+            DType::F32 | DType::I32 | DType::F64 => format!("{name}_put_item(i, v);"),
             DType::I64 => format!(
                 "{name}_put_item(4u * i, v.x); {name}_put_item(4u * i + 1u, v.y); {name}_put_item(4u * i + 2u, v.z); {name}_put_item(4u * i + 3u, v.w);"
             ),
@@ -190,7 +193,7 @@ impl Operand {
     fn declare_singles(self, name: &str, out: &mut String) {
         let value = value_type(self.dtype);
         let load = match self.dtype {
-            DType::F32 | DType::I32 | DType::I64 => format!("return {name}_item(i);"),
+            DType::F32 | DType::I32 | DType::I64 | DType::F64 => format!("return {name}_item(i);"),
             DType::F16 => {
                 format!("return half_decode(({name}_item(i >> 1u) >> ((i & 1u) * 16u)) & 0xffffu);")
             }

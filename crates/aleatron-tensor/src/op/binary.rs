@@ -44,10 +44,12 @@ pub(crate) struct BinaryEntry {
     pub(crate) integer: Option<Integers<Loop<i32>, Loop<i64>, Loop<u8>>>,
     pub(crate) boolean: Option<(Loop<u8>, &'static str)>,
     pub(crate) comparison: Option<Comparison>,
+    /// For 64-bit floats, where `exact` is rounded to 32 bits.
+    pub(crate) double: Option<fn(f64, f64) -> f64>,
 }
 
 const NOTHING: BinaryEntry =
-    BinaryEntry { name: "", float: None, integer: None, boolean: None, comparison: None };
+    BinaryEntry { name: "", float: None, integer: None, boolean: None, comparison: None, double: None };
 
 macro_rules! float {
     ($run:expr, $exact:expr, $wgsl:literal, [$($helper:ident)*], $ulps:expr) => {
@@ -133,11 +135,13 @@ table! {
     FloorDiv "floor_divide" {
         float: float!(floor_div, |x, y| f64::from(floor_div(x as f32, y as f32)), "m_floor_div({x}, {y})", [Remainder],
             |x, y| if (x / y).abs() < 4e6 { 0.0 } else { 4.0 }),
+        double: Some(floor_div_64),
         integer: integer!(map2_plain, |x, y| y.quotient_of(x), "m_int_floor_div_{t}({x}, {y})", [Integer]),
     }
     /// What a division that rounds down leaves; it has the sign of the divisor.
     Rem "remainder" {
         float: float!(remainder, |x, y| f64::from(remainder(x as f32, y as f32)), "m_remainder({x}, {y})", [Remainder], EXACT),
+        double: Some(remainder_64),
         integer: integer!(map2_plain, |x, y| y.remainder_of(x), "m_int_remainder_{t}({x}, {y})", [Integer]),
     }
     /// x to the power of y.
@@ -187,6 +191,7 @@ table! {
     /// The 32-bit float next to x in the direction of y.
     NextAfter "nextafter" {
         float: float!(math::nextafter, |x, y| f64::from(math::nextafter(x as f32, y as f32)), "m_nextafter({x}, {y})", [Inverse], EXACT),
+        double: Some(libm::nextafter),
     }
     /// Whether both are equal; NaN is equal to nothing.
     Eq "equal" { comparison: comparison!(==, "({x} == {y})", "({x} == {y})", Some("({x} == {y})")) }
@@ -248,6 +253,21 @@ fn remainder(x: f32, y: f32) -> f32 {
     let rest = x % y;
     let value = if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest };
     if value == 0.0 { 0f32.copysign(y) } else { value }
+}
+
+/// [`floor_div`] of 64-bit floats.
+fn floor_div_64(x: f64, y: f64) -> f64 {
+    if x == 0.0 || y == 0.0 || x.is_infinite() || y.is_infinite() || x.is_nan() {
+        return x / y;
+    }
+    ((x - remainder_64(x, y)) / y).round_ties_even() + 0.0
+}
+
+/// [`remainder`] of 64-bit floats.
+fn remainder_64(x: f64, y: f64) -> f64 {
+    let rest = x % y;
+    let value = if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest };
+    if value == 0.0 { 0f64.copysign(y) } else { value }
 }
 
 /// Integer operations whose second argument decides what is possible.

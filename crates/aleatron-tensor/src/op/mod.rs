@@ -48,6 +48,7 @@ pub(crate) struct Integers<I32, I64, U8> {
 pub fn unit_in_last_place(x: f64, dtype: DType) -> f64 {
     let (lowest, digits) = match dtype {
         DType::F16 => (-14.0, 10.0),
+        DType::F64 => (-1022.0, 52.0),
         _ => (-126.0, 23.0),
     };
     (x.abs().log2().floor().max(lowest) - digits).exp2()

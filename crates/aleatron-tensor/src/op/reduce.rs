@@ -30,6 +30,7 @@ impl Reducer {
     /// The type it is computed in, for elements of a type.
     pub(crate) fn computed_in(dtype: DType) -> DType {
         match dtype {
+            DType::F64 => DType::F64,
             DType::F16 | DType::F32 => DType::F32,
             DType::Bool | DType::U8 | DType::I32 => DType::I32,
             DType::I64 => DType::I64,

@@ -395,8 +395,8 @@ fn check_groups(op: &'static str, groups: usize, channels: [usize; 2]) -> Result
 /// The type of floats that two types combine to.
 pub(crate) fn promote(op: &'static str, left: DType, right: DType) -> Result<DType> {
     for dtype in [left, right] {
-        if !dtype.is_float() {
-            return Err(Error::DType { op, dtype, expected: "floats" });
+        if !dtype.is_float() || dtype == DType::F64 {
+            return Err(Error::DType { op, dtype, expected: "16- or 32-bit floats" });
         }
     }
     left.promote(right).ok_or(Error::Promotion { op, left, right })

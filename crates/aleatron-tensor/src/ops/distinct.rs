@@ -96,15 +96,15 @@ impl<'a> Distinct<'a> {
         Ok(sum)
     }
 
-    /// ln of the sum of the exponentials, in 32-bit floats.
+    /// ln of the sum of the exponentials, in the type that floats are computed in.
     pub(super) fn log_sum_exp(&self) -> Result<Tensor> {
         const OP: &str = "logsumexp";
         let x = &self.view;
         if x.count_along(self.reduced)? == 0 {
-            return Tensor::full(&self.shape(), f64::NEG_INFINITY, DType::F32, &x.device());
+            return Tensor::full(&self.shape(), f64::NEG_INFINITY, x.dtype().computed(), &x.device());
         }
         let shift = x.shift(OP, self.reduced)?;
-        let exponentials = x.cast(DType::F32)?.sub(&shift)?.exp()?;
+        let exponentials = x.cast(x.dtype().computed())?.sub(&shift)?.exp()?;
         let sum = fold(OP, &exponentials, self.reduced, Dims::Keep, &Reducer::Sum)?;
         self.repeat_sum(sum)?.log()?.add(&shift)?.reshape(&self.shape())
     }

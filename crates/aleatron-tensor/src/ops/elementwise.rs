@@ -295,7 +295,7 @@ impl Tensor {
         }
         let device = self.device();
         if !device.supports(dtype) {
-            return Err(Error::Unsupported { device: device.to_string(), what: "64-bit integers" });
+            return Err(Error::Unsupported { device: device.to_string(), what: missing(dtype) });
         }
         elementwise(
             "cast",
@@ -314,6 +314,11 @@ impl Tensor {
         let above = Self::binary(BinaryOp::Max, self, low)?;
         Self::binary(BinaryOp::Min, &above, high.into())
     }
+}
+
+/// The elements that a device does not support.
+pub(crate) fn missing(dtype: DType) -> &'static str {
+    if dtype == DType::F64 { "64-bit floats; use f32, or the CPU" } else { "64-bit integers" }
 }
 
 /// The type of two numbers: 32-bit floats where one is a float, 64-bit integers for integers.

@@ -112,7 +112,7 @@ fn product(left: &Tensor, right: &Tensor, batch: &[usize], dtype: DType, plan: M
     let of_cpu = |tensor: &Tensor| -> Result<Tensor> {
         match (tensor.device().is_gpu(), dtype.is_float()) {
             (true, _) => Ok(tensor.clone()),
-            (false, true) => tensor.cast(DType::F32),
+            (false, true) => tensor.cast(dtype.computed()),
             (false, false) => tensor.cast(dtype),
         }
     };
@@ -125,10 +125,11 @@ fn product(left: &Tensor, right: &Tensor, batch: &[usize], dtype: DType, plan: M
     match (left.place()?, right.place()?) {
         (Place::Cpu(a), Place::Cpu(b)) => {
             let storage = match dtype {
+                DType::F64 => cpu::matmul::simple::<f64>(dtype, &a, &b)?,
                 DType::F32 | DType::F16 => cpu::matmul::floats(&a, &b)?,
-                DType::I32 => cpu::matmul::integers::<i32>(dtype, &a, &b)?,
-                DType::I64 => cpu::matmul::integers::<i64>(dtype, &a, &b)?,
-                DType::U8 | DType::Bool => cpu::matmul::integers::<u8>(dtype, &a, &b)?,
+                DType::I32 => cpu::matmul::simple::<i32>(dtype, &a, &b)?,
+                DType::I64 => cpu::matmul::simple::<i64>(dtype, &a, &b)?,
+                DType::U8 | DType::Bool => cpu::matmul::simple::<u8>(dtype, &a, &b)?,
             };
             let sums = Tensor::from_cpu(storage, &shape)?;
             if dtype == DType::F16 { sums.cast(dtype) } else { Ok(sums) }

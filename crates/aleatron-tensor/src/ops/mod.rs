@@ -22,6 +22,7 @@ pub use attention::{AttentionOptions, Causality};
 pub use axes::Axes;
 pub use conv::{ConvOptions, ConvTransposeOptions, Rounding};
 pub use elementwise::Operand;
+pub(crate) use elementwise::missing;
 pub use pool::{Padding, PoolOptions};
 pub use reduce::{Dims, Reduction, SUM_DEPTH};
 pub use resize::{Coordinates, Interpolation, Nearest, ResizeAxis};

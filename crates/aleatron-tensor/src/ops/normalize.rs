@@ -36,7 +36,7 @@ impl Tensor {
         if let Some(done) = self.rows(OP, &axes, Normal::Softmax, &[], 0.0)? {
             return Ok(done);
         }
-        let wide = self.cast(DType::F32)?;
+        let wide = self.cast(dtype.computed())?;
         let shift = wide.shift(OP, &axes)?;
         let exponentials = wide.sub(&shift)?.exp()?;
         let sum = fold(OP, &exponentials, &axes, Dims::Keep, &Reducer::Sum)?;
@@ -56,7 +56,7 @@ impl Tensor {
         if let Some(done) = self.rows(OP, &axes, Normal::LogSoftmax, &[], 0.0)? {
             return Ok(done);
         }
-        let wide = self.cast(DType::F32)?;
+        let wide = self.cast(dtype.computed())?;
         let shifted = wide.sub(&wide.shift(OP, &axes)?)?;
         let sum = fold(OP, &shifted.exp()?, &axes, Dims::Keep, &Reducer::Sum)?;
         shifted.sub(&sum.log()?)?.cast(dtype).map(|tensor| report(OP, tensor))
@@ -93,7 +93,7 @@ impl Tensor {
         if let Some(done) = self.rows(OP, &axes, Normal::Layer, weights, epsilon)? {
             return Ok(done);
         }
-        let wide = self.cast(DType::F32)?;
+        let wide = self.cast(dtype.computed())?;
         let count = axes.iter().map(|&axis| self.shape()[axis] as f64).product::<f64>();
         let mean = fold(OP, &wide, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
         let centred = wide.sub(&mean)?;
@@ -118,7 +118,7 @@ impl Tensor {
         if let Some(done) = self.rows(OP, &axes, Normal::Rms, &weights, epsilon)? {
             return Ok(done);
         }
-        let wide = self.cast(DType::F32)?;
+        let wide = self.cast(dtype.computed())?;
         let count = axes.iter().map(|&axis| self.shape()[axis] as f64).product::<f64>();
         let square = fold(OP, &wide.square()?, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
         weighted(wide.mul(&square.add(f64::from(epsilon))?.rsqrt()?)?, &weights)?
@@ -200,11 +200,11 @@ fn float_axes(op: &'static str, x: &Tensor, axes: &[isize]) -> Result<Vec<usize>
 
 fn weighted(x: Tensor, weights: &[&Tensor]) -> Result<Tensor> {
     let x = match weights.first() {
-        Some(scale) => x.mul(&scale.cast(DType::F32)?)?,
+        Some(scale) => x.mul(&scale.cast(x.dtype())?)?,
         None => x,
     };
     match weights.get(1) {
-        Some(shift) => x.add(&shift.cast(DType::F32)?),
+        Some(shift) => x.add(&shift.cast(x.dtype())?),
         None => Ok(x),
     }
 }

@@ -163,8 +163,8 @@ impl Tensor {
             shape: self.shape().to_vec(),
         })?;
         let dtype = self.dtype();
-        if !dtype.is_float() {
-            return Err(Error::DType { op, dtype, expected: "floats" });
+        if !dtype.is_float() || dtype == DType::F64 {
+            return Err(Error::DType { op, dtype, expected: "16- or 32-bit floats" });
         }
         let PoolOptions { kernel, stride, padding, dilation, rounding } = *options;
         let mut out = [0; 2];

@@ -196,7 +196,7 @@ impl Tensor {
         let distinct = Distinct::of(self, &places, dims);
         let (count, own_count) =
             (self.count_along(&places)? as f64, distinct.view.count_along(&places)? as f64);
-        let wide = distinct.view.cast(DType::F32)?;
+        let wide = distinct.view.cast(dtype.computed())?;
         let mean = fold(OP, &wide, &places, Dims::Keep, &Reducer::Sum)?.div(own_count)?;
         let squares = distinct.fold(OP, &wide.sub(&mean)?.square()?, &Reducer::Sum)?;
         let freedom = (count - correction).max(0.0) / distinct.repeats as f64;

@@ -197,11 +197,13 @@ impl Tensor {
         let dtype = self.dtype();
         let is_choice = matches!(interpolation, Interpolation::Nearest(_))
             && !matches!(coordinates, Coordinates::CropAndResize(_));
-        if !dtype.is_float() && !is_choice {
+        // Weighted elements are computed in 32 bits.
+        let is_exact = !dtype.is_float() || dtype == DType::F64;
+        if is_exact && !is_choice {
             return Err(Error::DType {
                 op: OP,
                 dtype,
-                expected: "floats, unless the nearest element is taken,",
+                expected: "16- or 32-bit floats, unless the nearest element is taken,",
             });
         }
         let mut shape = self.shape().to_vec();
@@ -241,7 +243,7 @@ impl Tensor {
         let mut resized = self.clone();
         for (i, &(axis, to)) in steps.iter().enumerate() {
             let taps = Taps::new(self.shape()[axis], to, interpolation, coordinates);
-            if !dtype.is_float() {
+            if is_exact {
                 let places: Vec<i32> = taps.places.iter().map(|&place| place as i32).collect();
                 let places = Self::from_slice(&places, &[places.len()], &device)?;
                 resized = resized.index_select(axis as isize, &places)?;

@@ -116,10 +116,10 @@ impl Tensor {
             let n = ((to - from) / by).ceil().max(0.0);
             let len = count(n)?;
             let value = |i: usize| from + i as f64 * by;
-            if dtype == DType::F16 {
-                generate(len, |i| half::f16::from_f64(value(i)))?
-            } else {
-                generate(len, |i| value(i) as f32)?
+            match dtype {
+                DType::F16 => generate(len, |i| half::f16::from_f64(value(i)))?,
+                DType::F64 => generate(len, value)?,
+                _ => generate(len, |i| value(i) as f32)?,
             }
         } else {
             let [from, to, by] = [integer(start, dtype)?, integer(end, dtype)?, integer(step, dtype)?];
@@ -154,10 +154,10 @@ fn check_len(shape: &[usize], actual: usize) -> Result<()> {
 }
 
 pub(super) fn check_dtype(gpu: &GpuDevice, dtype: DType) -> Result<()> {
-    if dtype == DType::I64 && !gpu.context().capabilities().int64 {
-        return Err(Error::Unsupported { device: gpu.to_string(), what: "64-bit integers" });
+    if crate::Device::Gpu(gpu.clone()).supports(dtype) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::Unsupported { device: gpu.to_string(), what: crate::ops::missing(dtype) })
 }
 
 /// 0 or 1 of the kind of a type.

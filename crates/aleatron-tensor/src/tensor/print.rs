@@ -78,6 +78,7 @@ fn corner(tensor: &Tensor, edge: usize) -> Result<Tensor> {
 /// The text of every element, all of one width.
 fn cells(tensor: &Tensor, precision: usize) -> Result<Vec<String>> {
     let cells: Vec<String> = match tensor.dtype() {
+        DType::F64 => floats(&tensor.to_vec::<f64>()?, precision),
         DType::F32 => floats(&tensor.to_vec::<f32>()?, precision),
         DType::F16 => floats(&tensor.to_vec::<f16>()?, precision),
         DType::I32 => tensor.to_vec::<i32>()?.iter().map(ToString::to_string).collect(),
@@ -95,6 +96,16 @@ trait Decimal: Copy {
 
     /// The shortest digits that are read as this number, as `d.ddde±x`.
     fn shortest(self) -> String;
+}
+
+impl Decimal for f64 {
+    fn widened(self) -> f64 {
+        self
+    }
+
+    fn shortest(self) -> String {
+        format!("{self:e}")
+    }
 }
 
 impl Decimal for f32 {

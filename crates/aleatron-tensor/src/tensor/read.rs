@@ -121,6 +121,7 @@ impl Tensor {
             })
         }
         match self.dtype() {
+            DType::F64 => fill::<f64>(self),
             DType::F32 => fill::<f32>(self),
             DType::F16 => fill::<half::f16>(self),
             DType::I32 => fill::<i32>(self),

@@ -9,6 +9,7 @@ mod concat;
 mod conv;
 mod cooperative;
 mod cumsum;
+mod double;
 mod elementwise;
 mod gather;
 mod matmul;
