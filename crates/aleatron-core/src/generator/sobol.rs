@@ -53,6 +53,20 @@ impl Sobol {
         self.width
     }
 
+    /// Returns the direction number of each bit of an index, rounded down to the width: from point k to k + 1, the one of the lowest zero
+    /// bit of k is flipped.
+    ///
+    /// ```
+    /// use aleatron_core::generator::{Sobol, Width};
+    /// let sobol = Sobol::new(2, Width::EIGHT)?;
+    /// assert_eq!(sobol.direction_numbers().take(3).collect::<Vec<_>>(), [0b1000_0000, 0b1100_0000, 0b1010_0000]);
+    /// # Ok::<(), aleatron_core::Error>(())
+    /// ```
+    pub fn direction_numbers(&self) -> impl Iterator<Item = u32> + use<> {
+        let shift = 64 - self.width.bits();
+        directions(self.dimension).into_iter().map(move |number| (number >> shift) as u32)
+    }
+
     /// The integers, without end.
     #[must_use]
     pub fn values(&self) -> SobolValues {

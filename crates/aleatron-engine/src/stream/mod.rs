@@ -13,7 +13,7 @@ mod tests;
 mod trace;
 
 pub use products::each_product;
-pub use stages::{Stage, StageLayer, StageNode, StageStep, Stages};
+pub use stages::{NetworkSegment, Stage, StageLayer, StageNode, StageStep, Stages};
 pub use statistics::LayerStats;
 pub use trace::{Detail, LayerInputs, LayerOutput, Measured, NodeErrors, StreamOutput};
 

@@ -7,6 +7,7 @@ use aleatron_core::Topology;
 use aleatron_core::program::{Program, StepKind};
 use serde::Serialize;
 use std::fmt;
+use std::sync::Arc;
 
 /// The stages that a network is compiled into, in the order in which they run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -76,7 +77,42 @@ pub struct StageNode {
     pub operator: &'static str,
 }
 
+/// A segment of a compiled network, for tools that read programs, such as generators of circuits.
+#[derive(Debug, Clone)]
+pub enum NetworkSegment {
+    /// Layers as streams and the inter-layer arithmetic.
+    Program {
+        /// The program of one sample.
+        program: Arc<Program>,
+        /// The index in the network of each layer of the program.
+        layers: Vec<usize>,
+    },
+    /// Nodes of the graph that run on tensors.
+    Nodes {
+        /// The nodes, in the order in which they run.
+        nodes: Vec<StageNode>,
+    },
+}
+
 impl Network {
+    /// Returns the segments that the network is compiled into, in the order in which they run. The programs are those that run on a backend.
+    ///
+    /// # Errors
+    /// As [`Self::check_config`].
+    pub fn segments(&self, config: &StreamConfig) -> Result<Vec<NetworkSegment>> {
+        let segments = self.compiled(config)?.segments.into_iter().map(|segment| match segment {
+            Segment::Program(segment) => {
+                NetworkSegment::Program { program: segment.program, layers: segment.layers }
+            }
+            Segment::Nodes(segment) => {
+                let nodes = segment.nodes.iter().map(|&k| &self.graph().nodes()[k]);
+                let nodes = nodes.map(|node| StageNode { name: node.name.clone(), operator: node.op.name() });
+                NetworkSegment::Nodes { nodes: nodes.collect() }
+            }
+        });
+        Ok(segments.collect())
+    }
+
     /// Returns the stages that the network is compiled into.
     ///
     /// ```
