@@ -70,6 +70,7 @@ fn test() -> Result<(), String> {
     system::install_software_vulkan()?;
     // The tests of `aleatron-cuda` compile its kernels for the CPU.
     system::install_accelerator_tools()?;
+    system::install_hardware_tools()?;
     let mut steps = vec![
         Step::new("format", cargo(&["fmt", "--all", "--check"])),
         Step::new(

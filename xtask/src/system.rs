@@ -1,5 +1,5 @@
 //! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU, a Python that
-//! can make environments, MPI, and a C++ compiler that runs CUDA kernels on the CPU. Also how Debian's packages are installed and
+//! can make environments, MPI, a C++ compiler that runs CUDA kernels on the CPU, and simulators of circuits. Also how Debian's packages are installed and
 //! asked.
 
 use std::path::{Path, PathBuf};
@@ -60,6 +60,21 @@ pub(crate) fn install_accelerator_tools() -> Result<(), String> {
     }
     if !has_program("apt-get") {
         return Err("the Python tests need MPI's `mpirun` and a C++ compiler: install them with your system's packages".into());
+    }
+    install(&missing)
+}
+
+/// Installs the simulators and the synthesis tool of circuits with Debian's packages where they are missing and this user may: the tests of
+/// `aleatron-hardware` simulate what they generate.
+pub(crate) fn install_hardware_tools() -> Result<(), String> {
+    let needed = [("iverilog", "iverilog"), ("verilator", "verilator"), ("yosys", "yosys"), ("make", "make")];
+    let missing: Vec<&str> =
+        needed.into_iter().filter(|(_, program)| !has_program(program)).map(|(package, _)| package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !has_program("apt-get") {
+        return Err("the tests of circuits need Icarus Verilog, Verilator and Yosys: install them with your system's packages".into());
     }
     install(&missing)
 }

@@ -1,0 +1,94 @@
+//! Test benches: vectors of the engine, and Verilog that compares a design with them.
+
+mod network;
+mod units;
+
+use crate::circuit::{Circuit, Link, Operation};
+use crate::verilog::{File, masked, write_files};
+use crate::{Options, Output, Result, Trace};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Test benches and their vectors.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    files: Vec<File>,
+}
+
+impl Bench {
+    /// Writes the test benches of a design for the samples of a trace: `network_tb` runs the samples, `units_tb` checks every generated
+    /// constant.
+    ///
+    /// # Errors
+    /// [`crate::Error::Core`] for a trace of another circuit.
+    pub fn new(circuit: &Circuit, options: &Options, trace: &Trace) -> Result<Self> {
+        let mut files = network::files(circuit, options, trace)?;
+        files.extend(units::files(circuit, options)?);
+        Ok(Self { files })
+    }
+
+    /// Returns the files.
+    #[must_use]
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// Writes the files below the folder of the design.
+    ///
+    /// # Errors
+    /// [`crate::Error::File`] for the first file that cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        write_files(folder, &self.files)
+    }
+}
+
+/// Returns a file of `$readmemh` with one word in each line.
+fn hex(path: &str, values: impl Iterator<Item = i128>, bits: u32) -> File {
+    let digits = bits.div_ceil(4) as usize;
+    let mut text = String::new();
+    for value in values {
+        let _ = writeln!(text, "{:0digits$x}", masked(value, bits));
+    }
+    File { path: path.to_owned(), text }
+}
+
+/// Returns the elements of samples in the order in which they arrive.
+fn arriving<'a, T: Copy>(link: &'a Link, values: &'a [T]) -> impl Iterator<Item = T> + 'a {
+    values
+        .chunks_exact(link.elements.max(1))
+        .flat_map(|sample| link.order.iter().filter_map(|&element| sample.get(element as usize)).copied())
+}
+
+/// Returns what leaves the circuit for the scores of samples.
+fn results(circuit: &Circuit, options: &Options, scores: &[i64]) -> Vec<i64> {
+    let n = circuit.link(circuit.output).elements.max(1);
+    match options.output {
+        Output::Scores => scores.to_vec(),
+        Output::Class => {
+            let class = |scores: &[i64]| {
+                let first_greatest = |best: usize, k: usize| if scores[k] > scores[best] { k } else { best };
+                (1..scores.len()).fold(0, first_greatest) as i64
+            };
+            scores.chunks_exact(n).map(class).collect()
+        }
+    }
+}
+
+/// Returns what the counters of a layer hold, in the order in which they are read.
+fn counters(circuit: &Circuit, stage: usize, counts: &[u64]) -> Vec<i128> {
+    let Some(found) = circuit.stages.get(stage) else { return Vec::new() };
+    let Operation::Layer(layer) = &found.operation else { return Vec::new() };
+    let Some(spec) = circuit.program.layers().get(layer.layer).map(|layer| &layer.spec) else {
+        return Vec::new();
+    };
+    let n = spec.n_neurons();
+    let mut values = Vec::with_capacity(counts.len());
+    for sample in counts.chunks_exact(found.output.elements.max(1)) {
+        for &element in &found.output.order {
+            let neuron = element as usize % n;
+            let row = neuron / spec.neurons_per_row();
+            values.push(layer.counter(row, sample[element as usize], spec.fan_in(neuron)));
+        }
+    }
+    values
+}

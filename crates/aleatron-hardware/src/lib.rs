@@ -1,0 +1,71 @@
+//! Circuits of networks as streams of random bits: Verilog that is equal to the engine, count by count.
+//!
+//! - [`Circuit`]: the description in integers, made from the program that the engine runs, and [`Circuit::trace`], the integers of a sample;
+//! - [`Design`]: Verilog, a self-checking test bench and vectors of the engine, as files;
+//! - [`simulate`]: simulation with Icarus Verilog or Verilator, which compares every threshold, count, value and score;
+//! - [`synthesis`]: the area of a design, by Yosys.
+//!
+//! ```
+//! use aleatron_engine::network::{Arithmetic, Network, StreamConfig};
+//! use aleatron_hardware::{Circuit, Design, Options};
+//! let config = StreamConfig::new(64).generator("sobol".parse()?).arithmetic(Arithmetic::Integer);
+//! let options = Options::default();
+//! let circuit = Circuit::new(&Network::digits_plain()?, &config, &options)?;
+//! let design = Design::new(&circuit, &options)?;
+//! assert!(design.files().iter().any(|file| file.path == "rtl/al_lfsr.v"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bench;
+pub mod circuit;
+mod error;
+pub mod simulate;
+pub mod synthesis;
+mod trace;
+mod verilog;
+
+pub use bench::Bench;
+pub use circuit::{Circuit, InputInterval};
+pub use error::{Error, Result};
+pub use trace::{StageTrace, Trace};
+pub use verilog::{Cycles, Design, File};
+
+/// How a circuit is built from its description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The neurons that a layer computes at a time; all of them if absent.
+    pub lanes: Option<usize>,
+    /// Whether registers are between comparators and counters.
+    pub pipeline: Pipeline,
+    /// What leaves the circuit.
+    pub output: Output,
+    /// Whether features may become negative inputs.
+    pub inputs: InputInterval,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { lanes: None, pipeline: Pipeline::None, output: Output::Scores, inputs: InputInterval::Signed }
+    }
+}
+
+/// Whether registers are between comparators and counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Pipeline {
+    /// No registers.
+    #[default]
+    None,
+    /// One register for each stream bit; every group of neurons takes one cycle more.
+    Registers,
+}
+
+/// What leaves a circuit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Output {
+    /// The scores, one after the other.
+    #[default]
+    Scores,
+    /// The index of the greatest score.
+    Class,
+}

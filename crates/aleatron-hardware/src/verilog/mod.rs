@@ -1,0 +1,216 @@
+//! Verilog of a circuit: a fixed library, generated constants and the top level, as files.
+
+mod counter;
+mod layer;
+mod project;
+mod stage;
+mod text;
+mod top;
+
+pub(crate) use layer::LayerText;
+pub(crate) use stage::StageText;
+pub(crate) use text::{masked, range};
+use top::bytes as bytes_of;
+pub(crate) use top::{link_name, output_bits};
+
+use crate::circuit::{Circuit, LayerCircuit, Operation, Source, identifier};
+use crate::{Error, Options, Pipeline, Result};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The modules of the library.
+macro_rules! library {
+    ($($name:literal),+ $(,)?) => {
+        const LIBRARY: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../rtl/", $name, ".v")))),+];
+    };
+}
+
+library!(
+    "al_accumulate",
+    "al_accumulator",
+    "al_adders",
+    "al_argmax",
+    "al_compare",
+    "al_control",
+    "al_fifo",
+    "al_fork",
+    "al_index",
+    "al_lfsr",
+    "al_pool",
+    "al_products",
+    "al_register",
+    "al_reorder",
+    "al_saturate",
+    "al_scale",
+    "al_sobol",
+    "al_window",
+);
+
+const LICENCE: &str = "// SPDX-License-Identifier: MIT OR Apache-2.0\n";
+
+/// A generated module.
+pub(crate) struct Module {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// A file of a design.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its path below the folder of the design, with `/` between folders.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The cycles that one stage is busy with a sample.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Cycles {
+    /// The name of the stage.
+    pub stage: String,
+    /// The cycles of a sample, if neither side makes the stage wait.
+    pub cycles: u64,
+}
+
+/// A circuit in Verilog.
+#[derive(Debug, Clone)]
+pub struct Design {
+    files: Vec<File>,
+    sources: Vec<String>,
+    top: String,
+    cycles: Vec<Cycles>,
+}
+
+impl Design {
+    /// Writes the Verilog of a circuit.
+    ///
+    /// # Errors
+    /// [`Error::NoLanes`] for 0 lanes.
+    pub fn new(circuit: &Circuit, options: &Options) -> Result<Self> {
+        if options.lanes == Some(0) {
+            return Err(Error::NoLanes);
+        }
+        let top = top_name(circuit);
+        let (mut modules, mut counters, mut cycles) = (Vec::new(), BTreeSet::new(), Vec::new());
+        modules.push(top::top(circuit, options, &top, &top));
+        for stage in &circuit.stages {
+            let module = format!("{top}_{}", stage.name);
+            let input = circuit.link(stage.inputs.first().copied().unwrap_or(Source::Input));
+            match &stage.operation {
+                Operation::Layer(layer) => {
+                    counters.insert(layer.fan_in());
+                    let text = LayerText::new(module, layer, input, &stage.output, options);
+                    cycles.push(Cycles {
+                        stage: stage.name.clone(),
+                        cycles: layer_cycles(layer, &text, options),
+                    });
+                    modules.extend(text.modules());
+                }
+                operation => {
+                    let inputs = stage.inputs.iter().map(|&source| circuit.link(source)).collect();
+                    let text = StageText { module, inputs, output: &stage.output, operation };
+                    modules.extend(text.modules());
+                    cycles.push(Cycles {
+                        stage: stage.name.clone(),
+                        cycles: stage_cycles(operation, input.elements),
+                    });
+                }
+            }
+        }
+        modules
+            .extend(counters.iter().map(|&n| Module { name: counter::name(n), text: counter::counter(n) }));
+        let mut files: Vec<File> = LIBRARY
+            .iter()
+            .map(|(name, text)| File { path: format!("rtl/{name}.v"), text: (*text).to_owned() })
+            .collect();
+        for module in modules {
+            files.push(File {
+                path: format!("rtl/{}.v", module.name),
+                text: format!("{LICENCE}{}", module.text),
+            });
+        }
+        let sources = files.iter().map(|file| file.path.clone()).collect();
+        let mut design = Self { files, sources, top, cycles };
+        design.files.extend(project::files(circuit, options, &design));
+        Ok(design)
+    }
+
+    /// Returns the files.
+    #[must_use]
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// Returns the paths of the Verilog files for synthesis.
+    #[must_use]
+    pub fn sources(&self) -> &[String] {
+        &self.sources
+    }
+
+    /// Returns the name of the top module.
+    #[must_use]
+    pub fn top(&self) -> &str {
+        &self.top
+    }
+
+    /// Returns the cycles of each stage.
+    #[must_use]
+    pub fn cycles(&self) -> &[Cycles] {
+        &self.cycles
+    }
+
+    /// Returns the cycles from one sample to the next, at least: those of the slowest stage.
+    #[must_use]
+    pub fn interval(&self) -> u64 {
+        self.cycles.iter().map(|stage| stage.cycles).max().unwrap_or(0)
+    }
+
+    /// Writes the files below a folder, which is created if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::File`] for the first file that cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        write_files(folder, &self.files)
+    }
+}
+
+pub(crate) fn write_files(folder: &Path, files: &[File]) -> Result<()> {
+    for file in files {
+        let path = folder.join(&file.path);
+        let fault = |source| Error::File { path: path.clone(), source };
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(fault)?;
+        }
+        std::fs::write(&path, &file.text).map_err(fault)?;
+    }
+    Ok(())
+}
+
+/// Returns the name of the top module.
+pub(crate) fn top_name(circuit: &Circuit) -> String {
+    identifier("net", &circuit.name)
+}
+
+/// Returns text that ends no comment.
+pub(crate) fn comment(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn layer_cycles(layer: &LayerCircuit, text: &LayerText<'_>, options: &Options) -> u64 {
+    let window = &layer.window;
+    let rows = window.size[0] + window.padding[0][0] + window.padding[0][1];
+    let pushes = (rows * window.padded_columns() * window.channels) as u64;
+    let run = 1 + layer.length as u64 + u64::from(options.pipeline == Pipeline::Registers);
+    pushes + window.positions as u64 * (text.groups as u64 * run + layer.rows.len() as u64)
+}
+
+fn stage_cycles(operation: &Operation, elements: usize) -> u64 {
+    match operation {
+        Operation::Pool { window, .. } => {
+            let rows = window.size[0] + window.padding[0][0] + window.padding[0][1];
+            ((rows * window.padded_columns() + window.positions) * window.channels) as u64
+        }
+        Operation::Reorder { addresses } => (elements + addresses.len()) as u64,
+        _ => elements as u64,
+    }
+}
