@@ -43,6 +43,8 @@ enum Command {
     Merge(commands::merge::Arguments),
     /// Show the graph of an ONNX network, and how it runs as streams.
     Inspect(commands::inspect::Arguments),
+    /// Write the circuit of a network in Verilog, and check it against the engine.
+    Rtl(Box<commands::rtl::Arguments>),
     /// Tabulate how wrong products of two generators are.
     Tables(commands::tables::Arguments),
     /// Compare every backend of this machine with the plain reference, bit for bit.
@@ -89,6 +91,7 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Merge(arguments) => commands::merge::run(&arguments),
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
+        Command::Rtl(arguments) => commands::rtl::run(&arguments),
         Command::Tables(arguments) => commands::tables::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     })

@@ -20,6 +20,7 @@
 //!   sequences, on any [`Device`];
 //! - [`network`]: networks, built layer by layer or read from ONNX files, and how they run as streams;
 //! - [`data`], [`eval`]: samples, and how accurate networks are as streams;
+//! - [`hardware`]: circuits of networks, in Verilog that is equal to the engine;
 //! - [`backend`]: the processors that layers run on;
 //! - [`tensor`]: float tensors on the CPU and on GPUs;
 //! - `transformer`, behind the cargo feature of this name: language models from Hugging Face files;
@@ -60,6 +61,8 @@ pub use aleatron_eval as eval;
 pub use aleatron_eval::{Error, Result};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
+#[doc(inline)]
+pub use aleatron_hardware as hardware;
 #[doc(inline)]
 pub use aleatron_tensor as tensor;
 #[cfg(feature = "transformer")]

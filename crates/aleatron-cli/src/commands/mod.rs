@@ -14,6 +14,7 @@ mod names;
 pub(crate) mod network;
 mod plan;
 pub(crate) mod report;
+pub(crate) mod rtl;
 pub(crate) mod shard;
 mod source;
 pub(crate) mod tables;

@@ -28,7 +28,8 @@ pub(crate) fn positions(order: &[u32]) -> Vec<u32> {
 /// Returns the least period of a list whose length it divides, at which it is cut off.
 pub(crate) fn one_period<T: PartialEq + Clone>(items: &[T]) -> Vec<T> {
     let n = items.len();
-    let is_period = |period: &usize| n % period == 0 && (*period..n).all(|k| items[k] == items[k - period]);
+    let is_period =
+        |period: &usize| n.is_multiple_of(*period) && (*period..n).all(|k| items[k] == items[k - period]);
     let period = (1..=n).find(is_period).unwrap_or(n);
     items[..period].to_vec()
 }
