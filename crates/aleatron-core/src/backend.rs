@@ -13,7 +13,7 @@ use crate::error::{Error, Quantity, Result};
 use crate::generator::{CountTable, Pairing, Sharing, Width};
 use crate::layer::{Encoding, InputSource, LayerSpec, SampleSeed, Topology, Weights};
 use crate::polarity::Polarity;
-use crate::program::{PreparedProgram, Program};
+use crate::program::{KernelTime, PreparedProgram, Program};
 use crate::stream::check_words;
 use std::fmt;
 use std::sync::Arc;
@@ -125,6 +125,14 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
     /// [`Error::DirtyTail`] for streams with ones past their length, [`Error::TooLarge`] past 2^32 samples,
     /// [`Error::Memory`] where the counts do not fit, [`Error::Cancelled`], and faults of [`Error::Backend`].
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>>;
+
+    /// Counts a batch and returns the time of each kernel; none on a backend that does not time them.
+    ///
+    /// # Errors
+    /// As [`Self::counts`].
+    fn profile(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<KernelTime>> {
+        self.counts(batch, cancel).map(|_| Vec::new())
+    }
 
     /// Counts arrays in the memory of the backend's device, and leaves the results there. All work is done when this returns.
     ///

@@ -323,6 +323,14 @@ pub enum Error {
         /// What the numbers are.
         what: Quantity,
     },
+    /// A layer of a program cannot be prepared.
+    #[error("layer {layer} of the program: {source}")]
+    InLayer {
+        /// The index of the layer in the program.
+        layer: usize,
+        /// The error of the layer.
+        source: Box<Error>,
+    },
     /// The work was stopped on request; see [`crate::Cancel`].
     #[error("cancelled")]
     Cancelled,
@@ -380,9 +388,10 @@ impl Error {
 
     /// The fault of a backend, where this is one.
     #[must_use]
-    pub const fn backend_fault(&self) -> Option<BackendFault> {
+    pub fn backend_fault(&self) -> Option<BackendFault> {
         match self {
             Self::Backend { fault, .. } => Some(*fault),
+            Self::InLayer { source, .. } => source.backend_fault(),
             _ => None,
         }
     }

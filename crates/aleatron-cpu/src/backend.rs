@@ -9,7 +9,7 @@ use crate::signed::{SignTable, Terms};
 use crate::sparse::ConnectionWeights;
 use crate::{Cpu, CpuProgram, TabledWeights, WordBuffer};
 use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
-use aleatron_core::program::{PreparedProgram, Program};
+use aleatron_core::program::{PreparedProgram, Program, ProgramLayer};
 use aleatron_core::threshold::{extend_thresholds, is_negative, thresholds};
 use aleatron_core::{
     Backend, Cancel, Connections, DenseShape, Encoding, Error, InputSource, LayerSpec, OperandSequences,
@@ -70,9 +70,8 @@ impl Backend for CpuBackend {
         program: &Arc<Program>,
         options: &PrepareOptions<'_>,
     ) -> Result<Option<Box<dyn PreparedProgram>>> {
-        let layers = program.layers().iter();
-        let layers = layers.map(|layer| self.prepare_layer(&layer.spec, &layer.weights, options));
-        let layers = ProgramLayers::Cpu(layers.collect::<Result<_>>()?);
+        let prepare = |layer: &ProgramLayer| self.prepare_layer(&layer.spec, &layer.weights, options);
+        let layers = ProgramLayers::Cpu(program.prepare_layers(prepare)?);
         Ok(Some(Box::new(CpuProgram::of(Arc::clone(program), layers, self.clone())?)))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aleatron_core::backend::{PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::{Case, Subject, run_layers};
-use aleatron_core::program::{InputSign, PreparedProgram, Program};
+use aleatron_core::program::{InputSign, KernelTime, PreparedProgram, Program};
 use aleatron_core::{Backend, Cancel, LayerSpec, Weights};
 
 use crate::driver::{self, CudaContext};
@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::gates::{self, GateKind, PairKind};
 use crate::layer::CudaLayer;
 use crate::program::CudaProgram;
+use crate::queue::Profiler;
 
 /// A card as a backend: encoding, gates, counts, and layers.
 ///
@@ -142,6 +143,16 @@ impl PreparedLayer for CudaLayer {
         cancel: Cancel<'_>,
     ) -> aleatron_core::Result<Vec<u64>> {
         Ok(self.counts_with(batch, cancel, None)?)
+    }
+
+    fn profile(
+        &self,
+        batch: &aleatron_core::backend::Batch<'_>,
+        cancel: Cancel<'_>,
+    ) -> aleatron_core::Result<Vec<KernelTime>> {
+        let profiler = Profiler::default();
+        self.counts_with(batch, cancel, Some(&profiler))?;
+        Ok(profiler.times()?)
     }
 
     fn counts_on_device(

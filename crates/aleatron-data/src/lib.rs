@@ -388,6 +388,12 @@ impl Dataset {
         (0..self.len()).step_by(size).map(move |first| (first, self.samples(first..end(first))))
     }
 
+    /// Returns the kind of the labels: targets if samples have any, otherwise classes.
+    #[must_use]
+    pub fn label_kind(&self) -> LabelKind {
+        if self.n_targets() > 0 { LabelKind::Numbers } else { LabelKind::Classes }
+    }
+
     /// Returns the class of each sample; none if samples have targets.
     #[must_use]
     pub fn labels(&self) -> &[usize] {

@@ -4,7 +4,7 @@
 //! are encoded, comes down to one operation: count, for each sample and neuron, the ones (or matches) of input and weight streams.
 
 use crate::backend::{
-    self, Backend, Batch, CountMethod, Device, DeviceBatch, Inputs, PrepareOptions, PreparedLayer,
+    self, Backend, Batch, CountMethod, Device, DeviceBatch, Inputs, KernelTime, PrepareOptions, PreparedLayer,
 };
 use crate::{Error, Result};
 use aleatron_core::generator::{GeneratorName, Pairing, Sharing, Warning, WidthChoice};
@@ -14,7 +14,6 @@ use aleatron_core::{
     LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, StreamMatrix, Topology, Weights,
     memory,
 };
-use aleatron_cpu::Cpu;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -195,6 +194,16 @@ impl StreamLayer {
         self.count(&Batch::values(values, seed.into()), Cancel::NEVER)
     }
 
+    /// Counts a batch and returns the time of each kernel of the device; none on a device that does not time them.
+    ///
+    /// # Errors
+    /// As [`Self::counts_batch`].
+    pub fn profile(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<KernelTime>> {
+        let batch = Batch::values(values, seed.into());
+        backend::check_fork(&self.device)?;
+        Ok(self.prepared_for(&batch, Cancel::NEVER)?.profile(&batch, Cancel::NEVER)?)
+    }
+
     /// The counts of streams that are encoded, row-major of samples by neurons; see [`encode_inputs`].
     ///
     /// # Errors
@@ -306,7 +315,7 @@ impl StreamLayer {
     /// # Errors
     /// [`CoreError::Memory`] where they do not fit.
     pub fn weight_streams(&self) -> Result<StreamMatrix> {
-        Ok(Cpu::current()?.weight_streams(&self.spec, &self.weights)?)
+        Ok(crate::backend::host()?.weight_streams(&self.spec, &self.weights)?)
     }
 
     /// The layer on its backend, prepared again on a device that is opened anew where the last one was lost.
@@ -538,7 +547,7 @@ impl LayerBuilder {
         memory::check((spec.n_weights() as u128 + streams as u128) * 8, Quantity::Weights)?;
         let weights = match self.weights {
             Some(weights) => Weights::new(&spec, weights)?,
-            None => Cpu::current()?.random_weights(&spec, self.seed)?,
+            None => crate::backend::host()?.random_weights(&spec, self.seed)?,
         };
         let options = PrepareOptions { method: self.method, max_batch: self.max_batch, cancel };
         let prepared = backend.prepare(&spec, &weights, &options)?;
@@ -608,7 +617,7 @@ pub fn encode_inputs(
     let SampleSeed { seed, first_sample } = seed.into();
     let thresholds = thresholds(values, polarity, Quantity::Value)?;
     let address = StreamAddress::input(seed, 0, first_sample);
-    Ok(Cpu::current()?.encode_rows(&thresholds, n_inputs, length, address)?)
+    Ok(crate::backend::host()?.encode_rows(&thresholds, n_inputs, length, address)?)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod backend;
 mod compile;
 mod concurrent;
 mod error;
+#[doc(hidden)]
 pub mod file;
 mod layer;
 pub mod network;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use aleatron_core::backend::{Batch, CountMethod, Inputs as BatchInputs, PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::{Case, Subject, run_layers};
 use aleatron_core::generator::Sequence;
-use aleatron_core::program::{InputSign, PreparedProgram, Program};
+use aleatron_core::program::{InputSign, KernelTime, PreparedProgram, Program};
 use aleatron_core::threshold::{extend_thresholds, is_negative, magnitude, thresholds};
 use aleatron_core::{
     Backend, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError,
     InputSource, LayerSpec, Length, OperandSequences, Polarity, Quantity, Sharing, StreamMatrix, Threshold,
     Topology, WeightSource, Weights,
 };
-use aleatron_device::{AdapterChoice, GpuContext, adapter};
+use aleatron_device::{AdapterChoice, GpuContext, Profiler, adapter};
 
 use crate::conv::GpuConv;
 use crate::conv_table::GpuTabledConv;
@@ -407,10 +407,40 @@ impl fmt::Debug for GpuLayer {
 
 impl PreparedLayer for GpuLayer {
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> aleatron_core::Result<Vec<u64>> {
+        self.count_batch(batch, CountOptions { cancel, ..CountOptions::default() })
+    }
+
+    fn profile(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> aleatron_core::Result<Vec<KernelTime>> {
+        let mut profiler = Profiler::new(self.weights.context()).map_err(Error::from)?;
+        self.count_batch(batch, CountOptions { cancel, ..CountOptions::profiled(&mut profiler) })?;
+        Ok(kernel_times(&profiler))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.weights.context().is_lost()
+    }
+
+    fn backend_for(&self, _: usize) -> Option<String> {
+        Some(self.backend.name())
+    }
+}
+
+/// Returns the times of a profiler.
+pub(crate) fn kernel_times(profiler: &Profiler) -> Vec<KernelTime> {
+    let times = profiler.rows().iter().map(|row| KernelTime {
+        name: row.kernel.to_string(),
+        launches: u32::try_from(row.calls).unwrap_or(u32::MAX),
+        time: row.time,
+        bytes: row.bytes,
+    });
+    times.collect()
+}
+
+impl GpuLayer {
+    fn count_batch(&self, batch: &Batch<'_>, options: CountOptions<'_>) -> aleatron_core::Result<Vec<u64>> {
         let n_samples = batch.check(&self.spec)?;
-        let options = CountOptions { cancel, ..CountOptions::default() };
         if let Prepared::SignedSparse { .. } = &self.weights {
-            return self.count_signed_sparse(batch, cancel);
+            return self.count_signed_sparse(batch, options.cancel);
         }
         match (self.spec.encoding().input_source(), batch.inputs) {
             (_, BatchInputs::Streams(words)) => self.count(Inputs::Streams(words), &[], options),
@@ -428,16 +458,6 @@ impl PreparedLayer for GpuLayer {
         }
     }
 
-    fn is_lost(&self) -> bool {
-        self.weights.context().is_lost()
-    }
-
-    fn backend_for(&self, _: usize) -> Option<String> {
-        Some(self.backend.name())
-    }
-}
-
-impl GpuLayer {
     /// The counts of streams, or of thresholds to draw them; of a signed layer, with the signs of the inputs.
     fn count(
         &self,

@@ -38,7 +38,7 @@ pub use pattern::Pattern;
 pub use run::{KernelTime, PreparedProgram, ProgramBatch, ProgramOutput, SlotData};
 pub use step::{Bounds, ConstantOp, GatherIndex, Sign, Step, StepKind, ValueRange};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::layer::{LayerSpec, Weights};
 
 /// Identifies a slot of a program.
@@ -113,6 +113,20 @@ impl Program {
     #[must_use]
     pub fn layers(&self) -> &[ProgramLayer] {
         &self.layers
+    }
+
+    /// Prepares the layers, one by one.
+    ///
+    /// # Errors
+    /// [`Error::InLayer`] with the first layer that cannot be prepared, and [`Error::Cancelled`].
+    pub fn prepare_layers<T>(&self, mut prepare: impl FnMut(&ProgramLayer) -> Result<T>) -> Result<Vec<T>> {
+        let prepare = |(layer, own): (usize, &ProgramLayer)| {
+            prepare(own).map_err(|error| match error {
+                Error::Cancelled => error,
+                error => Error::InLayer { layer, source: Box::new(error) },
+            })
+        };
+        self.layers.iter().enumerate().map(prepare).collect()
     }
 
     /// Returns the slots.

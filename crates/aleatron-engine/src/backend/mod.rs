@@ -18,6 +18,7 @@ pub use aleatron_core::backend::{
     Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream,
     InputOrder, Inputs, PrepareOptions, PreparedLayer,
 };
+pub use aleatron_core::program::KernelTime;
 pub use auto::AutoBackend;
 pub use device::{DEVICE_VARIABLE, Device};
 pub use pool::{PoolBackend, Split};
@@ -26,7 +27,7 @@ use crate::Result;
 use aleatron_core::BackendFault;
 use aleatron_core::conformance::Subject;
 use aleatron_core::program::{PreparedProgram, Program};
-use aleatron_cpu::{CpuBackend, CpuProgram};
+use aleatron_cpu::{Cpu, CpuBackend, CpuProgram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,17 +50,17 @@ pub fn is_forked() -> bool {
 
 /// Checks that a device can be used in this process; a call to a driver would wait for ever.
 pub(crate) fn check_fork(device: &Device) -> Result<()> {
-    match device {
-        Device::Auto | Device::Cpu => Ok(()),
-        _ if !is_forked() => Ok(()),
-        device => {
-            let message =
-                "a device cannot be used in a forked process: start processes with the method \"spawn\""
-                    .to_owned();
-            let (backend, fault) = (device.to_string(), BackendFault::Unavailable);
-            Err(aleatron_core::Error::Backend { backend, fault, message }.into())
-        }
+    if device.may_use_host_memory() || !is_forked() {
+        return Ok(());
     }
+    let message = "a device cannot be used in a forked process: start processes with the method \"spawn\"";
+    let (backend, fault, message) = (device.to_string(), BackendFault::Unavailable, message.to_owned());
+    Err(aleatron_core::Error::Backend { backend, fault, message }.into())
+}
+
+/// Returns the processor of the host, which encodes weights and inputs for callers that ask for them.
+pub(crate) fn host() -> Result<Cpu> {
+    Ok(Cpu::current()?)
 }
 
 /// Opens a device.
@@ -91,26 +92,11 @@ pub fn prepare_program(
     program: &Arc<Program>,
     options: &PrepareOptions<'_>,
 ) -> aleatron_core::Result<Box<dyn PreparedProgram>> {
-    prepare_layers(backend, program, options).map_err(|(_, error)| error)
-}
-
-/// Prepares like [`prepare_program`]; an error has the index of its layer in the program, if layers are prepared one by one.
-pub(crate) fn prepare_layers(
-    backend: &dyn Backend,
-    program: &Arc<Program>,
-    options: &PrepareOptions<'_>,
-) -> Result<Box<dyn PreparedProgram>, (Option<usize>, aleatron_core::Error)> {
-    let unknown = |error| (None, error);
-    if let Some(prepared) = backend.prepare_program(program, options).map_err(unknown)? {
+    if let Some(prepared) = backend.prepare_program(program, options)? {
         return Ok(prepared);
     }
-    let mut layers = Vec::with_capacity(program.layers().len());
-    for (index, layer) in program.layers().iter().enumerate() {
-        let prepared = backend.prepare(&layer.spec, &layer.weights, options);
-        layers.push(prepared.map_err(|error| (Some(index), error))?);
-    }
-    let prepared = CpuProgram::new(Arc::clone(program), layers, CpuBackend::CURRENT);
-    Ok(Box::new(prepared.map_err(unknown)?))
+    let layers = program.prepare_layers(|layer| backend.prepare(&layer.spec, &layer.weights, options))?;
+    Ok(Box::new(CpuProgram::new(Arc::clone(program), layers, CpuBackend::CURRENT)?))
 }
 
 /// A device other than the CPU.
@@ -146,6 +132,15 @@ pub fn devices() -> Vec<DeviceInfo> {
     let mut devices = gpu::devices();
     devices.extend(cuda::devices().unwrap_or_default());
     devices
+}
+
+/// Returns the description of a device other than the CPU; `None` for several devices and for the CPU.
+#[must_use]
+pub fn describe(device: &Device) -> Option<DeviceInfo> {
+    devices().into_iter().find(|info| match device {
+        Device::Gpu(None) => info.is_default,
+        device => info.device == *device,
+    })
 }
 
 /// Why [`Device::Cuda`] cannot be used here; `None` where it can.

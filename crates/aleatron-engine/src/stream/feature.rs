@@ -38,6 +38,11 @@ impl Origin {
         Some(Self { input: slot, element, ops })
     }
 
+    /// Returns the value that a feature becomes.
+    fn encode(&self, feature: f64) -> f64 {
+        self.ops.iter().rev().fold(feature, |value, (op, constant)| op.apply(value, *constant))
+    }
+
     /// Returns the feature that becomes a value.
     fn invert(&self, value: f64) -> f64 {
         self.ops.iter().fold(value, |value, &(op, constant)| match op {
@@ -71,11 +76,11 @@ impl StreamNetwork {
             let len = program.slot(step.input()).len;
             let (sample, element) = (index / len, index % len);
             let Some(origin) = Origin::of(program, step.input(), element) else { continue };
-            let Some(offset) = self.offset(segment, origin.input) else { continue };
+            let Some(offset) = segment.input_offset(&self.network, origin.input) else { continue };
             let feature = offset + origin.element;
             let Some(&found) = features.get(sample * width + feature) else { continue };
             // Several layers may read features: the one whose value this is.
-            let encoded = origin.ops.iter().rev().fold(found, |v, (op, c)| op.apply(v, *c)) / scale;
+            let encoded = origin.encode(found) / scale;
             if encoded.to_bits() == value.to_bits() || encoded.is_nan() && value.is_nan() {
                 let [low, high] = origin.interval([low * scale, high * scale]);
                 return Error::Feature { sample, feature, value: found, low, high };
@@ -89,45 +94,114 @@ impl StreamNetwork {
             _ => error.into(),
         }
     }
+}
 
-    /// Returns the index of the first feature of a program's input, if it is an input of the network.
-    fn offset(&self, segment: &ProgramSegment, input: SlotId) -> Option<usize> {
-        let position = segment.program.inputs().iter().position(|id| *id == input)?;
-        offset(&self.network, segment.inputs.get(position).copied()?)
+/// A feature that a layer encodes.
+#[derive(Debug)]
+struct CheckedFeature {
+    feature: usize,
+    origin: Origin,
+    scale: f64,
+    /// The interval of the layer's streams.
+    interval: [f64; 2],
+}
+
+/// A check of features against the intervals that layers can encode, which takes no run of the network; see [`Network::feature_check`].
+#[derive(Debug)]
+pub struct FeatureCheck {
+    width: usize,
+    features: Vec<CheckedFeature>,
+}
+
+impl FeatureCheck {
+    /// Checks whole samples.
+    ///
+    /// # Errors
+    /// [`Error::Feature`] with the first one that a layer cannot encode.
+    pub fn check(&self, features: &[f64]) -> crate::Result<()> {
+        for (sample, values) in features.chunks_exact(self.width.max(1)).enumerate() {
+            for CheckedFeature { feature, origin, scale, interval } in &self.features {
+                let Some(&value) = values.get(*feature) else { continue };
+                let [low, high] = *interval;
+                let slack = ValueRange::ROUNDING * (high - low);
+                let encoded = origin.encode(value) / scale;
+                if !(low - slack <= encoded && encoded <= high + slack) {
+                    let [low, high] = origin.interval([low * scale, high * scale]);
+                    return Err(Error::Feature { sample, feature: *feature, value, low, high });
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-fn offset(network: &Network, id: aleatron_graph::ValueId) -> Option<usize> {
-    let position = network.graph().inputs().iter().position(|input| *input == id)?;
-    Some(network.inputs()[..position].iter().map(crate::network::NetworkInput::len).sum())
-}
-
 impl Network {
+    /// Returns the check of the features that reach layers one by one. Values that a layer computes from several features are checked when
+    /// the network runs.
+    ///
+    /// # Errors
+    /// As [`Network::check_config`].
+    pub fn feature_check(&self) -> crate::Result<FeatureCheck> {
+        let (width, mut features) = (self.n_features(), Vec::new());
+        self.each_checked(|segment, origin, scale, interval| {
+            let Some(origin) = origin else { return };
+            if let Some(offset) = segment.input_offset(self, origin.input) {
+                let feature = offset + origin.element;
+                features.push(CheckedFeature { feature, origin, scale, interval });
+            }
+        })?;
+        Ok(FeatureCheck { width, features })
+    }
+
     /// Returns the least and the greatest feature that the layers which read features can encode; `None` if features do not reach a layer one by
     /// one.
     ///
     /// # Errors
     /// As [`Network::check_config`].
     pub fn feature_interval(&self) -> crate::Result<Option<[f64; 2]>> {
+        let (mut interval, mut is_known): (Option<[f64; 2]>, bool) = (None, true);
+        self.each_checked(|_, origin, scale, bounds| match origin {
+            Some(origin) => {
+                let [low, high] = origin.interval(bounds.map(|bound| bound * scale));
+                let known = interval.get_or_insert([low, high]);
+                *known = [known[0].max(low), known[1].min(high)];
+            }
+            None => is_known = false,
+        })?;
+        Ok(interval.filter(|_| is_known))
+    }
+
+    /// Visits every value that a layer checks before it encodes it, with the scale and the interval of the layer.
+    fn each_checked(
+        &self,
+        mut visit: impl FnMut(&ProgramSegment, Option<Origin>, f64, [f64; 2]),
+    ) -> crate::Result<()> {
         let compiled = self.compiled(&StreamConfig::new(1))?;
-        let mut interval: Option<[f64; 2]> = None;
         for segment in &compiled.segments {
             let crate::compile::Segment::Program(segment) = segment else { continue };
-            for step in segment.program.steps() {
+            let program = &segment.program;
+            for step in program.steps() {
                 let StepKind::Quantize { layer, scale, range: ValueRange::Check, .. } = step.kind() else {
                     continue;
                 };
-                let bounds = segment.program.layers()[*layer].spec.polarity().interval();
-                for element in 0..segment.program.slot(step.input()).len {
-                    let Some(origin) = Origin::of(&segment.program, step.input(), element) else {
-                        return Ok(None);
-                    };
-                    let [low, high] = origin.interval(bounds.map(|bound| bound * scale));
-                    let known = interval.get_or_insert([low, high]);
-                    *known = [known[0].max(low), known[1].min(high)];
+                let interval = program.layers()[*layer].spec.polarity().interval();
+                for element in 0..program.slot(step.input()).len {
+                    // Elements of several samples that run as one are not features of one sample.
+                    let origin = Origin::of(program, step.input(), element);
+                    visit(segment, origin.filter(|_| compiled.n_samples() == 1), *scale, interval);
                 }
             }
         }
-        Ok(interval)
+        Ok(())
+    }
+}
+
+impl ProgramSegment {
+    /// Returns the index of the first feature of an input of the program, if it is an input of the network.
+    fn input_offset(&self, network: &Network, input: SlotId) -> Option<usize> {
+        let position = self.program.inputs().iter().position(|id| *id == input)?;
+        let id = *self.inputs.get(position)?;
+        let position = network.graph().inputs().iter().position(|input| *input == id)?;
+        Some(network.inputs()[..position].iter().map(crate::network::NetworkInput::len).sum())
     }
 }

@@ -12,6 +12,8 @@ mod statistics;
 mod tests;
 mod trace;
 
+pub use feature::FeatureCheck;
+#[doc(hidden)]
 pub use products::each_product;
 pub use stages::{NetworkSegment, Stage, StageLayer, StageNode, StageStep, Stages};
 pub use statistics::LayerStats;
@@ -24,7 +26,7 @@ use crate::{Error, Result, StreamLayer};
 use aleatron_core::arithmetic::{Accumulator, Requantizer};
 use aleatron_core::generator::{Warning, Width};
 use aleatron_core::program::{PreparedProgram, Program, ProgramLayer, StepKind};
-use aleatron_core::{Cancel, SampleSeed};
+use aleatron_core::{Cancel, Error as CoreError, SampleSeed};
 use aleatron_graph::Runner;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -332,13 +334,13 @@ impl StreamNetwork {
         backend::check_fork(&self.config.device)?;
         let options = PrepareOptions { cancel, ..PrepareOptions::default() };
         // A backend that prepares a program as a whole does not say which of its layers is at fault, unless there is one only.
-        match (backend::prepare_layers(&*self.backend, program, &options), layers) {
+        match (backend::prepare_program(&*self.backend, program, &options), layers) {
             (Ok(prepared), _) => Ok(prepared.into()),
-            (Err((Some(index), error)), layers) if let Some(&layer) = layers.get(index) => {
-                Err(self.in_layer(layer, error.into()))
+            (Err(CoreError::InLayer { layer, source }), layers) if let Some(&layer) = layers.get(layer) => {
+                Err(self.in_layer(layer, (*source).into()))
             }
-            (Err((_, error)), &[layer]) => Err(self.in_layer(layer, error.into())),
-            (Err((_, error)), _) => Err(error.into()),
+            (Err(error), &[layer]) => Err(self.in_layer(layer, error.into())),
+            (Err(error), _) => Err(error.into()),
         }
     }
 

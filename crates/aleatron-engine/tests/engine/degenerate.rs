@@ -1,9 +1,10 @@
 //! Degenerate parameters: dead neurons, dead layers, constant and duplicate rows of weights.
 
 use crate::support::config;
-use aleatron_core::Polarity;
 use aleatron_core::arithmetic::{Activation, Arithmetic};
+use aleatron_core::{Error as CoreError, Polarity};
 use aleatron_engine::network::{Calibration, InputScale, Network, NetworkBuilder, ValueRange, WeightScale};
+use aleatron_engine::{Device, Error};
 use aleatron_graph::{Op, Unary};
 
 const POLARITIES: [Polarity; 2] = [Polarity::Signed, Polarity::Bipolar];
@@ -155,5 +156,25 @@ fn calibration_with_inputs_that_are_not_finite_names_the_layer() {
             let error = network.calibrated(&features, &calibration).unwrap_err().to_string();
             assert!(error.contains("an input of \"b\""), "{calibration:?}, {features:?}: {error}");
         }
+    }
+}
+
+/// Memory is checked before it is allocated, and the error names the layer that needs it.
+#[test]
+fn layer_that_does_not_fit_into_memory_is_named() {
+    let network = NetworkBuilder::new("large", &[3])
+        .dense("a", 3, &[0.5; 9], &[])
+        .activation(Activation::Relu)
+        .dense("b", 3, &vec![0.5; 3 * 20_000], &[])
+        .build()
+        .unwrap();
+    for device in [Device::Cpu, Device::Auto, Device::Pool(vec![Device::Cpu; 2])] {
+        let mut config = config(16, "bernoulli").device(device);
+        // 60,000 streams of two gigabytes.
+        config.layers.insert("b".to_owned(), "length=17179869184".parse().unwrap());
+        let error = network.to_streams(&config).unwrap_err();
+        let Error::Layer { layer: 1, name, source } = &error else { panic!("{error}") };
+        assert_eq!(name, "b");
+        assert!(matches!(source.core(), Some(CoreError::Memory { .. })), "{source}");
     }
 }

@@ -314,14 +314,7 @@ impl PreparedProgram for GpuProgram {
     ) -> aleatron_core::Result<Vec<KernelTime>> {
         let mut profiler = Profiler::new(self.context()).map_err(crate::Error::from)?;
         self.run_batch(batch, slots, cancel, Some(&mut profiler))?;
-        let rows = profiler.rows().iter();
-        let times = rows.map(|row| KernelTime {
-            name: row.kernel.to_string(),
-            launches: u32::try_from(row.calls).unwrap_or(u32::MAX),
-            time: row.time,
-            bytes: row.bytes,
-        });
-        Ok(times.collect())
+        Ok(crate::backend::kernel_times(&profiler))
     }
 
     fn is_lost(&self) -> bool {
