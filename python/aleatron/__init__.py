@@ -63,10 +63,9 @@ else:
     from aleatron import cluster as cluster
     from aleatron._cuda import CudaArray
     from aleatron._devices import Gpu, gpus
-    from aleatron._evaluation import Evaluation, evaluate, load_digits
+    from aleatron._evaluation import Evaluation, evaluate, evaluate_regression, load_digits
     from aleatron._find import Found, Trial, find
     from aleatron._network import Layer, NetworkLayer
-    from aleatron._regression import RegressionEvaluation, evaluate_regression
     from aleatron._sklearn import from_sklearn as _from_sklearn
     from aleatron._streams import (
         and_,
@@ -143,7 +142,6 @@ __all__ = [
     "Layer",
     "Network",
     "NetworkLayer",
-    "RegressionEvaluation",
     "SparseLayer",
     "StreamClassifier",
     "StreamLayer",

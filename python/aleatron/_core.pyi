@@ -45,7 +45,6 @@ __all__ = [
     "_Job",
     "_NetworkBuilder",
     "_Plan",
-    "_RegressionEvaluation",
     "Transformer",
     "_Generation",
     "__version__",
@@ -55,7 +54,6 @@ __all__ = [
     "_count_ones",
     "_digits",
     "_evaluate",
-    "_evaluate_regression",
     "_find",
     "_gpus",
     "_read_found",
@@ -1058,7 +1056,7 @@ class _NetworkBuilder:
 
 @disjoint_base
 class _Evaluation:
-    """The result of an evaluation: accuracy against length and generator. Print it for a table.
+    """The result of an evaluation: accuracy or errors against length and generator. Print it for a table.
 
     Examples
     --------
@@ -1086,47 +1084,19 @@ class _Evaluation:
         """
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary for each generator and length, summed up over seeds: generator, length, accuracy (with its interval),
-        accuracies (of each seed), agreement, layers, early, certain, samples_per_second, bit_macs_per_second, confusion.
+        """One dictionary for each generator and length, summed up over seeds: generator, length, layers, samples_per_second,
+        bit_macs_per_second; for classes accuracy (with its interval), accuracies (of each seed), agreement, early, certain, confusion;
+        for targets to_targets and to_float (each with mean_absolute, root_mean_square and r_squared, which have a mean and its interval).
         """
     @property
     def cells(self) -> list[dict[str, Any]]:
         """One dictionary for each generator, length and seed, as in `to_json`."""
     @property
     def float_accuracy(self) -> float:
-        """The accuracy in floating point."""
+        """The accuracy in floating point; AttributeError for a regression."""
     @property
-    def complete(self) -> bool:
-        """Whether all of the plan was run."""
-    @property
-    def warnings(self) -> list[str]:
-        """The known problems of the generators, and of the inputs of layers."""
-    def __eq__(self, other: object, /) -> bool: ...
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
-
-@disjoint_base
-class _RegressionEvaluation:
-    """The result of an evaluation of a network of regression: errors against length and generator. Print it for a table."""
-
-    __hash__: ClassVar[None]  # type: ignore[assignment]
-    def __new__(cls, text: str) -> Self: ...
-    def to_json(self) -> str:
-        """Returns everything as JSON."""
-    def to_csv(self) -> str:
-        """Returns one line of comma-separated values for each generator, length and seed, under a heading."""
-    def to_html(self) -> str:
-        """Returns a page with curves and tables that needs nothing else to be shown."""
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary for each generator and length, summed up over seeds: generator, length, to_targets and to_float (each with
-        mean_absolute and root_mean_square, which have a mean and its interval), layers, samples_per_second, bit_macs_per_second.
-        """
-    @property
-    def cells(self) -> list[dict[str, Any]]:
-        """One dictionary for each generator, length and seed, as in `to_json`."""
-    @property
-    def float_errors(self) -> dict[str, float]:
-        """The errors of floating point against the targets: mean_absolute and root_mean_square."""
+    def float_errors(self) -> dict[str, float] | None:
+        """The errors of floating point against the targets: mean_absolute, root_mean_square and r_squared; None for a classification."""
     @property
     def complete(self) -> bool:
         """Whether all of the plan was run."""
@@ -1157,10 +1127,10 @@ class _Plan:
 
 @final
 class _Job:
-    """An evaluation to be run as tasks, and what is done of it."""
+    """An evaluation to be run as tasks, and the results of finished tasks."""
 
     def __new__(
-        cls, network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None
+        cls, network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan, checkpoint: _Evaluation | None
     ) -> Self: ...
     @staticmethod
     def from_bytes(bytes: bytes, on: str | None) -> _Job:
@@ -1170,20 +1140,20 @@ class _Job:
     @property
     def device(self) -> str:
         """Where its tasks are to run."""
-    def outline(self) -> str:
+    def schedule(self) -> str:
         """The line of text that files of finished tasks begin with."""
     def tasks(self, n: int) -> list[tuple[int, int, int]]:
         """What is not done, as about `n` tasks of the same cost, or more."""
     def label(self, of: tuple[int, int, int]) -> tuple[str, int, int]:
         """The generator, length and seed of a task."""
     def run(self, of: tuple[int, int, int]) -> str:
-        """Runs a task and returns what it found as a line of text."""
+        """Runs a task and returns its result as a line of text."""
     def add(self, line: str) -> None:
-        """Takes what a task found."""
-    def add_file(self, text: str) -> list[str]:
-        """Takes what a file of finished tasks holds, and returns its whole lines; ValueError where it is of something else."""
+        """Adds the result of a task."""
+    def add_file(self, text: str) -> str:
+        """Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it is of another evaluation."""
     def finish(self) -> str:
-        """What was found as JSON, with all cells that are done."""
+        """Returns the evaluation as JSON, with all cells that are finished."""
 
 @final
 class _EvalProgram:
@@ -1413,19 +1383,14 @@ def _correlation(
 ) -> npt.NDArray[np.float64]:
     """SCC or ZCE of pairs of streams along the last axis; both arrays have one shape."""
 def _evaluate(
-    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _Evaluation | None, file: PathLike[str] | None,
+    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan, checkpoint: _Evaluation | None, file: PathLike[str] | None,
     progress: _Progress
 ) -> tuple[str, BaseException | None]:
     """Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
     length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
     """
-def _evaluate_regression(
-    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan, checkpoint: _RegressionEvaluation | None, file: PathLike[str] | None,
-    progress: _Progress
-) -> tuple[str, BaseException | None]:
-    """Runs a plan; as `_evaluate`, without early termination."""
 def _find(
-    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, name: str, plan: _Plan,
+    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
     loss: float, generator: str, longest: int, shortest: int, budget: int, known: str | None,
     file: PathLike[str] | None, progress: _Progress
 ) -> tuple[str, BaseException | None]:

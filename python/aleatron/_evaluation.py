@@ -1,4 +1,4 @@
-"""Evaluation of networks as streams: accuracy against length and generator."""
+"""Evaluation of networks as streams: accuracy or errors against length and generator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ _FEW_SEEDS = 10
 
 
 class Evaluation(_core._Evaluation):
-    """The result of an evaluation: accuracy against length and generator. Print it for a table; a notebook shows one by itself.
+    """The result of `evaluate` or `evaluate_regression`: accuracy or errors against length and generator.
+
+    Print it for a table; a notebook shows one by itself.
 
     Examples
     --------
@@ -65,7 +67,7 @@ class Evaluation(_core._Evaluation):
         --------
         >>> import aleatron as al
         >>> sorted(al.evaluate(lengths=16, generators="sobol").to_dict())[:4]
-        ['cells', 'data', 'float_accuracy', 'network']
+        ['cells', 'data', 'float', 'network']
         """
         found: dict[str, Any] = json.loads(self.to_json())
         return found
@@ -82,46 +84,51 @@ class Evaluation(_core._Evaluation):
         return frame(self.to_csv(), "Evaluation.to_pandas")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draws accuracy against length, a line for each generator, and returns the matplotlib axes.
+        """Draws accuracy, or the root mean square error, against length, a line for each generator, and returns the matplotlib axes.
 
-        Bands are 95 % intervals over seeds; with few seeds each one is a point. `ax` is where to draw, a new figure if not given.
+        Bands are 95 % intervals over seeds; with few seeds each accuracy is a point. `ax` is where to draw, a new figure if not given.
         """
         pyplot = optional("matplotlib.pyplot", "Evaluation.plot")
         if ax is None:
             _, ax = pyplot.subplots()
-        rows = self.rows
+        rows, errors = self.rows, self.float_errors
+        factor, label = (100.0, "accuracy (%)") if errors is None else (1.0, "root mean square error")
         for generator in dict.fromkeys(row["generator"] for row in rows):
             of_generator = [row for row in rows if row["generator"] == generator]
             lengths = [row["length"] for row in of_generator]
-            accuracy = [row["accuracy"] for row in of_generator]
-            (line,) = ax.plot(lengths, [100 * a["mean"] for a in accuracy], marker="o", label=generator)
-            low, high = ([100 * a[end] for a in accuracy] for end in ("low", "high"))
+            figures = [row["accuracy"] if errors is None else row["to_targets"]["root_mean_square"] for row in of_generator]
+            (line,) = ax.plot(lengths, [factor * f["mean"] for f in figures], marker="o", label=generator)
+            low, high = ([factor * f[end] for f in figures] for end in ("low", "high"))
             if low != high:
                 ax.fill_between(lengths, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
             for row in of_generator:
-                seeds = row["accuracies"]
+                seeds = row.get("accuracies", [])
                 if 1 < len(seeds) <= _FEW_SEEDS:
-                    points = [100 * seed for seed in seeds]
+                    points = [factor * seed for seed in seeds]
                     ax.plot([row["length"]] * len(seeds), points, ".", color=line.get_color(), alpha=0.6)
-        ax.axhline(100 * self.float_accuracy, color="gray", linestyle="--", label="floating point")
+        level = factor * (self.float_accuracy if errors is None else errors["root_mean_square"])
+        ax.axhline(level, color="gray", linestyle="--", label="floating point")
         ax.set_xscale("log", base=2)
         ax.set_xlabel("stream length (bits)")
-        ax.set_ylabel("accuracy (%)")
+        ax.set_ylabel(label)
         ax.legend()
         return ax
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""
-        cells = []
+        errors, cells = self.float_errors, []
         for row in self.rows:
-            a = row["accuracy"]
-            interval = f"{100 * a['low']:.1f} to {100 * a['high']:.1f}" if a["low"] != a["high"] else ""
-            values = [row["generator"], row["length"], f"{100 * a['mean']:.2f}", interval, f"{100 * row['agreement']:.1f}"]
+            figure, factor = (row["accuracy"], 100) if errors is None else (row["to_targets"]["root_mean_square"], 1)
+            low, mean, high = (factor * figure[name] for name in ("low", "mean", "high"))
+            interval = f"{low:.4g} to {high:.4g}" if low != high else ""
+            close = f"{100 * row['agreement']:.1f}" if errors is None else f"{row['to_targets']['r_squared']['mean']:.4f}"
+            values = [row["generator"], row["length"], f"{mean:.2f}" if errors is None else f"{mean:.4g}", interval, close]
             cells.append("<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in values) + "</tr>")
-        names = ["generator", "length", "accuracy (%)", "95 % interval", "agreement (%)"]
-        head = "".join(f"<th>{name}</th>" for name in names)
+        names = ["accuracy (%)", "95 % interval", "agreement (%)"] if errors is None else ["rms error", "95 % interval", "R²"]
+        head = "".join(f"<th>{name}</th>" for name in ["generator", "length", *names])
         network = html.escape(str(self.to_dict()["network"]["name"]))
-        caption = f"{network}: {100 * self.float_accuracy:.2f} % in floating point"
+        float_figure = f"{100 * self.float_accuracy:.2f} %" if errors is None else f"rms error {errors['root_mean_square']:.4g}"
+        caption = f"{network}: {float_figure} in floating point"
         rest = "" if self.complete else "<p>Not all of the plan was run.</p>"
         return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(cells)}</tbody></table>{rest}"
 
@@ -189,19 +196,89 @@ def evaluate(
     """
     if (x is None) != (y is None):
         raise ValueError("give both x and y, or neither")
-    if executor is not None and comm is not None:
-        raise ValueError("give executor or comm, not both")
 
-    def run(executors: Executors | None) -> Evaluation:
+    def arguments() -> _Arguments:
         plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators, margins)
         features, classes, name = x, y, "arrays"
         if features is None or classes is None:
             (features, classes), name = load_digits(), "digits (test)"
-        arguments = (_core.Network.digits() if network is None else network, features, classes, name, plan)
+        return (_core.Network.digits() if network is None else network, features, classes, "classes", name, plan)
+
+    return _evaluate(arguments, checkpoint, progress, executor, comm)
+
+
+def evaluate_regression(
+    network: _core.Network,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    lengths: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    generators: str | Sequence[str] | None = None,
+    seeds: SupportsIndex = 3,
+    width: Width = "auto",
+    sharing: Sharing = "all",
+    layers: Mapping[str, LayerSettings] | None = None,
+    arithmetic: Arithmetic = "float",
+    clip: bool = False,
+    device: DeviceNames = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Progress = False,
+    executor: Executors | None = None,
+    comm: Any = None,
+) -> Evaluation:
+    """Evaluates a network of regression as streams: errors against length and generator.
+
+    Parameters
+    ----------
+    network
+        The network.
+    x
+        Features (n, n_features), or with all axes of the network's input.
+    y
+        The targets: (n,), or (n, n_outputs).
+    lengths, generators, seeds, width, sharing, layers, arithmetic, clip, device, checkpoint, progress, executor, comm
+        As for `evaluate`.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> x, _ = al.load_digits()
+    >>> network = al.Network.digits()
+    >>> found = al.evaluate_regression(network, x, network(x), lengths=[16, 256], generators="sobol")
+    >>> found.float_errors["mean_absolute"], found.complete
+    (0.0, True)
+    >>> short, long = [row["to_targets"]["root_mean_square"]["mean"] for row in found.rows]
+    >>> bool(long < short)
+    True
+    """
+
+    def arguments() -> _Arguments:
+        plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators)
+        return network, x, y, "targets", "arrays", plan
+
+    return _evaluate(arguments, checkpoint, progress, executor, comm)
+
+
+_Arguments = tuple[_core.Network, npt.ArrayLike, npt.ArrayLike, Literal["classes", "targets"], str, _core._Plan]
+
+
+def _evaluate(
+    arguments: Callable[[], _Arguments],
+    checkpoint: str | os.PathLike[str] | None,
+    progress: bool | Progress,
+    executor: Executors | None,
+    comm: Any,
+) -> Evaluation:
+    """Runs an evaluation in this process, on the workers of an executor, or on the ranks of a communicator."""
+    if executor is not None and comm is not None:
+        raise ValueError("give executor or comm, not both")
+
+    def run(executors: Executors | None) -> Evaluation:
+        given = arguments()
         with Checkpoint(checkpoint, Evaluation) as file, shown(progress) as callback:
             if executors is not None:
-                return _run_on(executors, _core._Job(*arguments, file.found), file, callback)
-            text, raised = _core._evaluate(*arguments, file.found, file.path, callback)
+                return _run_on(executors, _core._Job(*given, file.found), file, callback)
+            text, raised = _core._evaluate(*given, file.found, file.path, callback)
             file.write(text)
         if raised is not None:
             raise raised
@@ -226,7 +303,7 @@ def _run_on(executors: Executors, job: _core._Job, file: Checkpoint[Evaluation],
         file.write(found.to_json())
         journal.remove()
     for warning in found.warnings:
-        warnings.warn(warning, UserWarning, stacklevel=4)
+        warnings.warn(warning, UserWarning, stacklevel=5)
     return found
 
 

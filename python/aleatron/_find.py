@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy.typing as npt
 
@@ -27,8 +27,8 @@ class Trial:
     ----------
     lengths
         The length of each layer that runs as streams.
-    accuracy
-        The accuracy, over all seeds.
+    score
+        The mean score of all seeds.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Trial:
     """
 
     lengths: tuple[int, ...]
-    accuracy: float
+    score: float
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,14 @@ class Found:
         The products of one sample in each of them.
     lengths
         The shortest lengths found that are good enough; those of the start where not even they are.
-    accuracy
-        The accuracy with them.
-    float_accuracy
-        The accuracy in floating point.
+    score
+        The score with them: the accuracy, or the coefficient of determination R² of a regression.
+    float_score
+        The score in floating point.
     bar
-        The accuracy that is good enough.
+        The score that is good enough.
+    measure
+        "accuracy" or "r_squared".
     bit_macs_before
         Products of bits of one sample with all layers at their longest.
     bit_macs
@@ -87,9 +89,10 @@ class Found:
     layers: tuple[str, ...]
     products: tuple[int, ...]
     lengths: tuple[int, ...]
-    accuracy: float
-    float_accuracy: float
+    score: float
+    float_score: float
     bar: float
+    measure: Literal["accuracy", "r_squared"]
     bit_macs_before: int
     bit_macs: int
     trials: tuple[Trial, ...]
@@ -99,7 +102,7 @@ class Found:
     def from_json(cls, text: str) -> Self:
         """Reads what `to_json` or `aleatron eval --find` wrote; ValueError where it is no search."""
         read: dict[str, Any] = json.loads(_core._read_found(text))
-        trials = tuple(Trial(tuple(trial["lengths"]), trial["accuracy"]) for trial in read.pop("trials"))
+        trials = tuple(Trial(tuple(trial["lengths"]), trial["score"]) for trial in read.pop("trials"))
         layers, products, lengths = (tuple(read.pop(name)) for name in ("layers", "products", "lengths"))
         return cls(trials=trials, layers=layers, products=products, lengths=lengths, **read)
 
@@ -111,7 +114,7 @@ class Found:
     @property
     def is_good(self) -> bool:
         """Whether the search came to its end with lengths that are good enough."""
-        return self.is_finished and self.accuracy >= self.bar
+        return self.is_finished and self.score >= self.bar
 
     @property
     def settings(self) -> dict[str, LayerSettings]:
@@ -129,12 +132,13 @@ class Found:
 
     def __str__(self) -> str:
         width = max([5, *(len(layer) for layer in self.layers)])
-        lines = [f"{self.generator}: floating point {100 * self.float_accuracy:.2f} %, at least {100 * max(self.bar, 0.0):.2f} % wanted", ""]
+        shown = [f"{100 * max(s, 0.0):.2f} %" if self.measure == "accuracy" else f"R² {s:.4f}" for s in (self.float_score, self.bar, self.score)]
+        lines = [f"{self.generator}: floating point {shown[0]}, at least {shown[1]} wanted", ""]
         lines.append(f"{'layer':{width}}  {'products':>12}  {'bits':>6}")
         for layer, products, length in zip(self.layers, self.products, self.lengths):
             lines.append(f"{layer:{width}}  {products:>12}  {length:>6}")
         saved = 100 * (1 - self.bit_macs / max(self.bit_macs_before, 1))
-        lines += ["", f"{100 * self.accuracy:.2f} % with these lengths; {saved:.2f} % of {self.bit_macs_before} bit-MACs saved"]
+        lines += ["", f"{shown[2]} with these lengths; {saved:.2f} % of {self.bit_macs_before} bit-MACs saved"]
         return "\n".join(lines)
 
 
@@ -143,6 +147,7 @@ def find(
     x: npt.ArrayLike | None = None,
     y: npt.ArrayLike | None = None,
     *,
+    labels: Literal["classes", "targets"] = "classes",
     loss: float = 1.0,
     generator: str = "bernoulli",
     longest: SupportsIndex = 1024,
@@ -158,19 +163,23 @@ def find(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
 ) -> Found:
-    """Searches for the shortest streams of each layer that lose at most so much accuracy, as `aleatron eval --find` does.
+    """Searches for the shortest streams of each layer that lose at most a part of the score, as `aleatron eval --find` does.
 
-    Every layer begins with the longest streams. The layer that costs most is tried with half its length; where the accuracy stays within the
-    loss, the half is kept, else the layer is left as it is. The search ends when no layer can be shortened, or the budget is spent.
+    The search first tries one length for all layers, from the shortest up. Then the layer that costs most is tried with half its length; if the
+    score stays within the loss, the layer keeps the half, otherwise it stays as it is. The search ends when no layer can be shortened, or the
+    budget is spent.
 
     Parameters
     ----------
     network
         The network; the embedded one for digits if not given.
     x, y
-        Features (n, n_features), or with all axes of the network's input, and classes (n,); the embedded test digits if not given.
+        Features (n, n_features), or with all axes of the network's input, and classes (n,) or targets; the embedded test digits if not given.
+    labels
+        "classes" if y has classes, whose score is the accuracy; "targets" if it has targets, (n,) or (n, n_outputs), whose score is the
+        coefficient of determination R².
     loss
-        Percentage points of accuracy below floating point that are allowed.
+        The permitted loss of the score against floating point in hundredths: percentage points of accuracy, or of R².
     generator
         One name as for `Network.streams`.
     longest, shortest
@@ -203,6 +212,7 @@ def find(
             _core.Network.digits() if network is None else network,
             x,
             y,
+            labels,
             name,
             plan,
             loss,

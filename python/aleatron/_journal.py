@@ -37,14 +37,14 @@ class Journal:
         self._file: io.TextIOBase | None = None
         if path is None:
             return
-        lines = [job.outline()]
+        text = job.schedule() + "\n"
         if resume and path.exists():
             try:
-                lines += job.add_file(path.read_text(encoding="utf-8"))
+                text = job.add_file(path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise ValueError(f"finished tasks in {str(path)!r}: {error}; remove the file to begin anew") from None
         # As a whole: a line that was cut off is gone.
-        replace_file(path, "".join(line + "\n" for line in lines))
+        replace_file(path, text)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
     def __enter__(self) -> Self:

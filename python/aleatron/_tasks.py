@@ -1,7 +1,7 @@
 """The tasks of an evaluation on the workers of an executor.
 
 A task names a job by its hash. A worker that does not know the job says so and gets it with the next task; then it keeps it. What a task
-finds is integers for each sample and errors for each piece of 256 samples, so that it does not matter who runs which task, and
+finds is integers for each sample and errors for each chunk of 256 samples, so that it does not matter who runs which task, and
 when.
 """
 
@@ -82,9 +82,9 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a worker answers: a part, that it does not know the job, or what the task has raised."""
+    """What a worker answers: a result, that it does not know the job, or what the task has raised."""
 
-    kind: Literal["part", "unknown", "raised"]
+    kind: Literal["result", "unknown", "raised"]
     worker: str
     line: str = ""
     error: BaseException | None = None
@@ -118,7 +118,7 @@ def run_task(request: _Request) -> _Answer:
     if job is None:
         return _Answer("unknown", worker)
     try:
-        return _Answer("part", worker, job.run(request.task))
+        return _Answer("result", worker, job.run(request.task))
     except Exception as error:
         return _Answer("raised", worker, error=error)
 

@@ -486,13 +486,18 @@ def test_regression_networks_have_errors_instead_of_accuracy(tmp_path: pathlib.P
     x = al.load_digits()[0][:50]
     exact = network(x)
     found = al.evaluate_regression(network, x, exact + 0.5, lengths=[32, 512], generators=["sobol", "bernoulli"], seeds=2)
-    assert found.complete and found.float_errors == pytest.approx({"mean_absolute": 0.5, "root_mean_square": 0.5})
+    assert found.complete and found.float_errors is not None
+    variance = ((exact - exact.mean(axis=0)) ** 2).sum()
+    expected = {"mean_absolute": 0.5, "root_mean_square": 0.5, "r_squared": 1 - 0.25 * exact.size / variance}
+    assert found.float_errors == pytest.approx(expected)
+    with pytest.raises(AttributeError, match="a regression has no accuracy"):
+        _ = found.float_accuracy
     assert [(row["generator"], row["length"]) for row in found.rows] == [(g, n) for g in ("sobol", "bernoulli") for n in (32, 512)]
     outputs = network.forward_streams(x, 32, generator="sobol", seed=0)
     to_float = found.rows[0]["to_float"]["root_mean_square"]["mean"]
     assert to_float == pytest.approx(float(np.sqrt(np.mean((outputs - exact) ** 2))), rel=1e-12)
     assert len(found.to_csv().splitlines()) == 1 + len(found.cells) == len(found.to_pandas()) + 1
-    assert al.RegressionEvaluation.from_json(found.to_json()) == found == pickle.loads(pickle.dumps(found))
+    assert al.Evaluation.from_json(found.to_json()) == found == pickle.loads(pickle.dumps(found))
     assert "rms" in str(found) and "<svg" in found.to_html() and found.to_dict()["float"] == found.float_errors
     path = tmp_path / "found.json"
     calls: list[int] = []
@@ -505,7 +510,7 @@ def test_regression_networks_have_errors_instead_of_accuracy(tmp_path: pathlib.P
     settings: dict[str, Any] = {"lengths": [16, 32], "generators": "bernoulli", "seeds": 2, "checkpoint": path}
     with pytest.raises(RuntimeError, match="enough"):
         al.evaluate_regression(network, x, exact, progress=stop, **settings)
-    kept = al.RegressionEvaluation.from_json(path.read_text())
+    kept = al.Evaluation.from_json(path.read_text())
     assert 0 < len(kept.cells) < 4 and not kept.complete
     whole = al.evaluate_regression(network, x, exact, **settings)
     assert whole.complete and whole.cells[0] == kept.cells[0]

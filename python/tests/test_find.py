@@ -19,12 +19,12 @@ def test_lengths_are_good_enough_and_no_longer_than_needed(network: al.Network) 
     found = al.find(network, X, Y, loss=1.0, generator="sobol", longest=64, shortest=16)
     assert found.is_finished and found.is_good and found.bit_macs < found.bit_macs_before == 64 * sum(found.products)
     assert found.bit_macs == sum(n * length for n, length in zip(found.products, found.lengths))
-    assert found.float_accuracy == network.score(X, Y) and abs(found.bar - (found.float_accuracy - 0.01)) < 1e-8
-    # The accuracy is that of the network with these lengths, in which half of any would be too short, or shorter than asked for.
+    assert found.float_score == network.score(X, Y) and abs(found.bar - (found.float_score - 0.01)) < 1e-8
+    # The score is that of the network with these lengths, in which half of any would be too short, or shorter than asked for.
     streams = network.streams(64, "sobol", 0, layers=found.settings)
-    assert streams.score(X, Y) == found.accuracy
-    tried = {trial.lengths: trial.accuracy for trial in found.trials}
-    assert tried[found.lengths] == found.accuracy and len(tried) == len(found.trials)
+    assert streams.score(X, Y) == found.score
+    tried = {trial.lengths: trial.score for trial in found.trials}
+    assert tried[found.lengths] == found.score and len(tried) == len(found.trials)
     for k, length in enumerate(found.lengths):
         assert length == 16 or any(t[k] == length // 2 and a < found.bar for t, a in tried.items())
     assert str(found).count("\n") == 4 + len(found.layers)
@@ -82,3 +82,16 @@ def test_what_makes_no_sense_is_refused() -> None:
         al.Found.from_json("{}")
     with pytest.raises(ValueError, match="layers that run as streams"):
         al.find(CNN.with_binary(CNN.layer_names), X, Y, generator="sobol")
+
+
+def test_search_of_a_regression_loses_at_most_a_part_of_r_squared() -> None:
+    network = al.Network.digits()
+    x = X[:100]
+    found = al.find(network, x, network(x), labels="targets", loss=2.0, generator="sobol", longest=512, shortest=32)
+    assert found.measure == "r_squared" and found.float_score == 1.0 and found.is_good
+    outputs, exact = network.forward_streams(x, 512, "sobol", layers=found.settings), network(x)
+    r_squared = 1 - ((outputs - exact) ** 2).sum() / ((exact - exact.mean(axis=0)) ** 2).sum()
+    assert found.score == pytest.approx(float(r_squared), rel=1e-9) and "R² " in str(found)
+    assert al.Found.from_json(found.to_json()) == found
+    with pytest.raises(ValueError, match="not classes or targets"):
+        al.find(network, x, network(x), labels="numbers")  # type: ignore[arg-type]

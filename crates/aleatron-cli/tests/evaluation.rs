@@ -1,45 +1,14 @@
 //! `eval` and `tables` as a user runs them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
+mod common;
+
 use aleatron::Polarity;
 use aleatron::network::NetworkBuilder;
+use common::{Folder, aleatron, fault, text};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-fn aleatron(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).env_remove("ALEATRON_TIER").output().unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn fault(output: &Output) -> String {
-    assert!(!output.status.success());
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// A folder of its own for a test, gone when the test is over.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("aleatron-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn join(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 #[test]
 fn eval_needs_nothing() {
@@ -204,14 +173,6 @@ fn eval_reads_networks_and_data_from_files() {
     assert!(bad.contains("bad.csv, line 2: \"oops\" is not a number"), "{bad}");
 }
 
-/// An array as NumPy writes it.
-fn npy(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-    header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
-    header.push('\n');
-    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
-}
-
 /// A network that copies its two inputs to two outputs, with scales of 1.
 fn copying(folder: &Folder, polarity: Polarity) -> String {
     let network =
@@ -222,14 +183,12 @@ fn copying(folder: &Folder, polarity: Polarity) -> String {
 }
 
 #[test]
-fn eval_reads_arrays_in_pieces_and_judges_regression() {
+fn eval_reads_arrays_in_chunks_and_evaluates_regression() {
     let folder = Folder::new("arrays");
     let net = copying(&folder, Polarity::Signed);
-    std::fs::write(folder.join("x.npy"), npy("|u1", "(3, 2)", &[255, 0, 51, 102, 0, 255])).unwrap();
-    std::fs::write(folder.join("c.npy"), npy("|u1", "(3,)", &[0, 1, 1])).unwrap();
-    let targets: Vec<u8> = [1.0_f32, 0.5, 0.2, 0.4, 0.0, 1.0].iter().flat_map(|v| v.to_le_bytes()).collect();
-    std::fs::write(folder.join("t.npy"), npy("<f4", "(3, 2)", &targets)).unwrap();
-    let (x, c, t) = (folder.join("x.npy"), folder.join("c.npy"), folder.join("t.npy"));
+    let x = folder.npy("x.npy", "|u1", "(3, 2)", &[255, 0, 51, 102, 0, 255]);
+    let c = folder.npy("c.npy", "|u1", "(3,)", &[0, 1, 1]);
+    let t = folder.floats("t.npy", "(3, 2)", &[1.0, 0.5, 0.2, 0.4, 0.0, 1.0]);
     let run = |more: &[&str]| {
         let common = ["eval", &net, "--data", &x, "--generators", "sobol", "--lengths", "256"];
         aleatron(&[&common[..], more].concat())
@@ -259,28 +218,28 @@ fn eval_reads_arrays_in_pieces_and_judges_regression() {
     assert!(run(&[&regression[..], &["--report", &report]].concat()).status.success());
     assert!(run(&[&regression[..], &["--report", &report, "--resume"]].concat()).status.success());
     assert!(std::fs::read_to_string(folder.join("r/index.html")).unwrap().contains("Error against length"));
+    // Shards and searches are those of classes.
+    let without_times = |output: &Output| {
+        let found = std::str::from_utf8(&output.stdout).unwrap();
+        aleatron::eval::Evaluation::from_json(found).unwrap().without_times()
+    };
+    let shards = folder.join("shards");
+    for shard in ["1/2", "2/2"] {
+        let output = run(&[&regression[..], &["--shard", shard, "--report", &shards]].concat());
+        assert!(output.status.success(), "{}", fault(&output));
+    }
+    let whole = run(&[&regression[..], &["--json"]].concat());
+    assert_eq!(without_times(&aleatron(&["merge", &shards, "--json"])), without_times(&whole));
+    let search = run(&[&regression[..], &["--find", "1", "--lengths", "16,256", "--json"]].concat());
+    let search: Value = serde_json::from_slice(&search.stdout).unwrap();
+    assert_eq!(search["measure"], "r_squared");
+    assert!(search["score"].as_f64() >= search["bar"].as_f64(), "{search}");
     assert!(
         fault(&run(&["--labels", &t, "--divide", "255"])).contains("has shape [3, 2], expected (samples)")
     );
     for (arguments, part) in [
         (&["eval", "--task", "regression"][..], "needs --data"),
         (&["eval", "--task", "guessing"], "invalid value"),
-        (
-            &[
-                "eval",
-                "--task",
-                "regression",
-                "--data",
-                &x,
-                "--labels",
-                &t,
-                "--report",
-                &report,
-                "--shard",
-                "1/2",
-            ],
-            "--shard",
-        ),
         (&["eval", "--labels", &c], "--data"),
     ] {
         let output = aleatron(arguments);

@@ -1,20 +1,12 @@
 //! `inspect`, and `eval` of ONNX networks, as a user runs them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
+mod common;
+
+use common::{Folder, aleatron, json};
 use serde_json::Value;
-use std::process::{Command, Output};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/cnn.onnx");
-
-fn aleatron(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).env_remove("ALEATRON_TIER").output().unwrap()
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let output = aleatron(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 #[test]
 fn inspect_shows_nodes_and_streams() {
@@ -37,7 +29,7 @@ fn inspect_shows_nodes_and_streams() {
 #[test]
 fn eval_measures_an_onnx_network() {
     let evaluation = json(&["eval", MODEL, "--lengths", "16,512", "--generators", "sobol", "--json"]);
-    let float = evaluation["float_accuracy"].as_f64().unwrap();
+    let float = evaluation["float"]["accuracy"].as_f64().unwrap();
     assert!(float > 0.95, "{float}");
     let accuracies: Vec<f64> = evaluation["cells"]
         .as_array()
@@ -67,7 +59,7 @@ fn a_search_saves_bits() {
     let found =
         json(&["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"]);
     assert_eq!(found["is_finished"], true);
-    assert!(found["accuracy"].as_f64() >= found["bar"].as_f64());
+    assert!(found["score"].as_f64() >= found["bar"].as_f64());
     assert!(found["bit_macs"].as_u64() < found["bit_macs_before"].as_u64(), "{found}");
     // A chain of layers is searched alike.
     let found = json(&["eval", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--json"]);
@@ -106,30 +98,9 @@ fn invalid_options_are_refused() {
     }
 }
 
-/// A folder of its own for a test, gone when the test is over.
-struct Folder(std::path::PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("aleatron-graph-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn join(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn samples_to_calibrate_with_have_the_features_of_the_network() {
-    let folder = Folder::new("calibrate");
+    let folder = Folder::new("graph-calibrate");
     let run = |columns: usize| {
         let path = folder.join("c.csv");
         std::fs::write(&path, format!("{},0\n", vec!["1"; columns].join(",")).repeat(4)).unwrap();
@@ -143,7 +114,7 @@ fn samples_to_calibrate_with_have_the_features_of_the_network() {
 
 #[test]
 fn a_report_of_a_graph_shows_its_nodes() {
-    let folder = Folder::new("report");
+    let folder = Folder::new("graph-report");
     let report = folder.join("r");
     let output = aleatron(&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--report", &report]);
     assert!(output.status.success(), "{output:?}");
@@ -151,7 +122,7 @@ fn a_report_of_a_graph_shows_its_nodes() {
         serde_json::from_str(&std::fs::read_to_string(folder.join("r/evaluation.json")).unwrap()).unwrap();
     let losses = &found["graph"]["losses"][0];
     assert_eq!((losses["generator"].as_str(), losses["length"].as_u64()), (Some("sobol"), Some(16)));
-    assert_eq!(losses["accuracy"], found["cells"][0]["accuracy"]);
+    assert_eq!(losses["score"], found["cells"][0]["accuracy"]);
     assert!(!found["cells"][0]["early"].as_array().unwrap().is_empty());
     let page = std::fs::read_to_string(folder.join("r/index.html")).unwrap();
     assert!(page.contains("Where accuracy is lost") && page.contains("The graph"));
@@ -171,7 +142,7 @@ fn a_report_of_a_graph_shows_its_nodes() {
 
 #[test]
 fn graphs_run_in_integers_and_in_shards() {
-    let folder = Folder::new("shards");
+    let folder = Folder::new("graph-shards");
     let asked = ["eval", MODEL, "--lengths", "32,256", "--generators", "sobol", "--arithmetic", "integer"];
     let whole = json(&[&asked[..], &["--json"]].concat());
     assert_eq!(whole["plan"]["arithmetic"], "integer");
@@ -193,12 +164,12 @@ fn graphs_run_in_integers_and_in_shards() {
 
 #[test]
 fn lengths_that_were_found_are_settings_to_run_with() {
-    let folder = Folder::new("found");
+    let folder = Folder::new("graph-found");
     let all = ["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"];
     let found = json(&[&all[..], &["--report", &folder.join("f")]].concat());
     let layers = folder.join("f/layers.json");
     let run = ["eval", MODEL, "--lengths", "256", "--generators", "sobol", "--layers", &layers, "--json"];
-    assert_eq!(json(&run)["cells"][0]["accuracy"], found["accuracy"]);
+    assert_eq!(json(&run)["cells"][0]["accuracy"], found["score"]);
     let twice = aleatron(&[&run[..], &["--layer", "conv:length=3"]].concat());
     assert!(String::from_utf8_lossy(&twice.stderr).contains("\"conv\" is given twice"), "{twice:?}");
     std::fs::write(&layers, r#"{"conv": {"length": "many"}}"#).unwrap();

@@ -1,17 +1,10 @@
 //! The program as a user runs it.
 #![allow(clippy::unwrap_used)]
 
-use std::process::{Command, Output};
+mod common;
 
-fn aleatron(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_aleatron"));
-    command.args(arguments).env_remove("ALEATRON_TIER");
-    command
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
+use common::{command as aleatron, text};
+use std::process::Output;
 
 #[test]
 fn info_names_version_tiers_and_threads() {

@@ -1,39 +1,12 @@
 //! `eval --shard` and `merge` as a user runs them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
+mod common;
+
 use aleatron::eval::Evaluation;
-use std::path::{Path, PathBuf};
+use common::{Folder, aleatron, fault, good};
+use std::path::Path;
 use std::process::{Command, Output};
-
-fn aleatron(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).env_remove("ALEATRON_TIER").output().unwrap()
-}
-
-fn fault(output: &Output) -> String {
-    assert!(!output.status.success());
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// A folder of its own for a test, gone when the test is over.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("aleatron-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn join(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 const PLAN: [&str; 8] =
     ["eval", "plain", "--lengths", "8,24", "--generators", "bernoulli,sobol,lfsr", "--seeds", "2"];
@@ -44,11 +17,6 @@ fn eval(more: &[&str]) -> Output {
 
 fn evaluation(output: &Output) -> Evaluation {
     Evaluation::from_json(std::str::from_utf8(&output.stdout).unwrap()).unwrap().without_times()
-}
-
-fn good(output: Output) -> Output {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output
 }
 
 #[test]

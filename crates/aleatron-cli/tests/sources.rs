@@ -1,64 +1,20 @@
 //! The networks and the data of `eval` and `inspect`: constants, symbolic sizes, shapes, classes and calibration.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
+mod common;
+
 use aleatron::network::{Calibration, Graph, Network, NetworkBuilder, Op};
 use aleatron_graph::{Binary, Dim, Value as GraphValue};
 use aleatron_tensor::{DType, Device, Tensor};
+use common::{Folder, aleatron, fault};
 use serde_json::Value;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
-fn aleatron(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).env_remove("ALEATRON_TIER").output().unwrap()
-}
-
+/// The JSON that the program prints with `--json`.
 fn json(arguments: &[&str]) -> Value {
-    let output = aleatron(&[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn fault(output: &Output) -> String {
-    assert!(!output.status.success(), "{output:?}");
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// A folder of its own for a test, removed when the test is over.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("aleatron-sources-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn join(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn npy(&self, name: &str, shape: &str, values: &[f32]) -> String {
-        let path = self.join(name);
-        std::fs::write(&path, npy(shape, values)).unwrap();
-        path
-    }
-}
-
-/// The bytes of an .npy file.
-fn npy(shape: &str, values: &[f32]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
-    header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
-    header.push('\n');
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes());
-    let start = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes()].concat();
-    start.into_iter().chain(bytes).collect()
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    common::json(&[arguments, &["--json"]].concat())
 }
 
 /// `(x + offset) * W` with a symbolic width, which W fixes to 2, and an offset that is an input. A second output is the sum alone.
@@ -81,7 +37,7 @@ fn two_inputs(folder: &Folder) -> String {
 
 #[test]
 fn constants_and_sizes_are_given_by_name() {
-    let folder = Folder::new("bindings");
+    let folder = Folder::new("sources-bindings");
     let model = two_inputs(&folder);
     std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n").unwrap();
     let data = folder.join("d.csv");
@@ -89,10 +45,10 @@ fn constants_and_sizes_are_given_by_name() {
     let run = |more: &[&str]| aleatron(&[&common[..], more].concat());
     let unbound = fault(&run(&[]));
     assert!(unbound.contains("--shape width=SIZE") || unbound.contains("--input offset=VALUE"), "{unbound}");
-    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float_accuracy"].as_f64().unwrap();
+    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float"]["accuracy"].as_f64().unwrap();
     assert_eq!(accuracy(&["--shape", "width=2", "--input", "offset=0"]), 1.0);
     // An offset that turns the order of the scores of the second sample around.
-    let array = folder.npy("offset.npy", "(2,)", &[0.5, 0.0]);
+    let array = folder.floats("offset.npy", "(2,)", &[0.5, 0.0]);
     assert_eq!(accuracy(&["--shape", "width=2", "--input", &format!("offset={array}")]), 0.5);
     let twice = fault(&run(&["--input", "offset=0", "--input", "offset=1"]));
     assert!(twice.contains("\"offset\" is given twice"), "{twice}");
@@ -104,14 +60,14 @@ fn npz(path: &str, arrays: &[(&str, &str, &[f32])]) {
     let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
     for (name, shape, values) in arrays {
         archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
-        archive.write_all(&npy(shape, values)).unwrap();
+        archive.write_all(&common::npy("<f4", shape, &common::bytes(values))).unwrap();
     }
     archive.finish().unwrap();
 }
 
 #[test]
 fn constants_are_fed_from_an_archive_by_the_names_of_inputs() {
-    let folder = Folder::new("feed");
+    let folder = Folder::new("sources-feed");
     let model = two_inputs(&folder);
     std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n").unwrap();
     let data = folder.join("d.csv");
@@ -119,7 +75,7 @@ fn constants_are_fed_from_an_archive_by_the_names_of_inputs() {
         ["eval", &model, "--data", &data, "--lengths", "256", "--generators", "sobol", "--shape", "width=2"];
     let run = |feed: &str, more: &[&str]| aleatron(&[&common[..], &["--feed", feed], more].concat());
     let accuracy =
-        |feed: &str| json(&[&common[..], &["--feed", feed]].concat())["float_accuracy"].as_f64().unwrap();
+        |feed: &str| json(&[&common[..], &["--feed", feed]].concat())["float"]["accuracy"].as_f64().unwrap();
     let (zero, shifted) = (folder.join("zero.npz"), folder.join("shifted.npz"));
     npz(&zero, &[("offset", "(2,)", &[0.0, 0.0])]);
     npz(&shifted, &[("offset", "(2,)", &[0.5, 0.0])]);
@@ -144,7 +100,7 @@ fn constants_are_fed_from_an_archive_by_the_names_of_inputs() {
 
 #[test]
 fn inspect_shows_symbolic_sizes_and_stages() {
-    let folder = Folder::new("inspect");
+    let folder = Folder::new("sources-inspect");
     let model = two_inputs(&folder);
     let shown = json(&["inspect", &model, "--shape", "width=2"]);
     assert_eq!(shown["input_dims"]["x"], serde_json::json!(["n", "width"]));
@@ -178,26 +134,26 @@ fn images(folder: &Folder) -> String {
 
 #[test]
 fn images_of_another_layout_are_refused_and_transposed() {
-    let folder = Folder::new("layout");
+    let folder = Folder::new("sources-layout");
     let model = images(&folder);
     // Channels last: the first image has its largest channel first, the second one last.
     let values = [0.9, 0.1, 0.2, 0.8, 0.3, 0.1, 0.1, 0.2, 0.9, 0.2, 0.1, 0.8];
-    let y = folder.npy("y.npy", "(2,)", &[0.0, 2.0]);
-    let x = folder.npy("x.npy", "(2, 1, 2, 3)", &values);
+    let y = folder.floats("y.npy", "(2,)", &[0.0, 2.0]);
+    let x = folder.floats("x.npy", "(2, 1, 2, 3)", &values);
     let common = ["eval", &model, "--labels", &y, "--lengths", "256", "--generators", "sobol"];
     let refused = fault(&aleatron(&[&common[..], &["--data", &x]].concat()));
     assert!(refused.contains("samples have shape [1, 2, 3], the network takes [3, 1, 2]"), "{refused}");
     assert!(refused.contains("the axes [0, 3, 1, 2]; --layout nhwc does that"), "{refused}");
-    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float_accuracy"].as_f64().unwrap();
+    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float"]["accuracy"].as_f64().unwrap();
     assert_eq!(accuracy(&["--data", &x, "--layout", "NHWC"]), 1.0);
     let flat =
-        folder.npy("flat.npy", "(2, 6)", &[0.9, 0.8, 0.1, 0.3, 0.2, 0.1, 0.1, 0.2, 0.2, 0.1, 0.9, 0.8]);
+        folder.floats("flat.npy", "(2, 6)", &[0.9, 0.8, 0.1, 0.3, 0.2, 0.1, 0.1, 0.2, 0.2, 0.1, 0.9, 0.8]);
     assert_eq!(accuracy(&["--data", &flat]), 1.0);
 }
 
 #[test]
 fn names_of_classes_are_stated_and_counted() {
-    let folder = Folder::new("classes");
+    let folder = Folder::new("sources-classes");
     let model = images(&folder);
     let line = |values: &str, label: &str| format!("{values},{label}\n");
     let (red, blue) = ("0.9,0.8,0,0,0,0", "0,0,0,0,0.9,0.8");
@@ -230,7 +186,7 @@ fn uncalibrated(folder: &Folder) -> String {
 
 #[test]
 fn calibration_with_test_samples_is_stated() {
-    let folder = Folder::new("calibration");
+    let folder = Folder::new("sources-calibration");
     let model = uncalibrated(&folder);
     let data = folder.join("d.csv");
     std::fs::write(&data, "3,0,0\n0,2,1\n").unwrap();
@@ -265,13 +221,13 @@ fn calibration_with_test_samples_is_stated() {
         "eval",
         "cnn",
         "--calibrate",
-        &folder.npy("c.npy", "(1, 64)", &[8.0; 64]),
+        &folder.floats("c.npy", "(1, 64)", &[8.0; 64]),
         "--lengths",
         "8",
         "--generators",
         "sobol",
     ]);
-    assert_eq!(digits["plan"]["clip"], true);
+    assert_eq!(digits["plan"]["range"], "saturate");
 }
 
 /// A dense layer for as many samples as the file fixes, or for any number.
@@ -291,7 +247,7 @@ fn samples_of(folder: &Folder, n: Dim, name: &str) -> String {
 /// Numbers of samples that are not multiples of the fixed one: in the calibration, with a maximum or a percentile, and in the test.
 #[test]
 fn fixed_batch_size_changes_neither_scales_nor_figures() {
-    let folder = Folder::new("fixed-batch");
+    let folder = Folder::new("sources-fixed-batch");
     std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n-0.5,0.1,1\n").unwrap();
     std::fs::write(folder.join("c.csv"), "0.9,0.8,0\n0.7,0.6,1\n0.5,0.4,1\n0.3,0.2,0\n0.1,0.05,0\n").unwrap();
     let (data, samples) = (folder.join("d.csv"), folder.join("c.csv"));
@@ -311,7 +267,7 @@ fn fixed_batch_size_changes_neither_scales_nor_figures() {
                 assert!((macs / samples - 64.0).abs() < 1e-6, "{macs} {samples}");
                 cell["seconds"].take();
             }
-            [found["cells"].take(), found["graph"].take(), found["float_accuracy"].take()]
+            [found["cells"].take(), found["graph"].take(), found["float"]["accuracy"].take()]
         });
         assert!(!found[0][0].as_array().unwrap().is_empty());
         assert_eq!(found[1], found[0], "{percentile:?}");
@@ -321,7 +277,7 @@ fn fixed_batch_size_changes_neither_scales_nor_figures() {
 
 #[test]
 fn weight_scales_are_those_of_rows_or_tensors() {
-    let folder = Folder::new("scales");
+    let folder = Folder::new("sources-scales");
     let model = uncalibrated(&folder);
     let data = folder.join("d.csv");
     std::fs::write(&data, "3,0,0\n0,2,1\n").unwrap();
@@ -336,7 +292,7 @@ fn weight_scales_are_those_of_rows_or_tensors() {
 
 #[test]
 fn bytes_of_images_are_warned_about() {
-    let folder = Folder::new("bytes");
+    let folder = Folder::new("sources-bytes");
     let model = uncalibrated(&folder);
     let data = folder.join("d.csv");
     std::fs::write(&data, "255,0,0\n0,128,1\n").unwrap();
@@ -348,7 +304,7 @@ fn bytes_of_images_are_warned_about() {
 
 #[test]
 fn searches_write_a_page_and_name_their_files() {
-    let folder = Folder::new("find");
+    let folder = Folder::new("sources-find");
     let report = folder.join("f");
     let common =
         ["eval", "plain", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--report", &report];
@@ -378,7 +334,7 @@ fn searches_write_a_page_and_name_their_files() {
 #[cfg(unix)]
 #[test]
 fn networks_that_are_not_regular_files_are_refused() {
-    let folder = Folder::new("fifo");
+    let folder = Folder::new("sources-fifo");
     let path = folder.join("net.onnx");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     assert!(fault(&aleatron(&["eval", &path])).contains("not a regular file"));

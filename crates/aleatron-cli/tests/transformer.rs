@@ -2,18 +2,17 @@
 #![cfg(feature = "transformer")]
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::aleatron;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
 /// A model with a tokenizer.
 const TEXT_MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/qwen2");
 const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
-
-fn aleatron(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).output().unwrap()
-}
 
 fn tokens(arguments: &[&str]) -> Vec<u64> {
     let mut all =

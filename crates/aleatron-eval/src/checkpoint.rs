@@ -1,9 +1,9 @@
-//! Going on from an earlier evaluation: finished cells are retained, whatever the new plan asks for.
+//! Resuming an earlier evaluation: finished cells are retained, whatever the new plan asks for.
 
-use super::result::{Cell, DataSummary, Evaluation, GraphSummary, Losses, NetworkSummary, PlanSummary};
+use super::figures::{Classification, Figures};
+use super::result::{Cell, Evaluation, GraphSummary, Losses};
 use crate::{Error, Result};
 use aleatron_core::Length;
-use aleatron_core::generator::GeneratorName;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -45,94 +45,45 @@ impl CheckpointFile {
     }
 }
 
-/// What an evaluation is of.
-pub(super) struct Identity<'a> {
-    pub(super) version: &'a str,
-    pub(super) network: &'a NetworkSummary,
-    pub(super) data: &'a DataSummary,
-    pub(super) plan: &'a PlanSummary,
-}
-
-impl Identity<'_> {
-    /// Checks that a checkpoint is of the same thing.
-    pub(super) fn check(&self, checkpoint: &Identity<'_>) -> Result<()> {
-        let settings = |plan: &PlanSummary| {
-            let PlanSummary { width, sharing, layers, arithmetic, clip, margins, .. } = plan.clone();
-            (width, sharing, layers, arithmetic, clip, margins)
-        };
-        for (what, same) in [
-            ("the network", checkpoint.network == self.network),
-            ("the data", checkpoint.data.fingerprint == self.data.fingerprint),
-            ("its settings", settings(checkpoint.plan) == settings(self.plan)),
-            ("the version that made it", checkpoint.version == self.version),
-        ] {
-            if !same {
-                return Err(Error::Checkpoint(what));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl PlanSummary {
-    /// Adds what another plan of the same settings asks for.
-    pub(super) fn add(&mut self, other: Self) {
-        for generator in other.generators {
-            if !self.generators.contains(&generator) {
-                self.generators.push(generator);
-            }
-        }
-        self.lengths.extend(other.lengths);
-        self.lengths.sort_unstable();
-        self.lengths.dedup();
-        self.seeds = self.seeds.max(other.seeds);
-    }
-
-    /// Checks that lengths ascend and generators are there once, in an evaluation that was read.
-    pub(super) fn validate(&self) -> Result<(), String> {
-        if !self.lengths.is_sorted_by(|a, b| a < b) {
-            return Err("the lengths of its plan do not ascend".to_owned());
-        }
-        let generators = &self.generators;
-        match (1..generators.len()).find(|&k| generators[..k].contains(&generators[k])) {
-            Some(twice) => Err(format!("generator {} of its plan is there twice", generators[twice])),
-            None => Ok(()),
+/// Takes over the cells of `checkpoint`, if it is of the same network, data and settings.
+pub(super) fn resume(evaluation: &mut Evaluation, checkpoint: Evaluation) -> Result<()> {
+    let is_classification = |evaluation: &Evaluation| evaluation.float.classification().is_some();
+    for (what, is_same) in [
+        ("the network", checkpoint.network == evaluation.network),
+        ("the data", checkpoint.data.fingerprint == evaluation.data.fingerprint),
+        ("its task", is_classification(&checkpoint) == is_classification(evaluation)),
+        ("its settings", checkpoint.plan.settings() == evaluation.plan.settings()),
+        ("the version that made it", checkpoint.version == evaluation.version),
+    ] {
+        if !is_same {
+            return Err(Error::Checkpoint(what));
         }
     }
-}
-
-/// Takes over what `checkpoint` holds, after making sure that it is of the same thing.
-pub(super) fn go_on_from(evaluation: &mut Evaluation, checkpoint: Evaluation) -> Result<()> {
-    fn identity(evaluation: &Evaluation) -> Identity<'_> {
-        let Evaluation { version, network, data, plan, .. } = evaluation;
-        Identity { version, network, data, plan }
-    }
-    identity(evaluation).check(&identity(&checkpoint))?;
     checkpoint.validate()?;
-    evaluation.plan.add(checkpoint.plan);
-    evaluation.float_accuracy = checkpoint.float_accuracy;
+    evaluation.plan.add(&checkpoint.plan);
+    evaluation.float = checkpoint.float;
     evaluation.warnings = checkpoint.warnings;
     evaluation.cells = checkpoint.cells;
-    // It is of the lengths that were there.
+    // The losses of nodes are of the lengths that were there.
     evaluation.graph = None;
     Ok(())
 }
 
 impl GraphSummary {
-    /// Checks that nodes take what earlier ones make, and that numbers can be shares and errors.
-    fn validate(&self) -> Result<(), String> {
+    /// Checks that nodes read the outputs of earlier ones, and that numbers can be scores and errors.
+    fn validate(&self, scores: &std::ops::RangeInclusive<f64>) -> Result<(), String> {
         let n = self.nodes.len();
         if let Some(k) = (0..n).find(|&k| self.nodes[k].inputs.iter().any(|&input| input >= k)) {
-            return Err(format!("node {k} takes what a later one makes"));
+            return Err(format!("node {k} reads the output of a later one"));
         }
-        for Losses { generator, length, accuracy, node_errors, alone } in &self.losses {
-            let mut shares = alone.iter().flatten().chain([accuracy]);
-            let is_sound = node_errors.len() == n
+        for Losses { generator, length, score, node_errors, alone } in &self.losses {
+            let mut own = alone.iter().flatten().chain([score]);
+            let is_consistent = node_errors.len() == n
                 && alone.len() == n
-                && shares.all(|share| (0.0..=1.0).contains(share))
+                && own.all(|score| scores.contains(score))
                 && node_errors.iter().all(|error| (0.0..f64::INFINITY).contains(error));
-            if !is_sound {
-                return Err(format!("the losses of {generator} at {length} bits cannot be true"));
+            if !is_consistent {
+                return Err(format!("the losses of {generator} at {length} bits are inconsistent"));
             }
         }
         Ok(())
@@ -140,10 +91,10 @@ impl GraphSummary {
 }
 
 impl Evaluation {
-    /// Reads an evaluation from JSON and checks that its numbers can be those of one.
+    /// Reads an evaluation from JSON and checks that its numbers are consistent.
     ///
     /// # Errors
-    /// [`Error::Format`] with what is wrong.
+    /// [`Error::Format`] with the inconsistency.
     pub fn from_json(text: &str) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "evaluation".to_owned(), reason };
         let read: Self = serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;
@@ -151,82 +102,86 @@ impl Evaluation {
         Ok(read)
     }
 
-    /// Checks that the numbers can be those of an evaluation.
+    /// Checks that the numbers are consistent.
     pub(super) fn validate(&self) -> Result<()> {
         let fault = |reason: String| Error::Format { file: "evaluation".to_owned(), reason };
-        let share = |what: &str, value: f64| match (0.0..=1.0).contains(&value) {
-            true => Ok(()),
-            false => Err(fault(format!("{what} is {value}, not in [0, 1]"))),
+        let scores = match &self.float {
+            Figures::Classification(float) => {
+                share("accuracy in floating point", float.accuracy).map_err(fault)?;
+                0.0..=1.0
+            }
+            Figures::Regression(errors) if errors.is_consistent() => f64::MIN..=1.0,
+            Figures::Regression(_) => {
+                return Err(fault("the errors of floating point are inconsistent".to_owned()));
+            }
         };
-        share("the accuracy in floating point", self.float_accuracy)?;
         self.plan.validate().map_err(fault)?;
         if let Some(graph) = &self.graph {
-            graph.validate().map_err(fault)?;
+            graph.validate(&scores).map_err(fault)?;
         }
         let mut seen = std::collections::BTreeSet::new();
         for cell in &self.cells {
-            self.validate_cell(cell).map_err(|reason| {
-                fault(format!("cell {}, {} bits, seed {}: {reason}", cell.generator, cell.length, cell.seed))
-            })?;
-            if !seen.insert((&cell.generator, cell.length, cell.seed)) {
-                let Cell { generator, length, seed, .. } = cell;
-                return Err(fault(format!("cell {generator}, {length} bits, seed {seed} is there twice")));
+            let name = format!("cell {}, {} bits, seed {}", cell.generator, cell.length, cell.seed);
+            self.validate_cell(cell).map_err(|reason| fault(format!("{name}: {reason}")))?;
+            if !seen.insert(name.clone()) {
+                return Err(fault(format!("{name} is there twice")));
             }
         }
         Ok(())
     }
 
     fn validate_cell(&self, cell: &Cell) -> Result<(), String> {
-        cell.generator.parse::<GeneratorName>().map_err(|error| error.to_string())?;
         for &length in cell.lengths.iter().chain([&cell.length]) {
             Length::new(length).map_err(|error| error.to_string())?;
         }
-        if cell.lengths.is_empty() || cell.lengths.len() > self.network.layers.len() {
-            let (lengths, layers) = (cell.lengths.len(), self.network.layers.len());
-            return Err(format!("it has {lengths} stream lengths for {layers} layers"));
+        let n_layers = self.network.layers.len();
+        if cell.lengths.is_empty() || cell.lengths.len() > n_layers {
+            return Err(format!("it has {} stream lengths for {n_layers} layers", cell.lengths.len()));
         }
-        // What is not of the plan would be in no row.
+        // A cell outside the plan would be in no row.
         if !self.plan.generators.contains(&cell.generator) || !self.plan.lengths.contains(&cell.length) {
             return Err("it is not of the plan".to_owned());
         }
-        let mut shares = vec![("accuracy", cell.accuracy), ("agreement", cell.agreement)];
-        for early in &cell.early {
-            shares.extend([("accuracy", early.accuracy), ("share that stopped", early.stopped)]);
+        match (&cell.figures, &self.float) {
+            (Figures::Classification(figures), Figures::Classification(_)) => {
+                self.validate_classes(figures)?;
+            }
+            (Figures::Regression(figures), Figures::Regression(_))
+                if figures.to_targets.is_consistent() && figures.to_float.is_consistent() => {}
+            (Figures::Regression(_), Figures::Regression(_)) => {
+                return Err("its errors are inconsistent".to_owned());
+            }
+            _ => return Err("its figures are of another task".to_owned()),
         }
-        shares.extend(cell.certain.map(|certain| ("share that stopped", certain.stopped)));
-        if let Some((what, value)) = shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
-            return Err(format!("its {what} is {value}, not in [0, 1]"));
-        }
-        if cell.layers.len() != self.network.layers.len() {
-            return Err(format!(
-                "it has {} layers, the network {}",
-                cell.layers.len(),
-                self.network.layers.len()
-            ));
+        if cell.layers.len() != n_layers {
+            return Err(format!("it has {} layers, the network {n_layers}", cell.layers.len()));
         }
         // Rows add these up over their cells.
         let most = u64::MAX / self.cells.len().max(1) as u64;
         for layer in &cell.layers {
             let errors = [layer.mean_count, layer.worst_count, layer.mean_value, layer.worst_value];
-            if let Some(value) = errors.into_iter().find(|value| !(0.0..f64::INFINITY).contains(value)) {
-                return Err(format!("an error of a layer is {value}"));
-            }
+            finite("an error of a layer is", errors)?;
             if let Some(count) = [layer.counts, layer.saturated].into_iter().find(|&count| count > most) {
                 return Err(format!("a layer has {count} counts"));
             }
         }
+        let rates = [cell.seconds, cell.samples_per_second, cell.bit_macs_per_second];
+        finite("a time or a rate is", rates)
+    }
+
+    fn validate_classes(&self, cell: &Classification) -> Result<(), String> {
+        share("accuracy", cell.accuracy)?;
+        share("agreement", cell.agreement)?;
+        for stop in &cell.early {
+            share("accuracy", stop.accuracy)?;
+            share("share that stopped", stop.stopped)?;
+        }
+        cell.certain.map_or(Ok(()), |certain| share("share that stopped", certain.stopped))?;
         if !cell.early.iter().map(|stop| stop.margin).eq(self.plan.margins.iter().copied()) {
             return Err("its margins are not those of the plan".to_owned());
         }
         let cycles = cell.early.iter().map(|stop| stop.mean_cycles);
-        let mut cycles = cycles.chain(cell.certain.map(|certain| certain.mean_cycles));
-        if let Some(value) = cycles.find(|value| !(0.0..f64::INFINITY).contains(value)) {
-            return Err(format!("its mean cycles are {value}"));
-        }
-        let rates = [cell.seconds, cell.samples_per_second, cell.bit_macs_per_second];
-        if let Some(value) = rates.into_iter().find(|value| !(0.0..f64::INFINITY).contains(value)) {
-            return Err(format!("a time or a rate is {value}"));
-        }
+        finite("its mean cycles are", cycles.chain(cell.certain.map(|certain| certain.mean_cycles)))?;
         let n_classes = self.network.sizes.last().map_or(0, |&n| n.max(2));
         let samples: u64 = cell.confusion.iter().flatten().map(|&n| u64::from(n)).sum();
         let is_square =
@@ -236,10 +191,26 @@ impl Evaluation {
         }
         let right: u64 = cell.confusion.iter().enumerate().map(|(k, row)| u64::from(row[k])).sum();
         let accuracy = right as f64 / samples.max(1) as f64;
-        if (accuracy - cell.accuracy).abs() > 1e-12 {
-            return Err(format!("its accuracy is {}, its confusion matrix says {accuracy}", cell.accuracy));
+        match (accuracy - cell.accuracy).abs() > 1e-12 {
+            true => Err(format!("its accuracy is {}, its confusion matrix says {accuracy}", cell.accuracy)),
+            false => Ok(()),
         }
-        Ok(())
+    }
+}
+
+/// Checks that a value is a share.
+fn share(what: &str, value: f64) -> Result<(), String> {
+    match (0.0..=1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(format!("its {what} is {value}, not in [0, 1]")),
+    }
+}
+
+/// Checks that values are finite and not negative.
+fn finite(what: &str, values: impl IntoIterator<Item = f64>) -> Result<(), String> {
+    match values.into_iter().find(|value| !(0.0..f64::INFINITY).contains(value)) {
+        Some(value) => Err(format!("{what} {value}")),
+        None => Ok(()),
     }
 }
 

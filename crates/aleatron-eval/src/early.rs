@@ -1,9 +1,9 @@
-//! Stopping a sample before its streams end.
+//! Early termination: stopping a sample before its streams end.
 //!
-//! Two rules. By **margin**: at 8 cycles, and each time the cycles have doubled, a circuit looks at the scores so far, and if the best
-//! leads the second by some standard deviations of the counting noise, the sample is done. The first layer's streams just run on from
-//! one look to the next; a later layer's inputs have changed by then, so its streams start over. Both are counted. This loses a
-//! little accuracy.
+//! Two rules. By **margin**: after 8 cycles, and each time the cycles have doubled, a circuit compares the scores so far. If the decision
+//! margin of the best over the second is some standard deviations of the counting noise, the sample is done. The first layer's streams
+//! continue from one step to the next; a later layer's inputs have changed by then, so its streams start over. Both are counted. This loses
+//! a little accuracy.
 //!
 //! By **certainty**: all layers but the last run to the end, and the last one stops as soon as no remaining cycle can change which score
 //! is best. This never loses any.
@@ -11,10 +11,10 @@
 use aleatron_core::{LayerSpec, Polarity};
 use aleatron_engine::stream::each_product;
 
-/// What stopping by a margin saves, and what it costs.
+/// The savings of early termination by a margin, and their cost.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EarlyStop {
-    /// The lead at which a sample stops, in standard deviations.
+    /// The decision margin at which a sample stops, in standard deviations.
     pub margin: f64,
     /// The mean cycles of a sample and layer, restarts included; the full run takes the length.
     pub mean_cycles: f64,
@@ -26,7 +26,7 @@ pub struct EarlyStop {
     pub stopped: f64,
 }
 
-/// What stopping where the outcome is certain saves. It costs nothing.
+/// The savings of termination as soon as the outcome is certain, which costs no accuracy.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CertainStop {
     /// The mean cycles of a sample in the last layer; the full run takes its length.
@@ -35,31 +35,38 @@ pub struct CertainStop {
     pub stopped: f64,
 }
 
-/// The fewest cycles after which a circuit looks at its scores.
-const FIRST_LOOK: usize = 8;
+/// The fewest cycles after which a circuit compares its scores.
+const FIRST_STEP: usize = 8;
 
-/// Parts of a run after which a circuit asks whether the outcome is certain.
-const PARTS: usize = 16;
+/// The fractions of a run after which a circuit checks whether the outcome is certain.
+const FRACTIONS: usize = 16;
 
-/// One look at one sample: the class in the lead, and how many margins its lead reaches.
+/// The class of a sample after some cycles, and the number of margins that it reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct Decision {
     pub(super) class: usize,
     pub(super) reached: usize,
 }
 
-/// The cycles at which a run of `length` looks: powers of two from 8 on, and the end.
-pub(super) fn looks(length: usize) -> impl Iterator<Item = usize> {
-    let doubling = std::iter::successors(Some(FIRST_LOOK), |cycles| cycles.checked_mul(2));
+/// Returns the cycles after which a run of `length` may stop: powers of two from 8 on, and the end.
+pub(super) fn steps(length: usize) -> impl Iterator<Item = usize> {
+    let doubling = std::iter::successors(Some(FIRST_STEP), |cycles| cycles.checked_mul(2));
     doubling.take_while(move |&cycles| cycles < length).chain([length])
 }
 
-/// The cycles at which a run of `length` asks whether it is certain: sixteenths of it, but the end.
-pub(super) fn parts(length: usize) -> Vec<usize> {
-    let mut parts: Vec<usize> = (1..PARTS).map(|k| (length * k).div_ceil(PARTS)).collect();
-    parts.retain(|&cycles| cycles < length);
-    parts.dedup();
-    parts
+/// Returns the cycles after which a run of `length` checks whether it is certain: sixteenths of it, except for the end.
+pub(super) fn fractions(length: usize) -> Vec<usize> {
+    let mut fractions: Vec<usize> = (1..FRACTIONS).map(|k| (length * k).div_ceil(FRACTIONS)).collect();
+    fractions.retain(|&cycles| cycles < length);
+    fractions.dedup();
+    fractions
+}
+
+/// Returns margins in ascending order.
+pub(super) fn sorted(margins: &[f64]) -> Vec<f64> {
+    let mut sorted = margins.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
 }
 
 /// Returns the standard deviation of the difference of two scores after one cycle, at most, for a layer of `n_outputs` whose scales are 1:
@@ -74,8 +81,8 @@ pub(super) fn noise_of_products(polarity: Polarity, n_outputs: usize, fan_in: us
     (n_outputs.min(2) as f64 * fan_in as f64 * variance).sqrt()
 }
 
-/// The class in the lead, and how many of the ascending `margins` its lead over the second, or over 0, reaches in units of `noise`.
-pub(super) fn look(scores: &[f64], noise: f64, margins: &[f64]) -> Look {
+/// Returns the best class and how many of the ascending `margins` its margin over the second, or over 0, reaches in units of `noise`.
+pub(super) fn decide(scores: &[f64], noise: f64, margins: &[f64]) -> Decision {
     let class = aleatron_engine::network::top_class(scores);
     let gap = match scores {
         [score] => score.abs(),
@@ -85,12 +92,11 @@ pub(super) fn look(scores: &[f64], noise: f64, margins: &[f64]) -> Look {
             scores.get(class).map_or(0.0, |best| best - second)
         }
     };
-    let lead = if noise > 0.0 { gap / noise } else { f64::INFINITY };
-    Look { class, reached: margins.partition_point(|&margin| lead >= margin) }
+    let deviations = if noise > 0.0 { gap / noise } else { f64::INFINITY };
+    Decision { class, reached: margins.partition_point(|&margin| deviations >= margin) }
 }
 
-/// The least and the most that the sum of each neuron can be in the end, in units of a product bit: a remaining cycle moves it by what
-/// `moves` says.
+/// Returns the least and the greatest final sum of each neuron, in product bits: a remaining cycle changes it by one of `moves`.
 pub(super) fn ends(part: &LayerSpec, full: &LayerSpec, counts: &[u64], moves: &[[f64; 2]]) -> Vec<[f64; 2]> {
     let remaining = (full.length().bits() - part.length().bits()) as f64;
     let ends = |(neuron, &count): (usize, &u64)| {
@@ -100,8 +106,8 @@ pub(super) fn ends(part: &LayerSpec, full: &LayerSpec, counts: &[u64], moves: &[
     counts.iter().enumerate().map(ends).collect()
 }
 
-/// Whether one score is certain to be best: the least it can be is above the most that any other can be, or above or below 0 where there is
-/// no other.
+/// Returns whether one score is certain to be best: its least value is above the greatest of every other score, or above or below 0 if there
+/// is no other.
 pub(super) fn is_decided(ends: &[[f64; 2]]) -> bool {
     match ends {
         &[[low, high]] => low > 0.0 || high < 0.0,
@@ -112,7 +118,7 @@ pub(super) fn is_decided(ends: &[[f64; 2]]) -> bool {
     }
 }
 
-/// The least and the most by which one cycle moves each score of a sample, given the last layer's inputs and weights as values: each product
+/// Returns the least and the greatest change of each sum in one cycle, given the last layer's inputs and weights as values: each product
 /// of a unipolar neuron adds 0 or 1, of a bipolar one -1 or 1. A product of a signed one has its sign from the start, and is always 0 where an
 /// operand is.
 pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f64; 2]> {
@@ -137,36 +143,37 @@ pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f
     }
 }
 
-/// Sums up a run from its looks, each with the cycles of every layer and one entry per sample; `rank` is the index of the margin among all.
+/// Sums up early termination from the steps of a run, each with the cycles of every layer and the decisions of all samples; `rank` is the
+/// index of the margin among all.
 pub(super) fn early_stop(
-    looks: &[(&[usize], Vec<Look>)],
+    steps: &[(&[usize], Vec<Decision>)],
     labels: &[usize],
     margin: f64,
     rank: usize,
 ) -> EarlyStop {
     let (mut cycles, mut right, mut stopped, mut right_at_end) = (0_u128, 0_usize, 0_usize, 0_usize);
-    let n_layers = looks.first().map_or(1, |(lengths, _)| lengths.len().max(1));
-    // The streams of the first layer run on from one look to the next, those of the others start over.
-    let first = |k: usize| looks[k].0.first().copied().unwrap_or(0) as u128;
-    let costs: Vec<u128> = (0..looks.len())
+    let n_layers = steps.first().map_or(1, |(lengths, _)| lengths.len().max(1));
+    // The streams of the first layer continue from one step to the next, those of the others start over.
+    let first = |k: usize| steps[k].0.first().copied().unwrap_or(0) as u128;
+    let costs: Vec<u128> = (0..steps.len())
         .map(|k| {
             let before = k.checked_sub(1).map_or(0, first);
-            let all: u128 = looks[k].0.iter().map(|&length| length as u128).sum();
+            let all: u128 = steps[k].0.iter().map(|&length| length as u128).sum();
             all - before.min(all)
         })
         .collect();
     for (sample, &label) in labels.iter().enumerate() {
         let mut class = 0;
-        for (k, (_, look)) in looks.iter().enumerate() {
+        for (k, (_, decisions)) in steps.iter().enumerate() {
             cycles += costs[k];
-            class = look[sample].class;
-            if look[sample].reached > rank && k + 1 < looks.len() {
+            class = decisions[sample].class;
+            if decisions[sample].reached > rank && k + 1 < steps.len() {
                 stopped += 1;
                 break;
             }
         }
         right += usize::from(class == label);
-        right_at_end += usize::from(looks.last().is_some_and(|(_, look)| look[sample].class == label));
+        right_at_end += usize::from(steps.last().is_some_and(|(_, end)| end[sample].class == label));
     }
     let n = labels.len().max(1) as f64;
     EarlyStop {
@@ -185,39 +192,39 @@ mod tests {
     use aleatron_core::{Encoding, Length};
 
     #[test]
-    fn looks_double() {
-        assert_eq!(looks(8).collect::<Vec<_>>(), [8]);
-        assert_eq!(looks(5).collect::<Vec<_>>(), [5]);
-        assert_eq!(looks(40).collect::<Vec<_>>(), [8, 16, 32, 40]);
-        assert!(parts(1).is_empty());
-        assert_eq!(parts(4), [1, 2, 3]);
-        assert_eq!(parts(64), (1..16).map(|k| 4 * k).collect::<Vec<_>>());
+    fn steps_double_and_fractions_are_equal() {
+        assert_eq!(steps(8).collect::<Vec<_>>(), [8]);
+        assert_eq!(steps(5).collect::<Vec<_>>(), [5]);
+        assert_eq!(steps(40).collect::<Vec<_>>(), [8, 16, 32, 40]);
+        assert!(fractions(1).is_empty());
+        assert_eq!(fractions(4), [1, 2, 3]);
+        assert_eq!(fractions(64), (1..16).map(|k| 4 * k).collect::<Vec<_>>());
     }
 
     #[test]
     fn cycles_count_restarts() {
-        let look = |class, reached| Look { class, reached };
+        let at = |class, reached| Decision { class, reached };
         // The first sample stops at once, rightly; the second runs to the end and ends up right.
-        let looks = [(&[8, 8][..], vec![look(1, 2), look(0, 1)]), (&[16, 16], vec![look(1, 2), look(2, 1)])];
-        let stop = early_stop(&looks, &[1, 2], 1.0, 1);
+        let steps = [(&[8, 8][..], vec![at(1, 2), at(0, 1)]), (&[16, 16], vec![at(1, 2), at(2, 1)])];
+        let stop = early_stop(&steps, &[1, 2], 1.0, 1);
         // First sample: 8 cycles in both layers. Second: 16 in the first, 8 + 16 in the second.
         assert_eq!(stop.mean_cycles, (8.0 + 20.0) / 2.0);
         assert_eq!((stop.accuracy, stop.accuracy_lost, stop.stopped), (1.0, 0.0, 0.5));
-        let hasty = early_stop(&looks, &[1, 2], 0.0, 0);
+        let hasty = early_stop(&steps, &[1, 2], 0.0, 0);
         assert_eq!((hasty.mean_cycles, hasty.accuracy, hasty.accuracy_lost), (8.0, 0.5, 0.5));
         // Layers with lengths of their own take as many cycles as these have.
-        let looks = [(&[2, 32][..], vec![look(0, 0)]), (&[4, 64], vec![look(0, 0)])];
-        assert_eq!(early_stop(&looks, &[0], 1.0, 0).mean_cycles, (34.0 + 2.0 + 64.0) / 2.0);
+        let steps = [(&[2, 32][..], vec![at(0, 0)]), (&[4, 64], vec![at(0, 0)])];
+        assert_eq!(early_stop(&steps, &[0], 1.0, 0).mean_cycles, (34.0 + 2.0 + 64.0) / 2.0);
     }
 
     #[test]
-    fn leads_are_over_the_second_or_over_nothing() {
+    fn decision_margins_are_over_the_second_score_or_over_zero() {
         let margins = [1.0, 2.0, 2.0, 2.5];
-        assert_eq!(look(&[1.0, 4.0, 3.0], 0.5, &margins), Look { class: 1, reached: 3 });
-        assert_eq!(look(&[-3.0], 1.5, &margins), Look { class: 0, reached: 3 });
-        assert_eq!(look(&[-3.0], 0.0, &margins), Look { class: 0, reached: 4 });
-        // Without noise, a tie is one for ever.
-        assert_eq!(look(&[1.0, 1.0], 0.0, &margins), Look { class: 0, reached: 4 });
+        assert_eq!(decide(&[1.0, 4.0, 3.0], 0.5, &margins), Decision { class: 1, reached: 3 });
+        assert_eq!(decide(&[-3.0], 1.5, &margins), Decision { class: 0, reached: 3 });
+        assert_eq!(decide(&[-3.0], 0.0, &margins), Decision { class: 0, reached: 4 });
+        // Without noise, every margin is reached.
+        assert_eq!(decide(&[1.0, 1.0], 0.0, &margins), Decision { class: 0, reached: 4 });
     }
 
     fn is_certain(

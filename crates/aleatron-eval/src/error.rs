@@ -54,14 +54,6 @@ pub enum Error {
         /// What ended it.
         source: Box<Error>,
     },
-    /// An evaluation of a network of regression ended before its time; what it had found until then is kept.
-    #[error("{source}")]
-    UnfinishedRegression {
-        /// The cells that were finished.
-        done: Box<crate::RegressionEvaluation>,
-        /// What ended it.
-        source: Box<Error>,
-    },
     /// A search ended before its end; its trials are retained.
     #[error("{source}")]
     UnfinishedSearch {
@@ -89,18 +81,8 @@ pub enum Error {
         /// What the data have.
         actual: usize,
     },
-    /// Samples have class labels where targets are needed, or targets where class labels are.
-    #[error("{name}: the samples have {actual}, but this task needs {needed}; use --task {}", remedy(needed))]
-    LabelKind {
-        /// The data set.
-        name: String,
-        /// What its samples have.
-        actual: &'static str,
-        /// What is needed.
-        needed: &'static str,
-    },
-    /// An output in floating point is NaN, or, where errors are found, infinite.
-    #[error("sample {sample}: output {output} of the network is {value} in floating point")]
+    /// An output is NaN, or, if samples have targets, infinite.
+    #[error("sample {sample}: output {output} of the network is {value}")]
     Output {
         /// The sample.
         sample: usize,
@@ -122,8 +104,8 @@ pub enum Error {
     /// A margin of early termination is not a finite number from 0 on.
     #[error("the margin is {0}, not a finite number from 0 on")]
     Margin(f64),
-    /// A search may not lose this many percentage points.
-    #[error("the loss allowed is {0}, not a number of percentage points from 0 to 100")]
+    /// A search may not lose this many hundredths of the score.
+    #[error("the loss allowed is {0}, not a number of points from 0 to 100")]
     Loss(f64),
     /// No generator of an evaluation has this name.
     #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]
@@ -136,6 +118,9 @@ pub enum Error {
     /// A checkpoint is of another network, data set or plan.
     #[error("the checkpoint differs in {0}")]
     Checkpoint(&'static str),
+    /// Two journals are of different evaluations.
+    #[error("the finished tasks are of another network, data set, plan or version")]
+    OtherEvaluation,
 }
 
 impl From<aleatron_engine::Error> for Error {
@@ -144,18 +129,6 @@ impl From<aleatron_engine::Error> for Error {
             aleatron_engine::Error::Core(error) => Self::Core(error),
             error => Self::Engine(error),
         }
-    }
-}
-
-impl From<aleatron_graph::Error> for Error {
-    fn from(error: aleatron_graph::Error) -> Self {
-        aleatron_engine::Error::from(error).into()
-    }
-}
-
-impl From<aleatron_cpu::Error> for Error {
-    fn from(error: aleatron_cpu::Error) -> Self {
-        Self::Core(error.into())
     }
 }
 
@@ -180,15 +153,8 @@ impl Error {
         match self {
             Self::Core(error) => Some(error),
             Self::Engine(error) => error.core(),
-            Self::Unfinished { source, .. }
-            | Self::UnfinishedRegression { source, .. }
-            | Self::UnfinishedSearch { source, .. } => source.core(),
+            Self::Unfinished { source, .. } | Self::UnfinishedSearch { source, .. } => source.core(),
             _ => None,
         }
     }
-}
-
-/// Returns the task that labels of the other kind are for.
-fn remedy(needed: &str) -> &'static str {
-    if needed == "targets" { "classification" } else { "regression" }
 }

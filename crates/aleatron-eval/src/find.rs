@@ -1,17 +1,17 @@
-//! Searching for the shortest streams that are accurate enough, layer by layer.
+//! Searching for the shortest streams that are good enough, layer by layer.
 //!
-//! The search first tries one length for all layers, from the shortest up, and stops at the first that is accurate enough. It goes on from
-//! there: the most expensive layer is tried with half its length; if the accuracy stays within the permitted loss, the layer keeps the half,
-//! otherwise it stays as it is. The search ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
+//! The score of a network is its accuracy, or for samples with targets the coefficient of determination R². The search first tries one length
+//! for all layers, from the shortest up, and stops at the first that is good enough. It continues from there: the most expensive layer is tried
+//! with half its length; if the score stays within the permitted loss, the layer keeps the half, otherwise it stays as it is. The search ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
 //! so an interrupted search goes on from its trials.
 
-use super::assembly::share_of;
 use super::plan::Plan;
+use super::serial;
 use super::subject::Subject;
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_core::generator::GeneratorName;
-use aleatron_data::Dataset;
+use aleatron_data::{Dataset, LabelKind};
 use aleatron_engine::network::{LayerOverride, Network};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Search {
     /// The generator.
     pub generator: GeneratorName,
-    /// Percentage points of accuracy below floating point that are allowed.
+    /// The permitted loss of the score against floating point, in hundredths: percentage points of accuracy, or of R².
     pub loss: f64,
     /// The length that all layers begin with.
     pub longest: usize,
@@ -37,30 +37,54 @@ pub struct Search {
 pub struct Trial {
     /// The length of each layer that runs as streams.
     pub lengths: Vec<usize>,
-    /// The accuracy, over all seeds.
-    pub accuracy: f64,
+    /// The mean score of all seeds.
+    pub score: f64,
 }
 
-/// What a search found.
+/// The measure of a score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// The share of samples whose top class is their label.
+    Accuracy,
+    /// The coefficient of determination of outputs and targets.
+    RSquared,
+}
+
+impl Measure {
+    /// Returns a score as text: a percentage, or a number.
+    #[must_use]
+    pub fn show(self, score: f64) -> String {
+        match self {
+            Self::Accuracy => format!("{:.2} %", 100.0 * score.max(0.0)),
+            Self::RSquared => format!("R² {score:.4}"),
+        }
+    }
+}
+
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
     /// A hash of the network, the data and the settings.
     pub identity: String,
     /// The generator.
-    pub generator: String,
+    #[serde(with = "serial::text")]
+    pub generator: GeneratorName,
     /// The layers that run as streams.
     pub layers: Vec<String>,
     /// The products of one sample in each.
     pub products: Vec<u64>,
     /// The shortest lengths found that are good enough; those of the start where not even they are.
     pub lengths: Vec<usize>,
-    /// The accuracy with them.
-    pub accuracy: f64,
-    /// The accuracy in floating point.
-    pub float_accuracy: f64,
-    /// The accuracy that is good enough.
+    /// The score with them.
+    pub score: f64,
+    /// The score in floating point.
+    pub float_score: f64,
+    /// The score that is good enough.
     pub bar: f64,
+    /// The measure that the scores are of.
+    pub measure: Measure,
     /// Products of bits of one sample with all layers at their longest.
     pub bit_macs_before: u64,
     /// Products of bits of one sample with the lengths found.
@@ -116,8 +140,7 @@ pub fn find(
         ..plan.clone()
     };
     subject.check(plan)?;
-    subject.check_labels(data)?;
-    subject.check_features(data)?;
+    subject.check_data(data, plan)?;
     let mut trials = Trials { subject: &subject, data, plan, search };
     let mut found = trials.start(known, cancel)?;
     match trials.run(&mut found, cancel, &mut progress) {
@@ -149,18 +172,21 @@ impl Trials<'_> {
             Some(known) => known.trials_of(&identity, &search.generator, &layers)?,
             None => Vec::new(),
         };
-        let classes = subject.network().classes(&subject.forward_all(data, cancel)?);
-        let float_accuracy = share_of(&classes, data.labels());
+        let float_score = subject.score_of(&subject.forward_all(data, cancel)?, data)?;
         let mut found = Found {
             identity,
-            generator: search.generator.to_string(),
+            generator: search.generator,
             products: subject.layers().iter().map(|layer| layer.products).collect(),
             lengths: vec![search.longest; layers.len()],
             layers,
-            accuracy: 0.0,
-            float_accuracy,
-            // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
-            bar: float_accuracy - search.loss / 100.0 - 1e-9,
+            score: 0.0,
+            float_score,
+            // The slack is for the rounding of f64 alone.
+            bar: float_score - search.loss / 100.0 - 1e-9,
+            measure: match data.label_kind() {
+                LabelKind::Classes => Measure::Accuracy,
+                LabelKind::Numbers => Measure::RSquared,
+            },
             bit_macs_before: 0,
             bit_macs: 0,
             trials,
@@ -184,13 +210,13 @@ impl Trials<'_> {
         uniform.reverse();
         for length in uniform {
             let lengths = vec![length; found.layers.len()];
-            let Some(accuracy) = self.accuracy(found, &lengths, cancel, progress)? else { return Ok(false) };
-            if accuracy >= found.bar || length == search.longest {
-                found.take(lengths, accuracy);
+            let Some(score) = self.score(found, &lengths, cancel, progress)? else { return Ok(false) };
+            if score >= found.bar || length == search.longest {
+                found.take(lengths, score);
                 break;
             }
         }
-        if found.accuracy < found.bar {
+        if found.score < found.bar {
             return Ok(true);
         }
         let mut is_open = vec![true; found.layers.len()];
@@ -203,16 +229,16 @@ impl Trials<'_> {
             };
             let mut next = found.lengths.clone();
             next[k] /= 2;
-            match self.accuracy(found, &next, cancel, progress)? {
+            match self.score(found, &next, cancel, progress)? {
                 None => return Ok(false),
-                Some(accuracy) if accuracy >= found.bar => found.take(next, accuracy),
+                Some(score) if score >= found.bar => found.take(next, score),
                 Some(_) => is_open[k] = false,
             }
         }
     }
 
-    /// Returns the accuracy with some lengths, over all seeds; `None` if the budget is spent.
-    fn accuracy(
+    /// Returns the mean score with some lengths over all seeds; `None` if the budget is spent.
+    fn score(
         &self,
         found: &mut Found,
         lengths: &[usize],
@@ -221,26 +247,26 @@ impl Trials<'_> {
     ) -> Result<Option<f64>> {
         let Self { subject, data, plan, search } = self;
         if let Some(trial) = found.trials.iter().find(|trial| trial.lengths == lengths) {
-            return Ok(Some(trial.accuracy));
+            return Ok(Some(trial.score));
         }
         if found.trials.len() >= search.budget {
             return Ok(None);
         }
         progress(found);
         let seeds = plan.seeds_of(&search.generator);
-        let (mut sum, n) = (0.0, seeds.len().max(1));
+        let (mut sum, n) = (0.0, seeds.clone().count().max(1));
         for seed in seeds {
-            let mut config = plan.config(&search.generator, search.longest, seed as u64);
+            let mut config = plan.config(&search.generator, search.longest, seed);
             for (name, &length) in found.layers.iter().zip(lengths) {
                 let own = config.layers.get(name).copied().unwrap_or_default();
                 config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
             }
-            sum += subject.accuracy(data, &config, cancel)?;
+            sum += subject.score(data, &config, cancel)?;
         }
-        let accuracy = sum / n as f64;
-        found.trials.push(Trial { lengths: lengths.to_vec(), accuracy });
+        let score = sum / n as f64;
+        found.trials.push(Trial { lengths: lengths.to_vec(), score });
         progress(found);
-        Ok(Some(accuracy))
+        Ok(Some(score))
     }
 }
 
@@ -252,19 +278,19 @@ impl Found {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Makes some lengths those that were found.
-    fn take(&mut self, lengths: Vec<usize>, accuracy: f64) {
+    /// Takes lengths as the result.
+    fn take(&mut self, lengths: Vec<usize>, score: f64) {
         self.bit_macs = self.cost(&lengths);
-        (self.lengths, self.accuracy) = (lengths, accuracy);
+        (self.lengths, self.score) = (lengths, score);
     }
 
-    /// Whether the search came to its end with lengths that are good enough.
+    /// Returns whether the search came to its end with lengths that are good enough.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.is_finished && self.accuracy >= self.bar
+        self.is_finished && self.score >= self.bar
     }
 
-    /// Reads what was written as JSON.
+    /// Reads a search from JSON.
     ///
     /// # Errors
     /// [`Error::Format`] with what is wrong.
@@ -275,27 +301,31 @@ impl Found {
         if read.lengths.len() != n || read.products.len() != n {
             return Err(fault("it has not one length for each layer".to_owned()));
         }
-        let is_sound = |trial: &&Trial| trial.lengths.len() == n && (0.0..=1.0).contains(&trial.accuracy);
-        match read.trials.iter().position(|trial| !is_sound(&trial)) {
-            Some(k) => Err(fault(format!("trial {k} cannot be true"))),
+        let least = match read.measure {
+            Measure::Accuracy => 0.0,
+            Measure::RSquared => f64::MIN,
+        };
+        let is_consistent = |trial: &&Trial| trial.lengths.len() == n && (least..=1.0).contains(&trial.score);
+        match read.trials.iter().position(|trial| !is_consistent(&trial)) {
+            Some(k) => Err(fault(format!("trial {k} is inconsistent"))),
             None => Ok(read),
         }
     }
 
-    /// It as JSON.
+    /// Returns the search as JSON.
     ///
     /// # Errors
-    /// What the writer of JSON says; not for what [`find`] found.
+    /// An error of the JSON writer; not for a result of [`find`].
     pub fn to_json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
         text.map_err(|error| Error::Format { file: "search".to_owned(), reason: error.to_string() })
     }
 
-    /// The trials, where they are those of the same search.
+    /// Returns the trials, if they are those of the same search.
     fn trials_of(self, identity: &str, generator: &GeneratorName, layers: &[String]) -> Result<Vec<Trial>> {
         for (what, same) in [
             ("the network, the data or the settings", self.identity == identity && self.layers == layers),
-            ("the generator", self.generator == generator.to_string()),
+            ("the generator", self.generator == *generator),
         ] {
             if !same {
                 return Err(Error::Checkpoint(what));

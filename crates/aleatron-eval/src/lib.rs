@@ -1,14 +1,12 @@
-//! Evaluating a network as streams: accuracy against length, generator and precision.
+//! Evaluating a network as streams: accuracy or errors against length, generator and precision.
 //!
-//! A [`Plan`] says which lengths, generators and seeds; [`evaluate`] runs a network over a data set for each of them and
-//! returns an [`Evaluation`], whose [cells](Cell) hold everything that was measured, whose [rows](Evaluation::rows) sum it up over
-//! seeds, and which can be saved as JSON, resumed, printed and turned into a [report](mod@report). [`multiplier`] evaluates a
-//! pair of generators by all products of 8-bit values instead.
+//! A [`Plan`] has lengths, generators and seeds; [`evaluate`] runs a network over a data set for each of them and returns an [`Evaluation`].
+//! Its [cells](Cell) hold everything that was measured, its [rows](Evaluation::rows) sum it up over seeds, and it can be saved as JSON,
+//! resumed, printed and turned into a [report](mod@report). Samples with class labels are a classification, samples with targets a
+//! regression. [`find`] searches for the shortest streams. [`multiplier`] evaluates a pair of generators by all products of 8-bit values.
 //!
-//! [`evaluate_regression`] evaluates networks whose samples have targets instead of classes, with the same plan.
-//!
-//! What an evaluation does can be spread over processes and machines: a [`Job`] runs [tasks](Task), some pieces of the samples through
-//! the network once, and an [`Assembly`] puts together what they found. [`evaluate`] does the same in one process.
+//! An evaluation can run on several processes and machines: a [`Job`] runs [tasks](Task), some chunks of the samples through the network
+//! once, and a [`Journal`] collects their results. [`evaluate`] does the same in one process.
 //!
 //! ```
 //! use aleatron_core::Cancel;
@@ -19,60 +17,61 @@
 //! let plan = Plan { lengths: vec![16, 32], generators: vec!["sobol".parse()?], ..Plan::default() };
 //! let network = Network::digits_noise_aware()?;
 //! let evaluation = evaluate(&network, &Dataset::digits_test(), &plan, None, Cancel::NEVER, |_| ())?;
-//! assert!(evaluation.rows()[0].accuracy.mean >= 0.9);
+//! assert!(evaluation.rows()[0].score() >= 0.9);
 //! # Ok::<(), aleatron_eval::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 
-mod assembly;
 mod checkpoint;
 mod early;
 mod error;
+mod figures;
 mod find;
 mod job;
+mod journal;
 mod lock;
 mod losses;
 pub mod multiplier;
-mod outline;
-mod part;
 mod pass;
-mod payload;
 mod plan;
-mod regression;
 pub mod report;
 mod result;
 mod run;
+mod schedule;
+mod serial;
 mod statistics;
 mod subject;
-#[cfg(test)]
-mod tests;
+mod task;
 mod text;
 
-pub use assembly::Assembly;
 pub use checkpoint::CheckpointFile;
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};
-pub use find::{Found, Search, Trial, find};
+pub use figures::{
+    CellFigures, Classification, ClassificationRow, ErrorEstimate, Errors, Figures, FloatAccuracy,
+    FloatFigures, Regression, RegressionRow, RowFigures,
+};
+pub use find::{Found, Measure, Search, Trial, find};
 pub use job::Job;
+pub use journal::Journal;
+#[doc(hidden)]
+pub use journal::whole_lines;
 pub use lock::FileLock;
 pub use losses::find_losses;
-pub use outline::{Outline, Task};
-pub use part::{Part, read_lines};
 pub use plan::Plan;
-pub use regression::{
-    ErrorEstimate, Errors, RegressionCell, RegressionEvaluation, RegressionRow, evaluate_regression,
-};
-pub use result::{
-    Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, PlanSummary, Row,
-};
+pub use result::{Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, Row};
 pub use run::{Progress, evaluate};
+pub use schedule::Schedule;
 pub use statistics::Estimate;
+pub use task::{Task, TaskResult};
+#[doc(hidden)]
 pub use text::plural;
 
-/// Writes a result to a file: whole, or not at all.
+#[doc(hidden)]
+/// Writes a result to a file, as a whole or not at all.
 ///
 /// # Errors
-/// [`crate::Error::File`] where it cannot be written.
+/// [`crate::Error::File`] if it cannot be written.
 pub fn write(path: impl AsRef<std::path::Path>, text: &str) -> crate::Result<()> {
     let path = path.as_ref();
     aleatron_engine::file::replace(path, text.as_bytes()).map_err(|error| crate::Error::file(path, error))

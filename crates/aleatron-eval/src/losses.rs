@@ -1,4 +1,4 @@
-//! Where a graph loses accuracy: the error of every node, and the accuracy with one layer alone as streams.
+//! The loss of each node of a graph: its error, and the score with its layer alone as streams.
 
 use super::plan::Plan;
 use super::result::{Evaluation, GraphNode, GraphSummary, Losses};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// Samples over which the errors of nodes are found.
 const SAMPLES: usize = 256;
 
-/// Looks where a graph loses accuracy, and adds it to its evaluation: for each generator at the longest of the lengths that lose more than
-/// one point, or at the shortest where none does, with seed 0. It takes about as long as one more cell for each generator.
+/// Measures the loss of each node of a graph and adds it to its evaluation: for each generator at the longest of the lengths that lose more
+/// than one hundredth of the score, or at the shortest if none does, with seed 0. It takes about as long as one more cell for each generator.
 ///
 /// # Errors
 /// As [`super::evaluate`].
@@ -29,19 +29,15 @@ pub fn find_losses(
     let plan = &plan.resolved(&subject);
     let mut losses = Vec::new();
     for generator in &plan.generators {
-        let name = generator.to_string();
-        if losses.iter().any(|known: &Losses| known.generator == name) {
-            continue;
-        }
-        let rows = evaluation.rows_of(&name);
-        let bar = evaluation.float_accuracy - 0.01 - 1e-9;
-        let lossy = rows.iter().rev().find(|row| row.accuracy.mean < bar).or(rows.first());
+        let rows = evaluation.rows_of(&generator.to_string());
+        let bar = evaluation.float.score() - 0.01 - 1e-9;
+        let lossy = rows.iter().rev().find(|row| row.score() < bar).or(rows.first());
         let Some(length) = lossy.map(|row| row.length) else { continue };
         let config = plan.config(generator, length, 0);
         losses.push(Losses {
-            generator: name,
+            generator: *generator,
             length,
-            accuracy: subject.accuracy(data, &config, cancel)?,
+            score: subject.score(data, &config, cancel)?,
             node_errors: node_errors(network, data, &config, cancel)?,
             alone: alone(network, data, &config, cancel)?,
         });
@@ -69,7 +65,7 @@ fn nodes(network: &Network) -> Result<Vec<GraphNode>> {
     Ok(nodes.collect())
 }
 
-/// The relative error of each node over the first samples.
+/// Returns the relative error of each node over the first samples.
 fn node_errors(
     network: &Network,
     data: &Dataset,
@@ -87,12 +83,12 @@ fn node_errors(
     let detail = Detail { nodes: Measured::Enabled, ..Detail::default() };
     let mut squares = streams.run(&features, 0, detail, cancel)?.nodes.squares;
     squares.resize(network.graph().nodes().len(), [0.0; 2]);
-    // A node of zeros has no relative error; what is not finite in floats has none, either.
+    // A node of zeros has no relative error; neither has one whose output is not finite.
     let relative = |[error, exact]: [f64; 2]| if exact > 0.0 { (error / exact).sqrt() } else { 0.0 };
     Ok(squares.into_iter().map(relative).map(|error| if error.is_finite() { error } else { 0.0 }).collect())
 }
 
-/// The accuracy where each layer alone runs as streams.
+/// Returns the score with each layer alone as streams.
 fn alone(
     network: &Network,
     data: &Dataset,
@@ -110,7 +106,7 @@ fn alone(
         }
         let missing = aleatron_core::Error::Internal { place: "eval::losses::alone" };
         let slot = found.get_mut(layer.node).ok_or(missing)?;
-        *slot = Some(Subject::new(Arc::new(only))?.accuracy(data, &own, cancel)?);
+        *slot = Some(Subject::new(Arc::new(only))?.score(data, &own, cancel)?);
     }
     Ok(found)
 }

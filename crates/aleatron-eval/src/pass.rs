@@ -1,21 +1,25 @@
 //! Samples through a network with streams of one set of lengths, a chunk at a time.
 
-use super::early::{self, Look};
-use super::outline::{Purpose, sorted_margins};
-use super::part::Piece;
-use super::subject::Subject;
+use super::early;
+use super::schedule::Extent;
+use super::subject::{self, Subject};
+use super::task::Chunk;
 use crate::Result;
 use aleatron_core::arithmetic::Accumulator;
 use aleatron_core::program::ProgramLayer;
 use aleatron_core::{Cancel, Error as CoreError};
+use aleatron_data::LabelKind;
 use aleatron_engine::StreamLayer;
 use aleatron_engine::network::{Layer, Network, ScoreLayer, StreamConfig, top_class};
 use aleatron_engine::stream::{Detail, LayerInputs, Measured, StreamNetwork};
 
 /// A pass that is ready to run: a network with encoded weights.
-pub(super) struct Pass {
+pub(super) struct PreparedPass {
     streams: StreamNetwork,
-    purpose: Purpose,
+    extent: Extent,
+    labels: LabelKind,
+    /// Known problems of the generators.
+    warnings: Vec<String>,
     score: Option<ScoreLayer>,
     certainty: Option<Certainty>,
     noise: f64,
@@ -23,30 +27,37 @@ pub(super) struct Pass {
     margins: Vec<f64>,
 }
 
-impl Pass {
+impl PreparedPass {
     pub(super) fn new(
         subject: &Subject,
+        labels: LabelKind,
         margins: &[f64],
         config: &StreamConfig,
-        purpose: Purpose,
+        extent: Extent,
         cancel: Cancel<'_>,
     ) -> Result<Self> {
         let streams = subject.to_streams(config, cancel)?;
         let network = streams.network();
-        let score = network.score_layer();
+        // Targets are not decided.
+        let score = network.score_layer().filter(|_| labels == LabelKind::Classes);
         let layer = score.and_then(|score| network.layers().get(score.layer));
         let noise = layer.map_or(0.0, |layer| noise(network, layer, &streams.lengths()));
         let certainty = match score {
-            Some(score) if score.is_direct && purpose == Purpose::Cell => {
+            Some(score) if score.is_direct && extent == Extent::Whole => {
                 Certainty::new(&streams, score.layer)?
             }
             _ => None,
         };
-        Ok(Self { streams, purpose, score, certainty, noise, margins: sorted_margins(margins) })
+        let warnings = match extent {
+            Extent::Whole => subject.warnings(config)?,
+            Extent::Partial => Vec::new(),
+        };
+        let margins = early::sorted(margins);
+        Ok(Self { streams, extent, labels, warnings, score, certainty, noise, margins })
     }
 
     /// Runs the samples of a chunk, the first of which has index `first` among all.
-    pub(super) fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Piece> {
+    pub(super) fn run(&self, features: &[f64], first: u32, cancel: Cancel<'_>) -> Result<Chunk> {
         let (streams, network) = (&self.streams, self.streams.network());
         let n_samples = features.len() / network.n_features().max(1);
         if streams.backend_for(n_samples).is_none() {
@@ -55,43 +66,44 @@ impl Pass {
         }
         let measured = |is_enabled| if is_enabled { Measured::Enabled } else { Measured::Disabled };
         let detail = Detail {
-            statistics: measured(self.purpose == Purpose::Cell),
+            statistics: measured(self.extent == Extent::Whole),
             score_layer: measured(self.score.is_some()),
             ..Detail::default()
         };
         let output = streams.run(features, first, detail, cancel)?;
-        let n_outputs = network.n_outputs().max(1);
-        // A layer that takes several rows of a sample has no scores of its own.
-        let has_margins = self.score.is_some() && output.score_outputs.len() == output.scores.len();
-        let direct = if has_margins { &output.score_outputs } else { &output.scores };
-        let looks = output.scores.chunks_exact(n_outputs).zip(direct.chunks_exact(n_outputs));
-        let looks = looks.map(|(scores, direct)| {
-            let reached =
-                if has_margins { early::look(direct, self.noise, &self.margins).reached } else { 0 };
-            Look { class: top_class(scores), reached }
-        });
-        let (classes, reached) = looks.map(|look| (look.class, look.reached)).unzip();
-        let certain = match &self.certainty {
-            Some(certainty) if has_margins => {
-                let missing = CoreError::Internal { place: "eval::Pass::run" };
-                let inputs = output.score_inputs.as_ref().ok_or(missing)?;
-                Some(certainty.cycles_and_stopped(streams, inputs, first, cancel)?)
-            }
-            _ => None,
-        };
-        Ok(Piece {
-            classes,
-            reached,
-            certain,
+        let mut chunk = Chunk {
             clipped: output.clipped,
             seconds: output.elapsed.as_secs_f64(),
             layers: output.statistics,
-        })
+            ..Chunk::default()
+        };
+        if self.labels == LabelKind::Numbers {
+            subject::check_outputs(&output.scores, network.n_outputs())?;
+            chunk.outputs = output.scores;
+            return Ok(chunk);
+        }
+        let n_outputs = network.n_outputs().max(1);
+        // A layer that takes several rows of a sample has no scores of its own.
+        let has_margins = self.score.is_some() && output.score_outputs.len() == output.scores.len();
+        chunk.classes = output.scores.chunks_exact(n_outputs).map(top_class).collect();
+        chunk.reached = match has_margins {
+            true => {
+                let scores = output.score_outputs.chunks_exact(n_outputs);
+                scores.map(|scores| early::decide(scores, self.noise, &self.margins).reached).collect()
+            }
+            false => vec![0; n_samples],
+        };
+        if let Some(certainty) = self.certainty.as_ref().filter(|_| has_margins) {
+            let missing = CoreError::Internal { place: "eval::PreparedPass::run" };
+            let inputs = output.score_inputs.as_ref().ok_or(missing)?;
+            chunk.certain = Some(certainty.cycles_and_stopped(streams, inputs, first, cancel)?);
+        }
+        Ok(chunk)
     }
 
-    /// Returns how the layers ran, if not as asked for.
+    /// Returns known problems of the generators, and how the layers ran if not as configured.
     pub(super) fn notes(&self) -> Vec<String> {
-        self.streams.notes()
+        self.warnings.iter().cloned().chain(self.streams.notes()).collect()
     }
 }
 
@@ -129,7 +141,7 @@ impl Certainty {
             return Ok(None);
         }
         let own = streams.network().layers().get(layer).ok_or_else(missing)?;
-        let lengths = early::parts(full.spec.length().bits());
+        let lengths = early::fractions(full.spec.length().bits());
         let fractions =
             lengths.into_iter().map(|length| streams.layer_at(layer, length)).collect::<Result<_, _>>()?;
         let integers = streams.integer_layers()?.into_iter().find(|known| known.layer == layer);

@@ -1,5 +1,6 @@
-//! What to evaluate.
+//! The settings of an evaluation.
 
+use super::serial;
 use super::subject::{StreamedLayer, Subject};
 use crate::{Error, Result};
 use aleatron_core::Quantity;
@@ -7,32 +8,50 @@ use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron_engine::Device;
 use aleatron_engine::network::{LayerOverride, Network, StreamConfig, ValueRange};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Lengths, generators and seeds to evaluate a network with.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The lengths of streams, in bits.
     pub lengths: Vec<usize>,
     /// The generators.
+    #[serde(with = "serial::list")]
     pub generators: Vec<GeneratorName>,
-    /// How many seeds to run for generators that have one.
+    /// The number of seeds to run for generators that have one.
     pub seeds: usize,
     /// The width of shared sequences.
+    #[serde(with = "serial::text")]
     pub width: WidthChoice,
-    /// How many sequences streams share.
+    /// The number of sequences that streams share.
+    #[serde(with = "serial::text")]
     pub sharing: Sharing,
     /// Layers with settings of their own, by name.
+    #[serde(with = "serial::map")]
     pub layers: BTreeMap<String, LayerOverride>,
-    /// How numbers are kept between layers.
+    /// The inter-layer arithmetic.
+    #[serde(with = "serial::text")]
     pub arithmetic: Arithmetic,
-    /// What happens to features that the first layer cannot encode.
+    /// The treatment of features that the first layer cannot encode.
+    #[serde(with = "RangeText")]
     pub range: ValueRange,
-    /// Leads at which samples stop early, in standard deviations of counting noise; see [`super::EarlyStop`].
+    /// Decision margins at which samples stop early, in standard deviations of counting noise; see [`super::EarlyStop`]. Networks without a
+    /// layer that computes the scores of classes as streams have no margins.
     pub margins: Vec<f64>,
-    /// Where to run. It changes times and nothing else.
+    /// The device, which changes times and nothing else.
+    #[serde(with = "serial::text")]
     pub device: Device,
+}
+
+/// A [`ValueRange`] in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ValueRange", rename_all = "snake_case")]
+enum RangeText {
+    Check,
+    Saturate,
 }
 
 impl Default for Plan {
@@ -80,28 +99,59 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the plan with each length once, in ascending order. If every layer has a length of its own, the longest of these is the
-    /// only length: others would run the same streams again.
+    /// Returns the plan with each generator once and each length once, in ascending order. If every layer has a length of its own, the
+    /// longest of these is the only length: others would run the same streams again.
     pub(super) fn resolved(&self, subject: &Subject) -> Self {
         let own = |layer: &StreamedLayer| self.layers.get(&layer.name).and_then(|layer| layer.length);
         let own: Option<Vec<usize>> = subject.layers().iter().map(own).collect();
-        let mut lengths = match own.iter().flatten().max() {
+        let lengths = match own.iter().flatten().max() {
             Some(&longest) if !self.lengths.is_empty() => vec![longest],
             _ => self.lengths.clone(),
         };
-        lengths.sort_unstable();
-        lengths.dedup();
-        Self { lengths, ..self.clone() }
+        let mut plan = Self { lengths: Vec::new(), generators: Vec::new(), ..self.clone() };
+        plan.add(&Self { lengths, ..self.clone() });
+        plan
     }
 
-    /// The seeds to run for a generator: several only where they make a difference.
-    pub(super) fn seeds_of(&self, generator: &GeneratorName) -> std::ops::Range<usize> {
+    /// Adds the lengths, generators and seeds of another plan.
+    pub(super) fn add(&mut self, other: &Self) {
+        for generator in &other.generators {
+            if !self.generators.contains(generator) {
+                self.generators.push(*generator);
+            }
+        }
+        self.lengths.extend(&other.lengths);
+        self.lengths.sort_unstable();
+        self.lengths.dedup();
+        self.seeds = self.seeds.max(other.seeds);
+    }
+
+    /// Checks a plan that was read: lengths must ascend and generators must be unique.
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if !self.lengths.is_sorted_by(|a, b| a < b) {
+            return Err("the lengths of its plan do not ascend".to_owned());
+        }
+        let generators = &self.generators;
+        match (1..generators.len()).find(|&k| generators[..k].contains(&generators[k])) {
+            Some(twice) => Err(format!("generator {} of its plan is there twice", generators[twice])),
+            None => self.check_numbers().map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Returns the settings that every cell has in common: the plan without lengths, generators, seeds and the device.
+    pub(super) fn settings(&self) -> Self {
+        let (lengths, generators) = (Vec::new(), Vec::new());
+        Self { lengths, generators, seeds: 0, device: Device::Auto, ..self.clone() }
+    }
+
+    /// Returns the seeds to run for a generator: several only if a generator has random bits.
+    pub(super) fn seeds_of(&self, generator: &GeneratorName) -> std::ops::Range<u64> {
         let of_layers = self.layers.values().filter_map(|layer| layer.generator);
         let is_seeded = generator.is_seeded() || of_layers.into_iter().any(|generator| generator.is_seeded());
-        if is_seeded { 0..self.seeds } else { 0..1 }
+        if is_seeded { 0..self.seeds as u64 } else { 0..1 }
     }
 
-    /// How the network runs in one cell.
+    /// Returns the configuration of the network in one cell.
     pub(super) fn config(&self, generator: &GeneratorName, length: usize, seed: u64) -> StreamConfig {
         let mut config = StreamConfig::new(length)
             .generator(*generator)

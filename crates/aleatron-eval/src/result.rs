@@ -1,44 +1,53 @@
-//! What an evaluation found, whole and summed up.
+//! The results of an evaluation, whole and summed up.
 
-use super::early::{CertainStop, EarlyStop};
-use super::statistics::{Estimate, mean};
+use super::early::EarlyStop;
+use super::figures::{
+    CellFigures, ClassificationRow, Errors, Figures, FloatAccuracy, FloatFigures, RowFigures,
+};
+use super::plan::Plan;
+use super::serial;
+use super::statistics::mean;
+use super::subject::Subject;
 use crate::{Error, Result};
+use aleatron_core::conformance::Digest;
+use aleatron_core::generator::GeneratorName;
+use aleatron_data::{Dataset, LabelKind};
+use aleatron_engine::VERSION;
 use aleatron_engine::stream::LayerStats;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
-/// Everything one evaluation found. It is complete when it has all the cells of its plan, and can be gone on from when not.
+/// The results of an evaluation. It is complete if it has all the cells of its plan; otherwise it can be resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
-    /// The version of Aleatron that made it.
+    /// The version of Aleatron that computed it.
     pub version: String,
     /// The network.
     pub network: NetworkSummary,
     /// The data.
     pub data: DataSummary,
-    /// What was to be run.
-    pub plan: PlanSummary,
-    /// The accuracy in floating point.
-    pub float_accuracy: f64,
-    /// What is known to be wrong with generators, each once.
+    /// The plan, with each length and generator once and the margins that apply.
+    pub plan: Plan,
+    /// The figures of floating point.
+    pub float: FloatFigures,
+    /// Known problems of generators and inputs, each once.
     pub warnings: Vec<String>,
-    /// What was run: one cell per generator, length and seed.
+    /// One cell for each generator, length and seed.
     pub cells: Vec<Cell>,
-    /// The cells of the plan that were not run.
+    /// The number of cells of the plan that were not run.
     pub unfinished: usize,
-    /// The nodes of a graph and where accuracy is lost among them, where that was looked for.
+    /// The nodes of the graph and their share in the loss, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphSummary>,
 }
 
-/// A graph, and where it loses accuracy.
+/// A graph, and the loss of its nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSummary {
     /// The nodes in the order in which they run.
     pub nodes: Vec<GraphNode>,
-    /// For each generator, where accuracy is lost.
+    /// The losses with each generator.
     pub losses: Vec<Losses>,
 }
 
@@ -52,30 +61,31 @@ pub struct GraphNode {
     pub operator: String,
     /// The shape of its first output for one sample.
     pub shape: Vec<usize>,
-    /// The nodes whose outputs it takes, by their places.
+    /// The indices of the nodes whose outputs it takes.
     pub inputs: Vec<usize>,
-    /// The products of a sample where it runs as streams.
+    /// The products of a sample, if it runs as streams.
     pub stream_products: Option<u64>,
 }
 
-/// Where a graph loses accuracy with one generator and length.
+/// The loss of each node of a graph with one generator and length.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Losses {
     /// The generator.
-    pub generator: String,
+    #[serde(with = "serial::text")]
+    pub generator: GeneratorName,
     /// The length of streams.
     pub length: usize,
-    /// The accuracy of the whole network, with seed 0.
-    pub accuracy: f64,
-    /// The root mean square error of what each node makes against floating point, over the root mean square of what it makes there; all errors of
-    /// the nodes before it are in it. Over the first samples.
+    /// The score of the whole network, with seed 0.
+    pub score: f64,
+    /// The root mean square error of the output of each node against floating point, relative to the root mean square of the output in
+    /// floating point, over the first samples. It includes the errors of the nodes before it.
     pub node_errors: Vec<f64>,
-    /// The accuracy where one layer alone runs as streams, for each node; `None` for those in binary.
+    /// The score if the layer of a node is the only one that runs as streams; `None` for nodes in binary.
     pub alone: Vec<Option<f64>>,
 }
 
-/// What a network is.
+/// The identity of a network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSummary {
@@ -91,7 +101,7 @@ pub struct NetworkSummary {
     pub fingerprint: String,
 }
 
-/// What a data set is.
+/// The identity of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSummary {
@@ -103,59 +113,26 @@ pub struct DataSummary {
     pub fingerprint: String,
 }
 
-/// What was to be run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlanSummary {
-    /// The lengths, ascending.
-    pub lengths: Vec<usize>,
-    /// The generators.
-    pub generators: Vec<String>,
-    /// The seeds of generators that have one.
-    pub seeds: usize,
-    /// The width of shared sequences.
-    pub width: String,
-    /// How many sequences streams share.
-    pub sharing: String,
-    /// Layers with settings of their own.
-    pub layers: BTreeMap<String, String>,
-    /// How numbers are kept between layers.
-    pub arithmetic: String,
-    /// Whether features that cannot be encoded saturate.
-    pub clip: bool,
-    /// The leads at which samples stop early.
-    pub margins: Vec<f64>,
-    /// The device.
-    pub device: String,
-}
-
 /// One generator, length and seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Cell {
     /// The generator.
-    pub generator: String,
+    #[serde(with = "serial::text")]
+    pub generator: GeneratorName,
     /// The length of streams, except in layers with a length of their own.
     pub length: usize,
     /// The stream length of each layer that runs as streams.
     pub lengths: Vec<usize>,
     /// The seed.
     pub seed: u64,
-    /// The share of samples whose top class is their label.
-    pub accuracy: f64,
-    /// The share of samples whose top class is that of floating point.
-    pub agreement: f64,
-    /// Samples by label, then by class.
-    pub confusion: Vec<Vec<u32>>,
+    /// The figures of a classification or a regression. In JSON, they are fields of the cell.
+    #[serde(flatten)]
+    pub figures: CellFigures,
     /// The errors of each layer's counts.
     pub layers: Vec<LayerStats>,
-    /// Stopping early, by margin.
-    pub early: Vec<EarlyStop>,
-    /// Stopping the last layer where the outcome is certain; not where an activation follows it.
-    pub certain: Option<CertainStop>,
-    /// Features that lay outside what the first layer can encode, and were clipped.
+    /// Features outside the interval that the first layer can encode, which saturated.
     pub clipped: u64,
-    /// The time the streams took.
+    /// The time of the streams.
     pub seconds: f64,
     /// Samples per second.
     pub samples_per_second: f64,
@@ -164,43 +141,74 @@ pub struct Cell {
 }
 
 /// One generator and length, over its seeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The generator.
-    pub generator: String,
+    #[serde(with = "serial::text")]
+    pub generator: GeneratorName,
     /// The length of streams, except in layers with a length of their own.
     pub length: usize,
     /// The stream length of each layer that runs as streams.
     pub lengths: Vec<usize>,
-    /// The accuracy.
-    pub accuracy: Estimate,
-    /// The accuracy of each seed.
-    pub accuracies: Vec<f64>,
-    /// The agreement with floating point.
-    pub agreement: f64,
+    /// The figures of a classification or a regression. In JSON, they are fields of the row.
+    #[serde(flatten)]
+    pub figures: RowFigures,
+    /// The score of each seed.
+    #[serde(skip)]
+    pub scores: Vec<f64>,
     /// The mean error of each layer's counts; the worst is over all seeds.
     pub layers: Vec<LayerStats>,
-    /// Stopping early, by margin.
-    pub early: Vec<EarlyStop>,
-    /// Stopping the last layer where the outcome is certain.
-    pub certain: Option<CertainStop>,
     /// Samples per second.
     pub samples_per_second: f64,
     /// Products of bits per second.
     pub bit_macs_per_second: f64,
-    /// Samples by label, then by class, of all seeds.
-    pub confusion: Vec<Vec<u64>>,
+}
+
+/// Samples that are hashed at a time.
+const HASHED: usize = 256;
+
+impl DataSummary {
+    pub(super) fn new(data: &Dataset) -> Result<Self> {
+        let mut digest = Digest::default();
+        digest.word((data.len() * data.n_features()) as u64);
+        for (_, features) in data.pieces(HASHED) {
+            features?.iter().for_each(|feature| digest.word(feature.to_bits()));
+        }
+        digest.answer(data.labels().iter().map(|&label| label as u64));
+        if data.label_kind() == LabelKind::Numbers {
+            digest.answer(data.targets().iter().map(|target| target.to_bits()));
+        }
+        let (name, fingerprint) = (data.name().to_owned(), format!("{:016x}", digest.finish()));
+        Ok(Self { name, samples: data.len(), fingerprint })
+    }
 }
 
 impl Evaluation {
-    /// Whether every cell of the plan is there.
+    /// Creates an evaluation without results.
+    pub(super) fn new(subject: &Subject, data: &Dataset, plan: &Plan) -> Result<Self> {
+        Ok(Self {
+            version: VERSION.to_owned(),
+            network: subject.summary()?,
+            data: DataSummary::new(data)?,
+            plan: plan.clone(),
+            float: match data.label_kind() {
+                LabelKind::Classes => Figures::Classification(FloatAccuracy { accuracy: 0.0 }),
+                LabelKind::Numbers => Figures::Regression(Errors::default()),
+            },
+            warnings: Vec::new(),
+            cells: Vec::new(),
+            unfinished: 0,
+            graph: None,
+        })
+    }
+
+    /// Returns whether every cell of the plan is there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unfinished == 0
     }
 
-    /// The evaluation without times and rates, which no two runs have in common: all else is the same wherever it was run.
+    /// Returns the evaluation without times and rates: everything else is equal on every machine.
     #[must_use]
     pub fn without_times(mut self) -> Self {
         for cell in &mut self.cells {
@@ -211,14 +219,14 @@ impl Evaluation {
 
     /// Puts the cells into the order of the plan: by generator, then by seed, then by length.
     pub(super) fn sort(&mut self) {
-        let place =
+        let rank =
             |cell: &Cell| self.plan.generators.iter().position(|generator| *generator == cell.generator);
         let mut cells = std::mem::take(&mut self.cells);
-        cells.sort_by_key(|cell| (place(cell), cell.seed, cell.length));
+        cells.sort_by_key(|cell| (rank(cell), cell.seed, cell.length));
         self.cells = cells;
     }
 
-    /// The cells summed up over seeds, by generator and then by length, in the order of the plan.
+    /// Returns the cells summed up over seeds, by generator and then by length, in the order of the plan.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         let keys = self.plan.generators.iter().flat_map(|g| self.plan.lengths.iter().map(move |&l| (g, l)));
@@ -230,40 +238,41 @@ impl Evaluation {
         .collect()
     }
 
-    /// The rows of one generator, by length.
+    /// Returns the rows of one generator, by length.
     #[must_use]
     pub fn rows_of(&self, generator: &str) -> Vec<Row> {
-        self.rows().into_iter().filter(|row| row.generator == generator).collect()
+        self.rows().into_iter().filter(|row| row.generator.to_string() == generator).collect()
     }
 
-    /// Returns the shortest length from which on every seed of a generator stays within `points` percentage points of floating point;
-    /// `None` if not even the longest does.
+    /// Returns the shortest length from which on the score of every seed of a generator stays within `points` hundredths of that of floating
+    /// point; `None` if not even the longest does.
     ///
     /// # Errors
     /// [`Error::UnknownGenerator`] for one that was not evaluated.
     pub fn shortest_within(&self, generator: &str, points: f64) -> Result<Option<usize>> {
-        if !self.plan.generators.iter().any(|known| known == generator) {
-            let (name, known) = (generator.to_owned(), self.plan.generators.clone());
+        let known: Vec<String> = self.plan.generators.iter().map(ToString::to_string).collect();
+        if !known.iter().any(|known| known == generator) {
+            let name = generator.to_owned();
             return Err(Error::UnknownGenerator { name, known });
         }
-        // Accuracies are counts over samples: the slack is for the rounding of f64 alone.
-        let bar = self.float_accuracy - points / 100.0 - 1e-9;
+        // The slack is for the rounding of f64 alone.
+        let bar = self.float.score() - points / 100.0 - 1e-9;
         let rows = self.rows_of(generator);
-        let close = rows.iter().rev().take_while(|row| row.worst_accuracy() >= bar);
+        let close = rows.iter().rev().take_while(|row| row.worst_score() >= bar);
         Ok(close.last().map(|row| row.length))
     }
 
-    /// Whether stopping early says something about a row: not where the full run is far from floating point, since there is nothing to
-    /// lose by stopping at chance level.
+    /// Returns whether early termination says something about a row: it does not if the full run is far from floating point, since nothing
+    /// is lost by stopping at chance level.
     #[must_use]
     pub fn has_early(&self, row: &Row) -> bool {
-        row.accuracy.mean >= self.float_accuracy - FAR / 100.0 - 1e-9
+        row.score() >= self.float.score() - FAR / 100.0 - 1e-9
     }
 
-    /// The evaluation as JSON.
+    /// Returns the evaluation as JSON.
     ///
     /// # Errors
-    /// What the writer of JSON says; not for an evaluation made by [`super::evaluate`].
+    /// An error of the JSON writer; not for an evaluation of [`super::evaluate`].
     pub fn to_json(&self) -> Result<String> {
         let fault = |error: serde_json::Error| Error::Format {
             file: "evaluation".to_owned(),
@@ -272,21 +281,36 @@ impl Evaluation {
         serde_json::to_string_pretty(self).map_err(fault)
     }
 
-    /// One line of comma-separated values for each cell, under a heading.
+    /// Returns one line of comma-separated values for each cell, under a heading.
     #[must_use]
     pub fn to_csv(&self) -> String {
+        let figures = match self.float {
+            Figures::Classification(_) => "accuracy,agreement",
+            Figures::Regression(_) => {
+                "mean absolute error,root mean square error,r squared,mean absolute error to float,root mean square error to float"
+            }
+        };
         let mut text =
-            "generator,length,seed,accuracy,agreement,clipped,seconds,samples_per_second,bit_macs_per_second"
-                .to_owned();
+            format!("generator,length,seed,{figures},clipped,seconds,samples_per_second,bit_macs_per_second");
         for name in &self.network.layers {
             text.push_str(&format!(",{0} mean error,{0} worst error,{0} saturated", name.replace(',', ";")));
         }
         text.push('\n');
         for cell in &self.cells {
-            let Cell { generator, length, seed, accuracy, agreement, clipped, seconds, .. } = cell;
+            let Cell { generator, length, seed, clipped, seconds, .. } = cell;
+            let figures = match &cell.figures {
+                Figures::Classification(cell) => vec![cell.accuracy, cell.agreement],
+                Figures::Regression(cell) => {
+                    let (targets, float) = (&cell.to_targets, &cell.to_float);
+                    let targets = [targets.mean_absolute, targets.root_mean_square, targets.r_squared];
+                    [&targets[..], &[float.mean_absolute, float.root_mean_square]].concat()
+                }
+            };
+            let figures: Vec<String> = figures.iter().map(ToString::to_string).collect();
             let (samples, products) = (cell.samples_per_second, cell.bit_macs_per_second);
             text.push_str(&format!(
-                "{generator},{length},{seed},{accuracy},{agreement},{clipped},{seconds},{samples},{products}"
+                "{generator},{length},{seed},{},{clipped},{seconds},{samples},{products}",
+                figures.join(",")
             ));
             for layer in &cell.layers {
                 text.push_str(&format!(",{},{},{}", layer.mean_value, layer.worst_value, layer.saturated));
@@ -301,10 +325,16 @@ impl Evaluation {
 const FAR: f64 = 5.0;
 
 impl Row {
-    /// Returns the least accuracy of a seed.
+    /// Returns the mean score of the seeds: the accuracy, or the coefficient of determination of a regression.
     #[must_use]
-    pub fn worst_accuracy(&self) -> f64 {
-        self.accuracies.iter().copied().fold(self.accuracy.mean, f64::min)
+    pub fn score(&self) -> f64 {
+        mean(&self.scores)
+    }
+
+    /// Returns the least score of a seed.
+    #[must_use]
+    pub fn worst_score(&self) -> f64 {
+        self.scores.iter().copied().fold(self.score(), f64::min)
     }
 
     /// Returns the mean stream length of the layers that run as streams.
@@ -322,14 +352,19 @@ impl Row {
     /// Returns the stream lengths as text: one number, or the shortest and the longest if layers differ.
     #[must_use]
     pub fn bits(&self) -> String {
-        bits(&self.lengths, self.length)
+        match (self.lengths.iter().min(), self.lengths.iter().max()) {
+            (Some(shortest), Some(longest)) if shortest < longest => format!("{shortest}-{longest}"),
+            (Some(all), _) => all.to_string(),
+            _ => self.length.to_string(),
+        }
     }
 
-    /// The margin that takes the fewest cycles among those that lose at most `points` percentage points of accuracy on these
-    /// samples; `None` where none of them takes fewer than the full run.
+    /// Returns the margin that takes the fewest cycles among those that lose at most `points` percentage points of accuracy on these
+    /// samples; `None` if none of them takes fewer than the full run.
     #[must_use]
     pub fn early_within(&self, points: f64) -> Option<&EarlyStop> {
-        let good = self.early.iter().filter(|stop| {
+        let early = self.figures.classification().map_or(&[][..], |row: &ClassificationRow| &row.early);
+        let good = early.iter().filter(|stop| {
             stop.accuracy_lost <= points / 100.0 + 1e-9 && stop.mean_cycles < self.mean_length()
         });
         good.min_by(|a, b| a.mean_cycles.total_cmp(&b.mean_cycles))
@@ -340,7 +375,7 @@ impl Row {
         let first = cells.first()?;
         let average =
             |value: fn(&Cell) -> f64| mean(&cells.iter().map(|cell| value(cell)).collect::<Vec<_>>());
-        let accuracies: Vec<f64> = cells.iter().map(|cell| cell.accuracy).collect();
+        let figures: Vec<&CellFigures> = cells.iter().map(|cell| &cell.figures).collect();
         let layers = (0..first.layers.len()).map(|k| {
             let errors: Vec<&LayerStats> = cells.iter().filter_map(|cell| cell.layers.get(k)).collect();
             let average = |value: fn(&LayerStats) -> f64| {
@@ -357,52 +392,15 @@ impl Row {
                 saturated: errors.iter().map(|error| error.saturated).sum(),
             }
         });
-        let early = (0..first.early.len()).map(|k| {
-            let stops: Vec<&EarlyStop> = cells.iter().filter_map(|cell| cell.early.get(k)).collect();
-            let average = |value: fn(&EarlyStop) -> f64| {
-                mean(&stops.iter().map(|stop| value(stop)).collect::<Vec<_>>())
-            };
-            EarlyStop {
-                margin: first.early[k].margin,
-                mean_cycles: average(|stop| stop.mean_cycles),
-                accuracy: average(|stop| stop.accuracy),
-                accuracy_lost: average(|stop| stop.accuracy_lost),
-                stopped: average(|stop| stop.stopped),
-            }
-        });
-        let certain: Vec<CertainStop> = cells.iter().filter_map(|cell| cell.certain).collect();
-        let certain = (!certain.is_empty()).then(|| CertainStop {
-            mean_cycles: mean(&certain.iter().map(|stop| stop.mean_cycles).collect::<Vec<_>>()),
-            stopped: mean(&certain.iter().map(|stop| stop.stopped).collect::<Vec<_>>()),
-        });
-        let mut confusion: Vec<Vec<u64>> =
-            first.confusion.iter().map(|counts| vec![0; counts.len()]).collect();
-        for cell in cells {
-            let entries = confusion.iter_mut().flatten().zip(cell.confusion.iter().flatten());
-            entries.for_each(|(sum, &n)| *sum += u64::from(n));
-        }
         Some(Self {
-            generator: first.generator.clone(),
+            generator: first.generator,
             length: first.length,
             lengths: first.lengths.clone(),
-            accuracy: Estimate::new(&accuracies, [0.0, 1.0]),
-            accuracies,
-            agreement: average(|cell| cell.agreement),
+            figures: RowFigures::new(&figures),
+            scores: figures.iter().map(|figures| figures.score()).collect(),
             layers: layers.collect(),
-            early: early.collect(),
-            certain,
             samples_per_second: average(|cell| cell.samples_per_second),
             bit_macs_per_second: average(|cell| cell.bit_macs_per_second),
-            confusion,
         })
-    }
-}
-
-/// Returns stream lengths as text: one number, or the shortest and the longest if layers differ.
-pub(super) fn bits(lengths: &[usize], length: usize) -> String {
-    match (lengths.iter().min(), lengths.iter().max()) {
-        (Some(shortest), Some(longest)) if shortest < longest => format!("{shortest}-{longest}"),
-        (Some(all), _) => all.to_string(),
-        _ => length.to_string(),
     }
 }

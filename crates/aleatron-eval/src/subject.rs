@@ -1,17 +1,18 @@
 //! The network under evaluation: its layers that run as streams, its checks and its runs in floating point.
 
-use super::assembly::share_of;
-use super::job::{check_samples, from_sample};
-use super::outline::{fingerprint, summarize_data, summarize_plan};
+use super::figures::{Errors, share_of};
+use super::job::from_sample;
 use super::plan::Plan;
-use super::result::NetworkSummary;
+use super::result::{DataSummary, NetworkSummary};
+use super::schedule::fingerprint;
 use crate::{Error, Result};
 use aleatron_core::conformance::Digest;
 use aleatron_core::{Cancel, Encoding, Error as CoreError, Quantity, memory};
-use aleatron_data::Dataset;
+use aleatron_data::{Dataset, LabelKind};
 use aleatron_engine::Error as EngineError;
-use aleatron_engine::network::{Batching, LayerSettings, Network, StreamConfig};
+use aleatron_engine::network::{Batching, LayerSettings, Network, StreamConfig, ValueRange};
 use aleatron_engine::stream::{Detail, StreamNetwork};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Samples of a chunk, unless samples of the network cannot run apart. Errors of layers are summed up by chunk, so that results do not
@@ -29,7 +30,8 @@ pub(super) struct Subject {
 }
 
 /// A layer that runs as streams.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct StreamedLayer {
     pub(super) name: String,
     /// The products of a sample.
@@ -110,26 +112,37 @@ impl Subject {
         EngineError::Layer { layer: index, name, source: Box::new(error.into()) }.into()
     }
 
-    /// Checks that samples fit the network.
-    pub(super) fn check_features(&self, data: &Dataset) -> Result<()> {
-        check_samples(data, self.network.n_features())?;
+    /// Checks that samples and their labels fit the network, and that features can be encoded.
+    pub(super) fn check_data(&self, data: &Dataset, plan: &Plan) -> Result<()> {
+        let (expected, actual) = (self.network.n_features(), data.n_features());
+        if expected != actual {
+            return Err(Error::FeatureCount { expected, actual });
+        }
+        check_count(data.len())?;
+        self.check_labels(data)?;
         if let Some(batch) = self.network.batch()
             && !data.len().is_multiple_of(batch)
         {
             return Err(EngineError::PartialBatch { samples: data.len(), batch }.into());
         }
+        let encoding = match plan.range {
+            ValueRange::Check => Some(self.network.feature_check()?),
+            ValueRange::Saturate => None,
+        };
         for (first, features) in data.pieces(self.chunk(data.len())) {
-            let checked = self.network.check_samples(&features?);
+            let features = features?;
+            let checked = self.network.check_samples(&features);
+            let checked = checked.and_then(|()| encoding.iter().try_for_each(|check| check.check(&features)));
             checked.map_err(|error| from_sample(error.into(), first))?;
         }
         Ok(())
     }
 
-    /// Checks that samples have classes of the network.
-    pub(super) fn check_labels(&self, data: &Dataset) -> Result<()> {
-        if data.n_targets() > 0 {
-            let (actual, needed) = ("targets", "class labels");
-            return Err(Error::LabelKind { name: data.name().to_owned(), actual, needed });
+    /// Checks that labels are classes of the network, or one target for each output.
+    fn check_labels(&self, data: &Dataset) -> Result<()> {
+        if data.label_kind() == LabelKind::Numbers {
+            let (expected, actual) = (self.network.n_outputs(), data.n_targets());
+            return if expected == actual { Ok(()) } else { Err(Error::TargetCount { expected, actual }) };
         }
         let n_classes = self.network.n_classes();
         match data.labels().iter().position(|&label| label >= n_classes) {
@@ -138,11 +151,11 @@ impl Subject {
         }
     }
 
-    /// Returns the margins of early termination: none if the scores are not those of a layer that runs as streams.
-    pub(super) fn margins(&self, plan: &Plan) -> Vec<f64> {
-        match self.network.score_layer() {
-            Some(_) => plan.margins.clone(),
-            None => Vec::new(),
+    /// Returns the margins of early termination: none for targets, and if the scores are not those of a layer that runs as streams.
+    pub(super) fn margins(&self, plan: &Plan, data: &Dataset) -> Vec<f64> {
+        match (data.label_kind(), self.network.score_layer()) {
+            (LabelKind::Classes, Some(_)) => plan.margins.clone(),
+            _ => Vec::new(),
         }
     }
 
@@ -174,21 +187,14 @@ impl Subject {
     pub(super) fn forward(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<f64>> {
         let outputs = self.network.forward_with(features, cancel)?;
         match outputs.iter().position(|output| output.is_nan()) {
-            Some(index) => Err(self.bad_output(index, outputs[index])),
+            Some(index) => Err(bad_output(&outputs, index, self.network.n_outputs())),
             None => Ok(outputs),
         }
     }
 
-    /// Returns the error of the output at an index.
-    pub(super) fn bad_output(&self, index: usize, value: f64) -> Error {
-        let n = self.network.n_outputs().max(1);
-        Error::Output { sample: index / n, output: index % n, value }
-    }
-
     /// Computes the outputs of all samples in floating point.
     pub(super) fn forward_all(&self, data: &Dataset, cancel: Cancel<'_>) -> Result<Vec<f64>> {
-        let sizes = [data.len(), self.network.n_outputs()].map(|size| size as u128);
-        let mut outputs = memory::with_capacity(sizes.iter().product(), Quantity::Samples)?;
+        let mut outputs = self.outputs(data)?;
         for (first, features) in data.pieces(self.chunk(data.len())) {
             let computed = self.forward(&features?, cancel);
             outputs.extend(computed.map_err(|error| from_sample(error, first))?);
@@ -207,26 +213,65 @@ impl Subject {
         Ok(Arc::clone(&self.network).into_streams(config, cancel)?)
     }
 
-    /// Computes the accuracy of the network as streams.
-    pub(super) fn accuracy(&self, data: &Dataset, config: &StreamConfig, cancel: Cancel<'_>) -> Result<f64> {
+    /// Computes the score of the network as streams: the accuracy, or the coefficient of determination of targets.
+    pub(super) fn score(&self, data: &Dataset, config: &StreamConfig, cancel: Cancel<'_>) -> Result<f64> {
         let streams = self.to_streams(config, cancel)?;
-        let mut classes = Vec::with_capacity(data.len());
+        let mut outputs = self.outputs(data)?;
         for (first, features) in data.pieces(self.chunk(data.len())) {
             // Fits: evaluations have at most 2^32 samples.
             let output = streams.run(&features?, first as u32, Detail::default(), cancel);
-            let output = output.map_err(|error| from_sample(error.into(), first))?;
-            classes.extend(self.network.classes(&output.scores));
+            outputs.extend(output.map_err(|error| from_sample(error.into(), first))?.scores);
         }
-        Ok(share_of(&classes, data.labels()))
+        self.score_of(&outputs, data)
+    }
+
+    /// Computes the score of outputs.
+    pub(super) fn score_of(&self, outputs: &[f64], data: &Dataset) -> Result<f64> {
+        Ok(match data.label_kind() {
+            LabelKind::Classes => share_of(&self.network.classes(outputs), data.labels()),
+            LabelKind::Numbers => {
+                check_outputs(outputs, data.n_targets())?;
+                Errors::new(outputs, data.targets(), data.n_targets()).r_squared
+            }
+        })
+    }
+
+    /// Allocates the outputs of all samples.
+    fn outputs(&self, data: &Dataset) -> Result<Vec<f64>> {
+        let sizes = [data.len(), self.network.n_outputs()].map(|size| size as u128);
+        Ok(memory::with_capacity(sizes.iter().product(), Quantity::Samples)?)
     }
 
     /// Returns a hash of the network, the data and the settings, without lengths, generators and devices.
     pub(super) fn identity(&self, data: &Dataset, plan: &Plan) -> Result<String> {
-        let (network, data, plan) = (self.summary()?, summarize_data(data)?, summarize_plan(plan));
-        let settings = (plan.seeds, plan.width, plan.sharing, plan.layers, plan.arithmetic, plan.clip);
-        let text = format!("{} {} {settings:?}", network.fingerprint, data.fingerprint);
-        Ok(fingerprint(&[text.bytes().map(u64::from).collect()]))
+        let (network, data) = (self.summary()?.fingerprint, DataSummary::new(data)?.fingerprint);
+        let settings = Plan { margins: Vec::new(), seeds: plan.seeds, ..plan.settings() };
+        let text = super::task::to_line(&(network, data, settings))?;
+        Ok(fingerprint(&text.bytes().map(u64::from).collect::<Vec<_>>()))
     }
+}
+
+/// Checks that samples can be numbered: the index of a sample is part of the addresses of its streams.
+fn check_count(n_samples: usize) -> Result<()> {
+    let (actual, limit) = (n_samples as u128, 1 << 32);
+    match actual <= limit {
+        true => Ok(()),
+        false => Err(CoreError::TooLarge { what: Quantity::Samples, actual, limit }.into()),
+    }
+}
+
+/// Checks that outputs are finite, so that they have errors.
+pub(super) fn check_outputs(outputs: &[f64], n_outputs: usize) -> Result<()> {
+    match outputs.iter().position(|output| !output.is_finite()) {
+        Some(index) => Err(bad_output(outputs, index, n_outputs)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the error of the output at an index.
+fn bad_output(outputs: &[f64], index: usize, n_outputs: usize) -> Error {
+    let n = n_outputs.max(1);
+    Error::Output { sample: index / n, output: index % n, value: outputs[index] }
 }
 
 /// Returns the cost of a sample as streams, in bits counted in the same time.
@@ -249,4 +294,15 @@ pub(super) fn bits_of_sample(layers: &[StreamedLayer], config: &StreamConfig) ->
 /// Returns the stream length of each layer.
 pub(super) fn lengths(layers: &[StreamedLayer], config: &StreamConfig) -> Vec<usize> {
     layers.iter().map(|layer| config.settings_of(&layer.name).length).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_have_indices_of_32_bits() {
+        assert!(check_count(1 << 32).is_ok());
+        assert!(check_count((1 << 32) + 1).is_err());
+    }
 }

@@ -1,111 +1,57 @@
 //! Evaluations as tables for people.
 
-use super::regression::{RegressionEvaluation, RegressionRow};
+use super::figures::{ErrorEstimate, Figures};
 use super::result::{Evaluation, Row};
 use super::statistics::Estimate;
 use aleatron_engine::stream::LayerStats;
 use std::fmt;
 
-/// A column of the table: its heading, and what a row shows there.
-type Column = (&'static str, fn(&Evaluation, &Row) -> String);
-
-/// The most important columns first: those that do not fit are left out.
-const COLUMNS: [Column; 10] = [
-    ("generator", |_, row| row.generator.clone()),
-    ("bits", |_, row| row.bits()),
-    ("accuracy %", |_, row| accuracy(row)),
-    ("agrees %", |_, row| format!("{:.2}", 100.0 * row.agreement)),
-    ("early cycles", |all, row| early(all, row, |stop| format!("{:.1}", stop.mean_cycles))),
-    // Adding 0 makes no minus sign of nothing lost.
-    ("points lost", |all, row| early(all, row, |stop| format!("{:.2}", 100.0 * stop.accuracy_lost + 0.0))),
-    ("samples/s", |_, row| si(row.samples_per_second)),
-    ("bit-MAC/s", |_, row| si(row.bit_macs_per_second)),
-    ("certain cycles", |_, row| {
-        row.certain.map_or_else(|| "-".into(), |stop| format!("{:.1}", stop.mean_cycles))
-    }),
-    ("layer errors mean (worst)", |_, row| row.layers.iter().map(error).collect::<Vec<_>>().join("  ")),
-];
-
-/// Columns that are always there.
+/// Columns that are always shown.
 const LEAST: usize = 3;
 
-fn accuracy(row: &Row) -> String {
-    let spread = match row.accuracy.n {
-        1 => String::new(),
-        _ => format!(" [{:.1}, {:.1}]", 100.0 * row.accuracy.low, 100.0 * row.accuracy.high),
-    };
-    format!("{:.2}{spread}", 100.0 * row.accuracy.mean)
-}
-
-fn early(all: &Evaluation, row: &Row, show: impl Fn(&super::EarlyStop) -> String) -> String {
-    let stop = if all.has_early(row) { row.early_within(0.5) } else { None };
-    stop.map_or_else(|| "-".into(), show)
-}
-
-fn error(layer: &LayerStats) -> String {
-    format!("{} ({})", short(layer.mean_value), short(layer.worst_value))
-}
-
-impl Evaluation {
-    /// The evaluation as text with a table of at most `width` columns of characters, where that leaves room for the accuracy.
-    #[must_use]
-    pub fn text(&self, width: usize) -> String {
-        let sizes: Vec<String> = self.network.sizes.iter().map(ToString::to_string).collect();
-        let mut text = format!(
-            "Network {} ({}) on {}, {}; floating point: {:.2} % right\n\n",
-            self.network.name,
-            sizes.join("-"),
-            self.data.name,
-            plural(self.data.samples, "sample"),
-            100.0 * self.float_accuracy
-        );
-        let rows = self.rows();
-        let columns = COLUMNS.iter().map(|(heading, show)| {
-            std::iter::once((*heading).to_owned()).chain(rows.iter().map(|row| show(self, row))).collect()
-        });
-        text.push_str(&table(columns, width, |line| rows[line].generator != rows[line - 1].generator));
-        text.push('\n');
-        for generator in self.plan.generators.iter().filter(|generator| !self.rows_of(generator).is_empty()) {
-            let shortest = self.shortest_within(generator, 1.0).ok().flatten();
-            let row = self.rows_of(generator).into_iter().find(|row| Some(row.length) == shortest);
-            text.push_str(&match row {
-                Some(row) => {
-                    let seeds = match row.accuracy.n {
-                        1 => String::new(),
-                        n => format!(", the worst of {n} seeds included"),
-                    };
-                    let lengths = match row.has_one_length() {
-                        true => format!("from {} bits on", row.length),
-                        false => format!("with {} bits", row.bits()),
-                    };
-                    format!("{generator}: within one point of floating point {lengths}{seeds}\n")
-                }
-                None => {
-                    format!("{generator}: not within one point of floating point at any of these lengths\n")
-                }
-            });
+/// Returns the columns of a row with their headings, the most important first: those that do not fit are omitted.
+fn columns(evaluation: &Evaluation, row: &Row) -> Vec<(&'static str, String)> {
+    let mut columns = vec![("generator", row.generator.to_string()), ("bits", row.bits())];
+    let mut certain = None;
+    match &row.figures {
+        Figures::Classification(figures) => {
+            let stop = if evaluation.has_early(row) { row.early_within(0.5) } else { None };
+            let early = |show: fn(&super::EarlyStop) -> String| stop.map_or_else(|| "-".into(), show);
+            columns.extend([
+                ("accuracy %", accuracy(&figures.accuracy)),
+                ("agrees %", format!("{:.2}", 100.0 * figures.agreement)),
+                ("early cycles", early(|stop| format!("{:.1}", stop.mean_cycles))),
+                // Adding 0 removes the minus sign of a loss of 0.
+                ("points lost", early(|stop| format!("{:.2}", 100.0 * stop.accuracy_lost + 0.0))),
+            ]);
+            let cycles = figures.certain.map(|stop| format!("{:.1}", stop.mean_cycles));
+            certain = Some(("certain cycles", cycles.unwrap_or_else(|| "-".into())));
         }
-        let clipped = self.cells.iter().map(|cell| cell.clipped).max().unwrap_or(0);
-        text.push_str(&remarks(clipped, &self.warnings, self.unfinished));
-        text
+        Figures::Regression(figures) => {
+            let ErrorEstimate { mean_absolute, root_mean_square, r_squared } = &figures.to_targets;
+            columns.extend([
+                ("mean error", estimate(mean_absolute)),
+                ("rms error", estimate(root_mean_square)),
+                ("R²", format!("{:.4}", r_squared.mean)),
+                ("rms to float", short(figures.to_float.root_mean_square.mean)),
+                ("mean to float", short(figures.to_float.mean_absolute.mean)),
+            ]);
+        }
     }
+    columns.extend([("samples/s", si(row.samples_per_second)), ("bit-MAC/s", si(row.bit_macs_per_second))]);
+    columns.extend(certain);
+    let errors: Vec<String> = row.layers.iter().map(error).collect();
+    columns.push(("layer errors mean (worst)", errors.join("  ")));
+    columns
 }
 
-/// A column of the table of a regression.
-type RegressionColumn = (&'static str, fn(&RegressionRow) -> String);
-
-/// The most important columns first.
-const REGRESSION_COLUMNS: [RegressionColumn; 9] = [
-    ("generator", |row| row.generator.clone()),
-    ("bits", |row| row.bits()),
-    ("mean error", |row| estimate(&row.to_targets.mean_absolute)),
-    ("rms error", |row| estimate(&row.to_targets.root_mean_square)),
-    ("rms to float", |row| short(row.to_float.root_mean_square.mean)),
-    ("mean to float", |row| short(row.to_float.mean_absolute.mean)),
-    ("samples/s", |row| si(row.samples_per_second)),
-    ("bit-MAC/s", |row| si(row.bit_macs_per_second)),
-    ("layer errors mean (worst)", |row| row.layers.iter().map(error).collect::<Vec<_>>().join("  ")),
-];
+fn accuracy(accuracy: &Estimate) -> String {
+    let spread = match accuracy.n {
+        1 => String::new(),
+        _ => format!(" [{:.1}, {:.1}]", 100.0 * accuracy.low, 100.0 * accuracy.high),
+    };
+    format!("{:.2}{spread}", 100.0 * accuracy.mean)
+}
 
 fn estimate(value: &Estimate) -> String {
     match value.n {
@@ -114,40 +60,76 @@ fn estimate(value: &Estimate) -> String {
     }
 }
 
-impl RegressionEvaluation {
-    /// The evaluation as text with a table of at most `width` columns of characters, where that leaves room for the errors.
+/// Returns the mean and the worst error of a layer.
+pub(super) fn error(layer: &LayerStats) -> String {
+    format!("{} ({})", short(layer.mean_value), short(layer.worst_value))
+}
+
+impl Evaluation {
+    /// Returns the evaluation as text with a table of at most `width` characters, unless the first columns need more.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
         let sizes: Vec<String> = self.network.sizes.iter().map(ToString::to_string).collect();
+        let (float, measure) = match &self.float {
+            Figures::Classification(float) => (format!("{:.2} % right", 100.0 * float.accuracy), "one point"),
+            Figures::Regression(errors) => {
+                let [mean, rms] = [errors.mean_absolute, errors.root_mean_square].map(short);
+                (format!("mean error {mean}, rms error {rms}, R² {:.4}", errors.r_squared), "0.01 of the R²")
+            }
+        };
         let mut text = format!(
-            "Network {} ({}) on {}, {}; floating point: mean error {}, rms error {}\n\n",
+            "Network {} ({}) on {}, {}; floating point: {float}\n\n",
             self.network.name,
             sizes.join("-"),
             self.data.name,
             plural(self.data.samples, "sample"),
-            short(self.float.mean_absolute),
-            short(self.float.root_mean_square)
         );
         let rows = self.rows();
-        let columns = REGRESSION_COLUMNS.iter().map(|(heading, show)| {
-            std::iter::once((*heading).to_owned()).chain(rows.iter().map(show)).collect()
+        let shown: Vec<_> = rows.iter().map(|row| columns(self, row)).collect();
+        let columns = (0..shown.first().map_or(0, Vec::len)).map(|k| {
+            let heading = shown.first().map(|row| row[k].0.to_owned());
+            heading.into_iter().chain(shown.iter().map(|row| row[k].1.clone())).collect()
         });
         text.push_str(&table(columns, width, |line| rows[line].generator != rows[line - 1].generator));
         text.push('\n');
+        for generator in self.plan.generators.iter().map(ToString::to_string) {
+            let rows = self.rows_of(&generator);
+            if rows.is_empty() {
+                continue;
+            }
+            let shortest = self.shortest_within(&generator, 1.0).ok().flatten();
+            text.push_str(&match rows.into_iter().find(|row| Some(row.length) == shortest) {
+                Some(row) => {
+                    let seeds = match row.scores.len() {
+                        1 => String::new(),
+                        n => format!(", the worst of {n} seeds included"),
+                    };
+                    let lengths = match row.has_one_length() {
+                        true => format!("from {} bits on", row.length),
+                        false => format!("with {} bits", row.bits()),
+                    };
+                    format!("{generator}: within {measure} of floating point {lengths}{seeds}\n")
+                }
+                None => {
+                    format!("{generator}: not within {measure} of floating point at any of these lengths\n")
+                }
+            });
+        }
         let clipped = self.cells.iter().map(|cell| cell.clipped).max().unwrap_or(0);
-        text.push_str(&remarks(clipped, &self.warnings, self.unfinished));
+        if clipped > 0 {
+            let features = plural(clipped as usize, "feature");
+            text.push_str(&format!("clipped: {features} outside what the first layer can encode\n"));
+        }
+        self.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
+        if self.unfinished > 0 {
+            text.push_str(&format!("unfinished: {} to go\n", plural(self.unfinished, "cell")));
+        }
         text
     }
 }
 
-impl fmt::Display for RegressionEvaluation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text(usize::MAX))
-    }
-}
-
-/// A table of at most `width` characters: columns that do not fit are left out, but for the first few. `breaks` says before which row,
-/// counted from 1, a blank line is.
+/// Returns a table of at most `width` characters: columns that do not fit are omitted, except for the first few. A blank line precedes each
+/// row, counted from 1, for which `breaks` is true.
 fn table(columns: impl Iterator<Item = Vec<String>>, width: usize, breaks: impl Fn(usize) -> bool) -> String {
     let mut table: Vec<(usize, Vec<String>)> = Vec::new();
     let mut used = 0;
@@ -175,33 +157,19 @@ fn table(columns: impl Iterator<Item = Vec<String>>, width: usize, breaks: impl 
     text
 }
 
-/// What else there is to say.
-fn remarks(clipped: u64, warnings: &[String], unfinished: usize) -> String {
-    let mut text = String::new();
-    if clipped > 0 {
-        let features = plural(clipped as usize, "feature");
-        text.push_str(&format!("clipped: {features} outside what the first layer can encode\n"));
-    }
-    warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
-    if unfinished > 0 {
-        text.push_str(&format!("unfinished: {} to go\n", plural(unfinished, "cell")));
-    }
-    text
-}
-
 impl fmt::Display for Evaluation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(usize::MAX))
     }
 }
 
-/// A number with its noun.
+/// Returns a number with its noun.
 #[must_use]
 pub fn plural(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// Three digits or so.
+/// Returns a number with about three digits.
 pub(super) fn short(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
@@ -212,7 +180,7 @@ pub(super) fn short(value: f64) -> String {
     }
 }
 
-/// A rate with a prefix.
+/// Returns a rate with a prefix.
 pub(super) fn si(value: f64) -> String {
     let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match prefixes.iter().find(|(scale, _)| value >= *scale) {

@@ -1,6 +1,7 @@
 //! Exceptions: which of Python's own says best what went wrong.
 
 use aleatron::data::Error as DataError;
+use aleatron::eval::Error as EvalError;
 use aleatron::{CoreError, EngineError, Error};
 use aleatron_core::BackendFault;
 use aleatron_graph::Error as GraphError;
@@ -17,10 +18,10 @@ pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
     let error = error.into();
     match error {
         Error::Core(error) => core_exception(error, shape),
-        Error::File { path, source }
+        Error::Eval(EvalError::File { path, source })
         | Error::Data(DataError::File { path, source })
         | Error::Engine(EngineError::File { path, source }) => file_exception(&path, &source),
-        Error::Locked { .. } => PyBlockingIOError::new_err(error.to_string()),
+        Error::Eval(EvalError::Locked { .. }) => PyBlockingIOError::new_err(error.to_string()),
         Error::Engine(EngineError::Graph(error)) => graph_exception(error),
         // The kind of exception is that of the cause, the text that of the whole.
         Error::Engine(EngineError::Layer { .. }) => match error.core() {

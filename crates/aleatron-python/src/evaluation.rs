@@ -8,15 +8,15 @@ use crate::plan::EvaluationPlan;
 use crate::samples::batch_size;
 use crate::warning::warn;
 use aleatron::data::Dataset;
-use aleatron::eval::{self, CheckpointFile, Progress};
+use aleatron::eval::{self, CheckpointFile, Error as EvalError, Progress};
 use aleatron::{Cancel, Error};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The result of an evaluation: accuracy against length and generator. Print it for a table.
+/// The result of an evaluation: accuracy or errors against length and generator. Print it for a table.
 ///
 /// Examples
 /// --------
@@ -48,8 +48,9 @@ impl Evaluation {
         self.0.to_csv()
     }
 
-    /// One dictionary for each generator and length, summed up over seeds: generator, length, accuracy (with its interval),
-    /// accuracies (of each seed), agreement, layers, early, certain, samples_per_second, bit_macs_per_second, confusion.
+    /// One dictionary for each generator and length, summed up over seeds: generator, length, layers, samples_per_second,
+    /// bit_macs_per_second; for classes accuracy (with its interval), accuracies (of each seed), agreement, early, certain, confusion;
+    /// for targets to_targets and to_float (each with mean_absolute, root_mean_square and r_squared, which have a mean and its interval).
     #[getter]
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         dictionaries(py, &self.0.rows())
@@ -73,10 +74,18 @@ impl Evaluation {
         self.0.shortest_within(&generator.to_ascii_lowercase(), points).map_err(|error| exception(error, &[]))
     }
 
-    /// The accuracy in floating point.
+    /// The accuracy in floating point; AttributeError for a regression.
     #[getter]
-    fn float_accuracy(&self) -> f64 {
-        self.0.float_accuracy
+    fn float_accuracy(&self) -> PyResult<f64> {
+        let missing =
+            || PyAttributeError::new_err("a regression has no accuracy; its errors are in float_errors");
+        self.0.float.classification().map(|float| float.accuracy).ok_or_else(missing)
+    }
+
+    /// The errors of floating point against the targets: mean_absolute, root_mean_square and r_squared; None for a classification.
+    #[getter]
+    fn float_errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        dictionaries(py, &self.0.float.regression())
     }
 
     /// Whether all of the plan was run.
@@ -125,6 +134,25 @@ pub(crate) fn dictionaries<'py>(
     py.import("json")?.call_method1("loads", (text,))
 }
 
+/// The kind of the labels of samples.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Labels {
+    Classes,
+    Targets,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Labels {
+    type Error = PyErr;
+
+    fn extract(text: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match &*text.extract::<String>()? {
+            "classes" => Ok(Self::Classes),
+            "targets" => Ok(Self::Targets),
+            other => Err(PyValueError::new_err(format!("labels are {other:?}, not classes or targets"))),
+        }
+    }
+}
+
 /// Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
 /// length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
 #[pyfunction]
@@ -134,6 +162,7 @@ pub(crate) fn evaluate(
     network: &Bound<'_, PyAny>,
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
+    labels: Labels,
     name: &str,
     plan: &Bound<'_, EvaluationPlan>,
     checkpoint: Option<&Bound<'_, Evaluation>>,
@@ -143,17 +172,17 @@ pub(crate) fn evaluate(
     let network = network_of(network)?;
     let plan = &plan.get().0;
     plan.check(&network).map_err(|error| exception(error, &[]))?;
-    let data = dataset(&network, x, y, name)?;
+    let data = dataset(&network, x, y, labels, name)?;
     let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
     let (evaluation, raised) = with_progress(py, file, progress, |cancel, reporter| {
         let report = |p: Progress<'_>| {
             reporter.save(p.done, || p.evaluation.to_json());
-            reporter.report((p.done, p.total, p.generator, p.length, p.seed));
+            reporter.report((p.done, p.total, &p.generator.to_string(), p.length, p.seed));
         };
         match eval::evaluate(&network, &data, plan, checkpoint, cancel, report) {
             Ok(evaluation) => Ok((evaluation, None)),
-            Err(Error::Unfinished { done, source }) => Ok((*done, Some(*source))),
-            Err(error) => Err(error),
+            Err(EvalError::Unfinished { done, source }) => Ok((*done, Some((*source).into()))),
+            Err(error) => Err(error.into()),
         }
     })?;
     warn(py, &evaluation.warnings)?;
@@ -205,7 +234,7 @@ impl Reporter<'_> {
     }
 
     /// Writes the state into the checkpoint, if there is one and `done` parts are more than it has.
-    pub(crate) fn save(&self, done: usize, state: impl FnOnce() -> aleatron::Result<String>) {
+    pub(crate) fn save(&self, done: usize, state: impl FnOnce() -> Result<String, EvalError>) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = file.as_mut()
             && let Err(error) = file.update(done, state)
@@ -248,15 +277,31 @@ pub(crate) fn network_of(network: &Bound<'_, PyAny>) -> PyResult<Arc<aleatron::n
     }
 }
 
-/// Reads samples with classes; x is flat, or has the shape of the network's input.
+/// Reads samples with classes, or with one target or several; x is flat, or has the shape of the network's input.
 pub(crate) fn dataset(
     network: &aleatron::network::Network,
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
+    labels: Labels,
     name: &str,
 ) -> PyResult<Dataset> {
     let x = Input::<f64>::read(x, "x")?;
     let [n, n_features] = batch_size(network, x.shape())?;
+    if labels == Labels::Targets {
+        let y = Input::<f64>::read(y, "y")?;
+        let n_targets = match *y.shape() {
+            [rows] if rows == n => 1,
+            [rows, n_targets] if rows == n && n_targets > 0 => n_targets,
+            _ => {
+                let shape = shape_text(y.shape());
+                let expected = format!("({n},) or ({n}, outputs)");
+                return Err(PyValueError::new_err(format!("y has shape {shape}; expected {expected}")));
+            }
+        };
+        let (features, targets) = (x.slice()?.to_vec(), y.slice()?.to_vec());
+        let data = Dataset::with_targets(name, n_features, features, n_targets, targets);
+        return data.map_err(|error| exception(error, x.shape()));
+    }
     let y = Input::<i64>::read(y, "y")?;
     if y.shape() != [n] {
         return Err(PyValueError::new_err(format!("y has shape {}; expected ({n},)", shape_text(y.shape()))));

@@ -2,10 +2,9 @@
 
 use crate::argument::generator;
 use crate::error::exception;
-use crate::evaluation::{dataset, network_of, with_progress};
+use crate::evaluation::{Labels, dataset, network_of, with_progress};
 use crate::plan::EvaluationPlan;
-use aleatron::Error;
-use aleatron::eval::{self, Found, Search};
+use aleatron::eval::{self, Error, Found, Search};
 use aleatron::generator::GeneratorName;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -19,6 +18,7 @@ pub(crate) fn find(
     network: &Bound<'_, PyAny>,
     x: &Bound<'_, PyAny>,
     y: &Bound<'_, PyAny>,
+    labels: Labels,
     name: &str,
     plan: &Bound<'_, EvaluationPlan>,
     loss: f64,
@@ -32,7 +32,7 @@ pub(crate) fn find(
 ) -> PyResult<(String, Option<Py<PyAny>>)> {
     let network = network_of(network)?;
     let plan = &plan.get().0;
-    let data = dataset(&network, x, y, name)?;
+    let data = dataset(&network, x, y, labels, name)?;
     let known = known.map(Found::from_json).transpose().map_err(|error| exception(error, &[]))?;
     let search = Search { generator, loss, longest, shortest, budget };
     let named = generator.to_string();
@@ -43,8 +43,8 @@ pub(crate) fn find(
         };
         match eval::find(&network, &data, plan, &search, known, cancel, report) {
             Ok(found) => Ok((found, None)),
-            Err(Error::UnfinishedSearch { done, source }) => Ok((*done, Some(*source))),
-            Err(error) => Err(error),
+            Err(Error::UnfinishedSearch { done, source }) => Ok((*done, Some((*source).into()))),
+            Err(error) => Err(error.into()),
         }
     })?;
     Ok((found.to_json().map_err(|error| exception(error, &[]))?, raised))

@@ -1,14 +1,14 @@
-//! Evaluations as tasks, for `aleatron.cluster`: what there is to do, doing some of it, and putting it together.
+//! Evaluations as tasks, for `aleatron.cluster`.
 
 use crate::argument::device;
 use crate::compute::{compute, compute_with_cancellation};
 use crate::error::exception;
-use crate::evaluation::{Evaluation, dataset, network_of};
+use crate::evaluation::{Evaluation, Labels, dataset, network_of};
 use crate::plan::EvaluationPlan;
 use aleatron::Cancel;
-use aleatron::eval::{self, Assembly, Part, Task, read_lines};
+use aleatron::eval::{self, Journal, Task, TaskResult, whole_lines};
 use aleatron_cli::DistributedEval;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::borrow::Cow;
@@ -17,29 +17,28 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A task: the place of its pass, its first piece, and how many pieces.
+/// A task: the index of its pass, its first chunk, and the number of chunks.
 type TaskTuple = (usize, usize, usize);
 
-fn task((pass, first, pieces): TaskTuple) -> Task {
-    Task { pass, first, pieces }
+fn task((pass, first, chunks): TaskTuple) -> Task {
+    Task { pass, first, chunks }
 }
 
-/// An evaluation to be run as tasks, and what is done of it.
+/// An evaluation to be run as tasks, and the results of finished tasks.
 #[pyclass(module = "aleatron", name = "_Job", frozen)]
 pub(crate) struct Job {
     job: eval::Job<'static>,
-    assembly: Mutex<Assembly>,
+    journal: Mutex<Journal>,
 }
 
 impl Job {
     fn of(job: eval::Job<'static>, checkpoint: Option<eval::Evaluation>) -> PyResult<Self> {
-        let assembly = Assembly::new(job.outline().clone(), checkpoint);
-        let assembly = Mutex::new(assembly.map_err(|error| exception(error, &[]))?);
-        Ok(Self { job, assembly })
+        let journal = Mutex::new(job.journal(checkpoint).map_err(|error| exception(error, &[]))?);
+        Ok(Self { job, journal })
     }
 
-    fn assembly(&self) -> MutexGuard<'_, Assembly> {
-        self.assembly.lock().unwrap_or_else(PoisonError::into_inner)
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,6 +50,7 @@ impl Job {
         network: &Bound<'_, PyAny>,
         x: &Bound<'_, PyAny>,
         y: &Bound<'_, PyAny>,
+        labels: Labels,
         name: &str,
         plan: &Bound<'_, EvaluationPlan>,
         checkpoint: Option<&Bound<'_, Evaluation>>,
@@ -58,9 +58,9 @@ impl Job {
         let plan = plan.get().0.clone();
         let network = network_of(network)?;
         plan.check(&network).map_err(|error| exception(error, &[]))?;
-        let data = dataset(&network, x, y, name)?;
+        let data = dataset(&network, x, y, labels, name)?;
         let checkpoint = checkpoint.map(|checkpoint| checkpoint.get().0.clone());
-        let job = compute(py, &[], || eval::Job::new(network, Cow::Owned(data), plan))?;
+        let job = compute(py, &[], || Ok(eval::Job::new(network, Cow::Owned(data), plan)?))?;
         Self::of(job, checkpoint)
     }
 
@@ -80,7 +80,7 @@ impl Job {
 
     /// The network, the data and the plan, for workers.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &compute(py, &[], || self.job.to_bytes())?))
+        Ok(PyBytes::new(py, &compute(py, &[], || Ok(self.job.to_bytes()?))?))
     }
 
     /// Where its tasks are to run.
@@ -90,57 +90,50 @@ impl Job {
     }
 
     /// The line of text that files of finished tasks begin with.
-    fn outline(&self) -> PyResult<String> {
-        self.job.outline().to_line().map_err(|error| exception(error, &[]))
+    fn schedule(&self) -> PyResult<String> {
+        self.job.schedule().to_line().map_err(|error| exception(error, &[]))
     }
 
     /// What is not done, as about `n` tasks of the same cost, or more.
     fn tasks(&self, n: usize) -> Vec<TaskTuple> {
-        let tasks = self.job.outline().split(&self.assembly().missing(), n);
-        tasks.into_iter().map(|task| (task.pass, task.first, task.pieces)).collect()
+        let tasks = self.job.schedule().split(&self.journal().missing(), n);
+        tasks.into_iter().map(|task| (task.pass, task.first, task.chunks)).collect()
     }
 
     /// The generator, length and seed of a task.
     fn label(&self, of: TaskTuple) -> (String, usize, u64) {
-        let (generator, length, seed) = self.job.outline().label(&task(of));
-        (generator.to_owned(), length, seed)
+        self.job.schedule().label(&task(of))
     }
 
-    /// Runs a task and returns what it found as a line of text.
+    /// Runs a task and returns its result as a line of text.
     fn run(&self, py: Python<'_>, of: TaskTuple) -> PyResult<String> {
-        compute_with_cancellation(py, &[], |cancel| self.job.run(&task(of), cancel, &mut || ())?.to_line())
+        compute_with_cancellation(py, &[], |cancel| {
+            Ok(self.job.run(&task(of), cancel, &mut || ())?.to_line()?)
+        })
     }
 
-    /// Takes what a task found.
+    /// Adds the result of a task.
     fn add(&self, line: &str) -> PyResult<()> {
-        let added = Part::from_line(line).and_then(|part| self.assembly().add(part));
+        let added = TaskResult::from_line(line).and_then(|result| self.journal().add(result));
         added.map_err(|error| exception(error, &[]))
     }
 
-    /// Takes what a file of finished tasks holds, and returns its whole lines; ValueError where it is of something else.
-    fn add_file(&self, text: &str) -> PyResult<Vec<String>> {
-        let (outline, parts) = read_lines(text).map_err(|error| exception(error, &[]))?;
-        let mut assembly = self.assembly();
-        if outline != *assembly.outline() {
-            return Err(PyValueError::new_err("it is of another network, data set, plan or version"));
-        }
-        let mut lines = Vec::with_capacity(parts.len());
-        for part in parts {
-            lines.push(part.to_line().map_err(|error| exception(error, &[]))?);
-            assembly.add(part).map_err(|error| exception(error, &[]))?;
-        }
-        Ok(lines)
+    /// Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it is of another evaluation.
+    fn add_file(&self, text: &str) -> PyResult<String> {
+        let added = Journal::read(text).and_then(|finished| self.journal().merge(finished));
+        added.map_err(|error| exception(error, &[]))?;
+        Ok(whole_lines(text).to_owned())
     }
 
-    /// What was found as JSON, with all cells that are done.
+    /// Returns the evaluation as JSON, with all cells that are finished.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         compute(py, &[], || {
-            let mut assembly = self.assembly().clone();
-            // Without the classes in floating point there is no evaluation.
-            for task in assembly.missing_of(&self.job.outline().tasks()[..1]) {
-                assembly.add(self.job.run(&task, Cancel::NEVER, &mut || ())?)?;
+            let mut journal = self.journal().clone();
+            // Without the pass in floating point there is no evaluation.
+            for task in journal.missing_float() {
+                journal.add(self.job.run(&task, Cancel::NEVER, &mut || ())?)?;
             }
-            assembly.finish()?.to_json()
+            Ok(journal.finish()?.to_json()?)
         })
     }
 }
@@ -163,7 +156,7 @@ impl EvalProgram {
             Err(code) => return Ok(code.into_pyobject(py)?.into_any()),
         };
         // The program keeps its job for its messages; the one that runs is made of the same bytes.
-        let job = compute(py, &[], || eval::Job::from_bytes(&program.job().to_bytes()?))?;
+        let job = compute(py, &[], || Ok(eval::Job::from_bytes(&program.job().to_bytes()?)?))?;
         let job = Py::new(py, Job::of(job, program.checkpoint().cloned())?)?;
         Ok(Bound::new(py, Self { program, job })?.into_any())
     }

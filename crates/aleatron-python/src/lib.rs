@@ -27,7 +27,6 @@ mod network_builder;
 mod network_file;
 mod network_layers;
 mod plan;
-mod regression;
 mod samples;
 mod stream_cache;
 mod stream_network;
@@ -67,7 +66,6 @@ mod _core {
     #[pymodule_export]
     use crate::plan::EvaluationPlan;
     #[pymodule_export]
-    use crate::regression::{RegressionEvaluation, evaluate_regression};
     #[pymodule_export]
     use crate::stream_network::StreamNetwork;
     #[pymodule_export]

@@ -28,7 +28,8 @@
 //! - [`stream`], [`gates`], [`generator`], [`lif`] and other modules of `aleatron-core`: the meaning of every bit, with a plain
 //!   [`reference`](mod@reference) of each operation;
 //! - [`simd_tier`], [`set_num_threads`], [`set_draw_memory`]: settings that change the speed and never a result;
-//! - [`Error`]: the error of every crate. Layers and networks return an [`EngineError`], data a [`data::Error`]; `?` converts both;
+//! - [`Error`]: the error of every crate. Layers and networks return an [`EngineError`], data a [`data::Error`], evaluations an
+//!   [`eval::Error`]; `?` converts them;
 //! - [`compat`]: names of other systems.
 //!
 //! This crate re-exports the others: `aleatron-core` defines streams, `aleatron-engine` has layers and networks, `aleatron-data` samples
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compat;
+mod error;
 
 pub use aleatron_core::lif::{FixedPointLif, LifDrive, LifLayer, LifLayerParams, LifParams, LifTrace};
 pub use aleatron_core::{
@@ -58,7 +60,6 @@ pub use aleatron_engine::{
 };
 #[doc(inline)]
 pub use aleatron_eval as eval;
-pub use aleatron_eval::{Error, Result};
 #[cfg(feature = "gpu")]
 pub use aleatron_gpu as gpu;
 #[doc(inline)]
@@ -67,6 +68,7 @@ pub use aleatron_hardware as hardware;
 pub use aleatron_tensor as tensor;
 #[cfg(feature = "transformer")]
 pub use aleatron_transformer as transformer;
+pub use error::{Error, Result};
 
 /// Networks, their files, their calibration, and how they run as streams.
 pub mod network {

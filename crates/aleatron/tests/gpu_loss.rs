@@ -48,6 +48,6 @@ fn layers_and_evaluations_survive_a_lost_device() {
     let expected = evaluate(&network, &data, &plan(Device::Cpu), None, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_complete());
     for (found, expected) in found.cells.iter().zip(&expected.cells) {
-        assert_eq!(found.confusion, expected.confusion);
+        assert_eq!(found.figures, expected.figures);
     }
 }

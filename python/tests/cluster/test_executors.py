@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 import aleatron as al
@@ -119,9 +120,9 @@ def test_what_is_finished_is_kept_when_workers_stay_lost(
             al.evaluate(**{**subject, "lengths": [16]}, executor=executor, checkpoint=file)
     with Recorded(1) as recorded:
         assert al.evaluate(**subject, executor=recorded, checkpoint=file) == whole
-        pieces = sum(request.task[2] for request in recorded.requests)
+        chunks = sum(request.task[2] for request in recorded.requests)
     every = sum(task[2] for task in job(subject).tasks(1))
-    assert 0 < pieces < every, "finished tasks are not run again"
+    assert 0 < chunks < every, "finished tasks are not run again"
     assert al.Evaluation.from_json(file.read_text()) == whole
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
 
@@ -129,7 +130,20 @@ def test_what_is_finished_is_kept_when_workers_stay_lost(
 def job(subject: dict[str, Any]) -> Any:
     s = subject
     plan = read_plan(s["seeds"], "auto", "all", s["layers"], "float", False, "cpu", s["lengths"], s["generators"])
-    return al._core._Job(s["network"], s["x"], s["y"], "arrays", plan, None)
+    return al._core._Job(s["network"], s["x"], s["y"], "classes", "arrays", plan, None)
+
+
+def test_regression_on_workers_equals_one_process(subject: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    targets = np.asarray(subject["network"](subject["x"])) + 0.25
+    given = {**subject, "y": targets}
+    whole = al.evaluate_regression(**given)
+    assert whole.complete and whole.float_errors is not None
+    file = tmp_path / "found.json"
+    with ThreadPoolExecutor(2) as executor:
+        assert al.evaluate_regression(**given, executor=executor, checkpoint=file) == whole
+    assert al.Evaluation.from_json(file.read_text()) == whole
+    with pytest.raises(ValueError, match="give executor or comm, not both"):
+        al.evaluate_regression(**given, executor=ThreadPoolExecutor(1), comm=object())
 
 
 class Hopeless(Executor):

@@ -4,7 +4,7 @@
 use super::names::read_name;
 use super::{Failure, Outcome, read_length};
 use crate::{Verdict, output};
-use aleatron::backend::devices;
+use aleatron::backend::{KernelTime, describe};
 use aleatron::{Device, EngineError, LayerBuilder, StreamLayer};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn gpu(options: &GpuOptions) -> Outcome {
-    if !matches!(options.device, Device::Gpu(_) | Device::Cuda(_)) {
+    if options.device.may_use_host_memory() {
         return Err(Failure::Usage(format!("--device: {} is not a GPU", options.device)));
     }
     let mut rows = Vec::new();
@@ -118,10 +118,7 @@ fn gpu(options: &GpuOptions) -> Outcome {
         }
         row.gpu_us = Some(best(|| layer.counts_batch(&x, SEED).map(drop))?);
         if options.profile {
-            row.profile = Some(match options.device {
-                Device::Cuda(place) => cuda_profile::table(place, &layer, &x)?,
-                _ => profile::table(&options.device, &layer, &x)?,
-            });
+            row.profile = Some(profile(&layer, &x)?);
         }
         let auto = builder.device(Device::Auto).build()?;
         auto.counts_batch(&x, SEED)?;
@@ -129,87 +126,24 @@ fn gpu(options: &GpuOptions) -> Outcome {
         rows.push(row);
     }
     if !options.common.json {
-        let chosen = devices().into_iter().find(|info| match options.device {
-            Device::Gpu(None) => info.is_default,
-            _ => info.device == options.device,
-        });
-        output::line(format!("GPU: {}", chosen.map_or_else(String::new, |info| info.name)))?;
+        let name = describe(&options.device).map_or_else(|| options.device.to_string(), |info| info.name);
+        output::line(format!("GPU: {name}"))?;
     }
     report(&rows, &options.common)
 }
 
-/// Kernel times of a layer on a GPU.
-#[cfg(feature = "gpu")]
-mod profile {
-    use aleatron::gpu::{
-        AdapterChoice, Bandwidth, CountOptions, GpuContext, GpuDense, Inputs, Profiler, ThresholdSource,
-    };
-    use aleatron::threshold::thresholds;
-    use aleatron::{Device, Quantity, StreamAddress, StreamLayer};
-
-    pub(super) fn table(device: &Device, layer: &StreamLayer, x: &[f64]) -> Result<String, super::Failure> {
-        let choice = match device {
-            Device::Gpu(Some(place)) => AdapterChoice::Index(*place),
-            _ => AdapterChoice::from_env(),
-        };
-        let context = GpuContext::get(&choice)?;
-        let bandwidth = Bandwidth::measure(&context, 1 << 30)?;
-        let Some(shape) = layer.spec().dense_shape() else { return Ok(String::new()) };
-        let streams = layer.weight_streams()?;
-        let n_samples = x.len() / shape.n_inputs();
-        let device = GpuDense::from_words(&context, shape, n_samples.max(1), streams.words())?;
-        let inputs = thresholds(x, shape.polarity(), Quantity::Value)?;
-        let mut profiler = Profiler::new(&context)?;
-        for _ in 0..3 {
-            // The last of these counts: the first ones warm up.
-            profiler.reset();
-            let (source, first) = (ThresholdSource::Slice(&inputs), StreamAddress::input(super::SEED, 0, 0));
-            let options = CountOptions::profiled(&mut profiler);
-            device.counts_with(Inputs::Thresholds { source, first }, options)?;
-        }
-        Ok(profiler.table(bandwidth))
+/// Returns the times of a layer's kernels as a table.
+fn profile(layer: &StreamLayer, x: &[f64]) -> Result<String, EngineError> {
+    // The first runs warm up.
+    layer.profile(x, SEED)?;
+    layer.profile(x, SEED)?;
+    let mut table = format!("{:<36}{:>9}{:>12}{:>10}{:>10}\n", "kernel", "launches", "us", "MB", "GB/s");
+    for KernelTime { name, launches, time, bytes } in layer.profile(x, SEED)? {
+        let (us, megabytes) = (time.as_secs_f64() * 1e6, bytes as f64 / 1e6);
+        let rate = if us > 0.0 { 1e3 * megabytes / us } else { 0.0 };
+        table += &format!("{name:<36}{launches:>9}{us:>12.2}{megabytes:>10.2}{rate:>10.0}\n");
     }
-}
-
-/// Kernel times of a layer on a card of CUDA.
-#[cfg(feature = "cuda")]
-mod cuda_profile {
-    use aleatron::backend::{Batch, PrepareOptions};
-    use aleatron::cuda::{CudaBackend, Profiler};
-    use aleatron::{Cancel, SampleSeed, StreamLayer, Weights};
-
-    pub(super) fn table(place: usize, layer: &StreamLayer, x: &[f64]) -> Result<String, super::Failure> {
-        let (spec, backend) = (layer.spec(), CudaBackend::open(place)?);
-        let options =
-            PrepareOptions { max_batch: (x.len() / spec.n_inputs()).max(1), ..PrepareOptions::default() };
-        let weights = Weights::new(spec, layer.weights().to_vec())?;
-        let layer = backend.layer(spec, &weights, &options)?;
-        let (profiler, batch) = (Profiler::default(), Batch::values(x, SampleSeed::new(super::SEED)));
-        for _ in 0..3 {
-            // The last of these counts: the first ones warm up.
-            profiler.times()?;
-            layer.counts_with(&batch, Cancel::NEVER, Some(&profiler))?;
-        }
-        Ok(profiler.table()?)
-    }
-}
-
-#[cfg(not(feature = "cuda"))]
-mod cuda_profile {
-    use aleatron::StreamLayer;
-
-    pub(super) fn table(_: usize, _: &StreamLayer, _: &[f64]) -> Result<String, super::Failure> {
-        Ok(String::new())
-    }
-}
-
-#[cfg(not(feature = "gpu"))]
-mod profile {
-    use aleatron::{Device, StreamLayer};
-
-    pub(super) fn table(_: &Device, _: &StreamLayer, _: &[f64]) -> Result<String, super::Failure> {
-        Ok(String::new())
-    }
+    Ok(table)
 }
 
 const SEED: u64 = aleatron::SampleSeed::DEFAULT;

@@ -3,18 +3,16 @@
 use super::data::{DataOptions, class_note};
 use super::find::{self, Request};
 use super::plan::PlanOptions;
-use super::report::{EarlierOptions, Format, Found, Report};
+use super::report::{EarlierOptions, Format, Report};
 use super::shard::{self, Shard};
 use super::source::{Calibrated, NetworkOptions, are_bytes, check_samples};
 use super::{Failure, Outcome, read_positive};
 use crate::invocation::Invocation;
 use crate::{interrupt, output};
 use aleatron::data::{Dataset, LabelKind};
-use aleatron::eval::{
-    Evaluation, Job, Plan, Progress, RegressionEvaluation, evaluate, evaluate_regression, plural,
-};
+use aleatron::eval::{Error as EvalError, Evaluation, Job, Plan, Progress, evaluate, plural};
 use aleatron::network::{Network, ValueRange};
-use aleatron::{Cancel, CoreError, EngineError, Error};
+use aleatron::{Cancel, CoreError, EngineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -34,8 +32,8 @@ pub(crate) struct Arguments {
     data: DataOptions,
     #[command(flatten)]
     plan: PlanOptions,
-    /// Search for the shortest streams of each layer that lose at most this many percentage points, between the least and the greatest of the
-    /// lengths given.
+    /// Search for the shortest streams of each layer that lose at most this many percentage points of accuracy, or for regression hundredths of
+    /// R², between the least and the greatest of the lengths given.
     #[arg(long, value_name = "POINTS", conflicts_with_all = ["csv", "shard"])]
     find: Option<f64>,
     /// The most trials of --find.
@@ -87,14 +85,18 @@ impl Subject {
 }
 
 /// Adds the losses of nodes, which the page shows, to an evaluation; a cancelled one stays as it is.
-fn with_losses(subject: &Subject, mut found: Evaluation, cancel: Cancel<'_>) -> aleatron::Result<Evaluation> {
+fn with_losses(
+    subject: &Subject,
+    mut found: Evaluation,
+    cancel: Cancel<'_>,
+) -> Result<Evaluation, EvalError> {
     if !found.is_complete() {
         return Ok(found);
     }
     let Subject { network, data, plan, .. } = subject;
     match aleatron::eval::find_losses(network, data, plan, &mut found, cancel) {
-        Ok(()) | Err(Error::Core(CoreError::Cancelled)) => Ok(found),
-        Err(source) => Err(Error::Unfinished { done: Box::new(found), source: Box::new(source) }),
+        Ok(()) | Err(EvalError::Core(CoreError::Cancelled)) => Ok(found),
+        Err(source) => Err(EvalError::Unfinished { done: Box::new(found), source: Box::new(source) }),
     }
 }
 
@@ -113,20 +115,12 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
         subject.notes.iter().for_each(output::message);
         return find::run(network, data, plan, &request, invocation);
     }
-    if arguments.task == Task::Regression {
-        return arguments.evaluate(&subject, invocation, |checkpoint, cancel, progress| {
-            evaluate_regression(network, data, plan, checkpoint, cancel, progress)
-        });
-    }
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
         subject.notes.iter().for_each(output::message);
         let job = arguments.job(subject)?;
         return shard::run(&job, shard, folder, arguments.earlier.earlier(), invocation);
     }
-    arguments.evaluate(&subject, invocation, |checkpoint, cancel, progress| {
-        let found = evaluate(network, data, plan, checkpoint, cancel, progress)?;
-        if arguments.report.is_some() { with_losses(&subject, found, cancel) } else { Ok(found) }
-    })
+    arguments.evaluate(&subject, invocation)
 }
 
 /// An evaluation whose tasks run on other processes.
@@ -144,9 +138,6 @@ impl Distributed {
             return Err(Failure::Usage(format!(
                 "--shard {shard}: the processes of this run share the work already"
             )));
-        }
-        if arguments.task == Task::Regression {
-            return Err(Failure::Usage("--task regression runs in one process".to_owned()));
         }
         if arguments.find.is_some() {
             return Err(Failure::Usage("--find runs in one process".to_owned()));
@@ -179,55 +170,27 @@ impl Distributed {
 }
 
 /// Adds warnings to a result, each once.
-fn add_warnings(found: &mut impl Found, warnings: &[String]) {
+fn add_warnings(found: &mut Evaluation, warnings: &[String]) {
     for warning in warnings {
-        if !found.warnings().contains(warning) {
-            found.warnings().push(warning.clone());
-        }
-    }
-}
-
-/// Results of evaluations that may have been ended.
-trait Partial: Found {
-    /// Returns the finished part, and the error that ended the evaluation.
-    fn done(error: Error) -> Result<(Self, Error), Error>;
-}
-
-impl Partial for Evaluation {
-    fn done(error: Error) -> Result<(Self, Error), Error> {
-        match error {
-            Error::Unfinished { done, source } => Ok((*done, *source)),
-            error => Err(error),
-        }
-    }
-}
-
-impl Partial for RegressionEvaluation {
-    fn done(error: Error) -> Result<(Self, Error), Error> {
-        match error {
-            Error::UnfinishedRegression { done, source } => Ok((*done, *source)),
-            error => Err(error),
+        if !found.warnings.contains(warning) {
+            found.warnings.push(warning.clone());
         }
     }
 }
 
 impl Arguments {
     /// Runs an evaluation with a progress bar, writes its report and prints it.
-    fn evaluate<E: Partial + Clone>(
-        &self,
-        subject: &Subject,
-        invocation: &Invocation,
-        evaluate: impl FnOnce(Option<E>, Cancel<'_>, &mut dyn FnMut(Progress<'_, E>)) -> aleatron::Result<E>,
-    ) -> Outcome {
+    fn evaluate(&self, subject: &Subject, invocation: &Invocation) -> Outcome {
         let earlier = self.earlier.earlier();
         let report = self.report.as_deref();
-        let report = report.map(|folder| Report::<E>::open(folder, earlier, subject.names())).transpose()?;
+        let report = report.map(|folder| Report::open(folder, earlier, subject.names())).transpose()?;
         let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
         interrupt::watch();
         let (bar, start) = (progress_bar(), Instant::now());
         let mut file = report.as_ref().map(Report::checkpoint_file);
         let cancel = Cancel::when(&interrupt::is_pressed);
-        let result = evaluate(checkpoint, cancel, &mut |progress: Progress<'_, E>| {
+        let Subject { network, data, plan, .. } = subject;
+        let result = evaluate(network, data, plan, checkpoint, cancel, |progress: Progress<'_>| {
             if let Some(file) = &mut file {
                 // A failure is seen again when the whole report is written.
                 let _ = file.update(progress.done, || progress.evaluation.to_json());
@@ -239,15 +202,16 @@ impl Arguments {
                 progress.generator, progress.length, progress.seed
             ));
         });
+        let result = match report {
+            Some(_) => result.and_then(|found| with_losses(subject, found, cancel)),
+            None => result,
+        };
         bar.finish_and_clear();
         let elapsed = start.elapsed();
         let (mut evaluation, failure) = match result {
             Ok(evaluation) => (evaluation, None),
-            Err(error) => {
-                let (done, source) =
-                    E::done(error).map_err(|error| self.explain(error, Some(&subject.data)))?;
-                (done, Some(source))
-            }
+            Err(EvalError::Unfinished { done, source }) => (*done, Some(*source)),
+            Err(error) => return Err(self.explain(error, Some(&subject.data))),
         };
         add_warnings(&mut evaluation, &subject.warnings);
         if let Some(report) = &report {
@@ -272,21 +236,14 @@ impl Arguments {
 
     /// Refuses options that cannot be combined, before anything is read.
     fn check(&self) -> Result<(), Failure> {
-        let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
-        if self.task == Task::Regression {
-            if self.find.is_some() {
-                return usage("--find cannot be combined with --task regression");
-            }
-            if self.shard.is_some() {
-                return usage("--shard cannot be combined with --task regression");
-            }
-        }
         match self.find {
             Some(loss) if !(0.0..=100.0).contains(&loss) => {
-                return Err(Failure::Usage(format!("--find: {loss} is not a number of percentage points")));
+                return Err(Failure::Usage(format!(
+                    "--find: {loss} is not a number of points from 0 to 100"
+                )));
             }
             Some(_) if self.plan.generators.len() > 1 => {
-                return usage("--find: give one generator with --generators");
+                return Err(Failure::Usage("--find: give one generator with --generators".to_owned()));
             }
             _ => {}
         }
@@ -299,7 +256,9 @@ impl Arguments {
         let network = self.network.load()?;
         plan.check(&network).map_err(|error| match error {
             // A property of the network is not the fault of an argument.
-            Error::Nothing(_) | Error::Engine(EngineError::NoIntegerForm { .. }) => self.explain(error, None),
+            EvalError::Nothing(_) | EvalError::Engine(EngineError::NoIntegerForm { .. }) => {
+                self.explain(error, None)
+            }
             error => Failure::usage(error),
         })?;
         let data = self.data.read(kind)?;
@@ -328,19 +287,19 @@ impl Arguments {
     }
 
     /// Returns an error with its remedy.
-    fn explain(&self, error: Error, data: Option<&Dataset>) -> Failure {
+    fn explain(&self, error: EvalError, data: Option<&Dataset>) -> Failure {
         let are_raw_bytes = || {
             let samples = data.map(|data| data.samples(0..data.len().min(16)));
             !self.data.is_divided()
                 && samples.is_some_and(|samples| samples.is_ok_and(|samples| are_bytes(&samples)))
         };
         let hint = match error {
-            Error::UnknownClass { .. } => return self.explain_embedded(error.into()),
-            Error::Engine(EngineError::Feature { .. }) if are_raw_bytes() => {
+            EvalError::UnknownClass { .. } => return self.explain_embedded(error.into()),
+            EvalError::Engine(EngineError::Feature { .. }) if are_raw_bytes() => {
                 " (--clip does that; for bytes of images that the network takes in [0, 1], --divide 255)"
             }
-            Error::Engine(EngineError::Feature { .. }) => " (--clip does that)",
-            Error::Checkpoint(_) => " (--force instead of --resume replaces the report)",
+            EvalError::Engine(EngineError::Feature { .. }) => " (--clip does that)",
+            EvalError::Checkpoint(_) => " (--force instead of --resume replaces the report)",
             _ => "",
         };
         Failure::Work(format!("{error}{hint}"))

@@ -5,10 +5,10 @@ use super::report::{Earlier, LOCK_NAME, fault, open_folder};
 use super::{Failure, Outcome};
 use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
+use aleatron::Cancel;
 use aleatron::data::Dataset;
-use aleatron::eval::{CheckpointFile, Found, Plan, Search, plural, report};
+use aleatron::eval::{CheckpointFile, Error as EvalError, Found, Plan, Search, plural, report};
 use aleatron::network::{LayerOverride, Network, layers_to_json};
-use aleatron::{Cancel, Error};
 use std::path::Path;
 
 /// The file of a search in the folder of a report.
@@ -60,7 +60,7 @@ pub(super) fn run(
     bar.finish_and_clear();
     let (found, failure) = match found {
         Ok(found) => (found, None),
-        Err(Error::UnfinishedSearch { done, source }) => (*done, Some(*source)),
+        Err(EvalError::UnfinishedSearch { done, source }) => (*done, Some(*source)),
         Err(error) => return Err(error.into()),
     };
     let written = match request.folder {
@@ -125,27 +125,27 @@ fn known(folder: &Path, earlier: Earlier, network: &Network) -> Result<Option<Fo
 }
 
 fn text(found: &Found, name: &str) -> String {
-    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let score = |score: f64| found.measure.show(score);
     let mut text = format!(
         "Network {name}, {}: floating point {}, at least {} wanted\n\n",
         found.generator,
-        percent(found.float_accuracy),
-        percent(found.bar.max(0.0)),
+        score(found.float_score),
+        score(found.bar),
     );
     let width = found.layers.iter().map(|layer| layer.chars().count()).max().unwrap_or(0).max(5);
     text.push_str(&format!("{:width$}  {:>12}  {:>6}\n", "layer", "products", "bits"));
     for ((layer, products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths) {
         text.push_str(&format!("{layer:width$}  {products:>12}  {length:>6}\n"));
     }
-    let saved = 1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64;
+    let saved = 100.0 * (1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64);
     text.push_str(&format!(
-        "\n{} with these lengths; {} of {} bit-MACs saved; {}\n",
-        percent(found.accuracy),
-        percent(saved),
+        "\n{} with these lengths; {:.2} % of {} bit-MACs saved; {}\n",
+        score(found.score),
+        saved,
         found.bit_macs_before,
         plural(found.trials.len(), "trial"),
     ));
-    if found.accuracy < found.bar {
+    if found.score < found.bar {
         text.push_str("not even the longest streams are good enough\n");
     } else if !found.is_finished {
         text.push_str(

@@ -1,9 +1,9 @@
 //! `aleatron merge`: puts the shards of an evaluation together. It needs neither the network nor the data.
 
-use super::report::{Earlier, Format, Found, Report, fault};
+use super::report::{Earlier, Format, Report, fault};
 use super::shard::{self, Shard};
 use super::{Failure, Outcome};
-use aleatron::eval::Assembly;
+use aleatron::eval::Journal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -24,31 +24,30 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let start = Instant::now();
-    let mut merged: Option<(Assembly, PathBuf)> = None;
+    let mut merged: Option<(Journal, PathBuf)> = None;
     let files = shards(&arguments.files)?;
     for path in files.clone() {
-        let (outline, parts) = shard::read(&path)?;
-        let assembly = match &mut merged {
-            Some((assembly, first)) if *assembly.outline() != outline => {
+        let journal = shard::read(&path)?;
+        match &mut merged {
+            Some((merged, first)) => merged.merge(journal).map_err(|_| {
                 let other = format!("its network, data, plan or version is not that of {}", first.display());
-                return Err(fault(&path, &other));
-            }
-            Some((assembly, _)) => assembly,
-            None => &mut merged.insert((Assembly::new(outline, None)?, path.clone())).0,
-        };
-        for part in parts {
-            assembly.add(part).map_err(|e| fault(&path, &e))?;
+                fault(&path, &other)
+            })?,
+            None => merged = Some((journal, path)),
         }
     }
-    let Some((assembly, _)) = merged else {
+    let Some((journal, _)) = merged else {
         return Err(Failure::Work("there is no shard in these folders".to_owned()));
     };
     let missing = missing_note(&files);
-    let names = assembly.evaluation().clone();
+    let [network, data] = {
+        let evaluation = journal.evaluation();
+        [evaluation.network.name.clone(), evaluation.data.name.clone()]
+    };
     let earlier = if arguments.force { Earlier::Force } else { Earlier::Replace };
     let report = arguments.report.as_deref();
-    let report = report.map(|folder| Report::open(folder, earlier, Found::names(&names))).transpose()?;
-    let evaluation = assembly.finish().map_err(|error| match &missing {
+    let report = report.map(|folder| Report::open(folder, earlier, [&network, &data])).transpose()?;
+    let evaluation = journal.finish().map_err(|error| match &missing {
         Some(missing) => Failure::Work(format!("{error}; {missing}")),
         None => error.into(),
     })?;

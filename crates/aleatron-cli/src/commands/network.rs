@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         StreamConfig::new(options.length).generator(options.generator).arithmetic(options.arithmetic);
     let streams =
         Arc::clone(&network).into_streams(&config.clone().device(options.device.clone()), Cancel::NEVER)?;
-    if options.device != Device::Cpu
+    if options.device.may_use_accelerators()
         && streams.forward(few, 0)?
             != Arc::clone(&network).into_streams(&config, Cancel::NEVER)?.forward(few, 0)?
     {

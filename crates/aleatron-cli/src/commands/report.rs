@@ -2,9 +2,7 @@
 
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
-use aleatron::eval::{
-    CheckpointFile, Error as EvalError, Evaluation, FileLock, RegressionEvaluation, plural, report,
-};
+use aleatron::eval::{CheckpointFile, Error as EvalError, Evaluation, FileLock, plural, report};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,104 +26,13 @@ pub(crate) struct Format {
     csv: bool,
 }
 
-/// The result of an evaluation of classes or of targets.
-pub(crate) trait Found: serde::Serialize + Sized {
-    fn from_json(text: &str) -> aleatron::Result<Self>;
-    fn to_json(&self) -> aleatron::Result<String>;
-    fn to_csv(&self) -> String;
-    fn to_html(&self) -> String;
-    fn text(&self, width: usize) -> String;
-    fn n_cells(&self) -> usize;
-    fn is_complete(&self) -> bool;
-    /// The names of the network and the data.
-    fn names(&self) -> [&str; 2];
-    /// The warnings, which tables and pages show.
-    fn warnings(&mut self) -> &mut Vec<String>;
-}
-
-impl Found for Evaluation {
-    fn from_json(text: &str) -> aleatron::Result<Self> {
-        Self::from_json(text)
-    }
-
-    fn to_json(&self) -> aleatron::Result<String> {
-        self.to_json()
-    }
-
-    fn to_csv(&self) -> String {
-        self.to_csv()
-    }
-
-    fn to_html(&self) -> String {
-        report::evaluation(self)
-    }
-
-    fn text(&self, width: usize) -> String {
-        self.text(width)
-    }
-
-    fn n_cells(&self) -> usize {
-        self.cells.len()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.is_complete()
-    }
-
-    fn names(&self) -> [&str; 2] {
-        [&self.network.name, &self.data.name]
-    }
-
-    fn warnings(&mut self) -> &mut Vec<String> {
-        &mut self.warnings
-    }
-}
-
-impl Found for RegressionEvaluation {
-    fn from_json(text: &str) -> aleatron::Result<Self> {
-        Self::from_json(text)
-    }
-
-    fn to_json(&self) -> aleatron::Result<String> {
-        self.to_json()
-    }
-
-    fn to_csv(&self) -> String {
-        self.to_csv()
-    }
-
-    fn to_html(&self) -> String {
-        report::regression(self)
-    }
-
-    fn text(&self, width: usize) -> String {
-        self.text(width)
-    }
-
-    fn n_cells(&self) -> usize {
-        self.cells.len()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.is_complete()
-    }
-
-    fn names(&self) -> [&str; 2] {
-        [&self.network.name, &self.data.name]
-    }
-
-    fn warnings(&mut self) -> &mut Vec<String> {
-        &mut self.warnings
-    }
-}
-
 impl Format {
     /// Prints an evaluation and notes about it; unfinished evaluations are failures.
-    pub(crate) fn print<E: Found>(
+    pub(crate) fn print(
         &self,
-        evaluation: &E,
+        evaluation: &Evaluation,
         notes: &[String],
-        report: Option<&Report<E>>,
+        report: Option<&Report>,
         elapsed: Duration,
     ) -> Outcome {
         if self.json {
@@ -135,7 +42,7 @@ impl Format {
         } else {
             output::line(evaluation.text(output::width()).trim_end())?;
             notes.iter().try_for_each(output::line)?;
-            let cells = plural(evaluation.n_cells(), "cell");
+            let cells = plural(evaluation.cells.len(), "cell");
             output::line(format!("\n{cells} in {:.1} s", elapsed.as_secs_f64()))?;
             if let Some(report) = report {
                 output::line(format!("Report: {}", report.folder.join(PAGE_NAME).display()))?;
@@ -182,22 +89,22 @@ impl EarlierOptions {
 
 /// The folder of a report, found to be writable before anything is run.
 #[derive(Debug)]
-pub(crate) struct Report<E = Evaluation> {
+pub(crate) struct Report {
     folder: PathBuf,
     pub(crate) earlier: Earlier,
-    pub(crate) checkpoint: Option<E>,
+    pub(crate) checkpoint: Option<Evaluation>,
     /// Held as long as the report may be written.
     _lock: FileLock,
 }
 
-impl<E: Found> Report<E> {
+impl Report {
     /// Opens the folder of a report of the network and the data with these names.
     pub(crate) fn open(folder: &Path, earlier: Earlier, names: [&str; 2]) -> Result<Self, Failure> {
         let lock = open_folder(folder, LOCK_NAME)?;
         let file = folder.join(JSON_NAME);
         let read = || {
             let text = std::fs::read_to_string(&file).map_err(|e| fault(&file, &e))?;
-            E::from_json(&text).map_err(|e| fault(&file, &e))
+            Evaluation::from_json(&text).map_err(|e| fault(&file, &e))
         };
         let checkpoint = match earlier {
             Earlier::Resume if file.exists() => Some(read()?),
@@ -221,11 +128,11 @@ impl<E: Found> Report<E> {
     }
 
     /// Writes the result, the table and the page.
-    pub(crate) fn write(&self, evaluation: &E) -> Result<(), Failure> {
+    pub(crate) fn write(&self, evaluation: &Evaluation) -> Result<(), Failure> {
         let files = [
             (JSON_NAME, evaluation.to_json()?),
             (CSV_NAME, evaluation.to_csv()),
-            (PAGE_NAME, evaluation.to_html()),
+            (PAGE_NAME, report::evaluation(evaluation)),
         ];
         for (name, text) in files {
             aleatron::eval::write(self.folder.join(name), &text)?;
@@ -235,9 +142,9 @@ impl<E: Found> Report<E> {
 }
 
 /// Checks that a report can be replaced without losing work: it is finished, and of the same network and data.
-fn check_replaced<E: Found>(
+fn check_replaced(
     folder: &Path,
-    found: Option<Result<E, Failure>>,
+    found: Option<Result<Evaluation, Failure>>,
     names: [&str; 2],
 ) -> Result<(), Failure> {
     let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
@@ -250,8 +157,8 @@ fn check_replaced<E: Found>(
         }
         None => Ok(()),
         Some(Err(_)) => refuse("it holds a report of something else: choose another folder"),
-        Some(Ok(found)) if found.names() != names => {
-            let [network, data] = found.names();
+        Some(Ok(found)) if [&*found.network.name, &*found.data.name] != names => {
+            let [network, data] = [&found.network.name, &found.data.name];
             refuse(&format!("it holds a report of network {network} on {data}: choose another folder"))
         }
         Some(Ok(found)) if !found.is_complete() => {

@@ -5,8 +5,8 @@ use super::report::{Earlier, fault, open_folder};
 use super::{Failure, Outcome};
 use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
-use aleatron::eval::{Assembly, Job, Task, plural, read_lines};
-use aleatron::{Cancel, CoreError, Error};
+use aleatron::eval::{Error as EvalError, Job, Journal, Task, plural, whole_lines};
+use aleatron::{Cancel, CoreError};
 use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
@@ -57,38 +57,34 @@ pub(crate) fn run(
     // Other shards are written into the same folder.
     let _lock = open_folder(folder, &format!(".{name}.lock"))?;
     let path = folder.join(name);
-    let mut assembly = Assembly::new(job.outline().clone(), None)?;
-    let mut text = job.outline().to_line()? + "\n";
-    let own = job.outline().shard(shard.index, shard.n);
+    let mut journal = job.journal(None)?;
+    let mut text = job.schedule().to_line()? + "\n";
+    let own = job.schedule().shard(shard.index, shard.n);
     if earlier == Earlier::Replace && path.exists() {
         check_replaced(job, &own, &path)?;
     }
     if earlier == Earlier::Resume && path.exists() {
-        let (outline, parts) = read(&path)?;
-        if outline != *job.outline() {
-            return Err(fault(&path, &"it is of another network, data set, plan or version"));
-        }
-        for part in parts {
-            text.push_str(&(part.to_line()? + "\n"));
-            assembly.add(part)?;
-        }
+        let known = read_text(&path)?;
+        let finished = Journal::read(&known).and_then(|finished| journal.merge(finished));
+        finished.map_err(|error| fault(&path, &error))?;
+        whole_lines(&known).clone_into(&mut text);
     }
     // The whole file, without a line that was cut off.
     aleatron::eval::write(&path, &text)?;
     let mut file = std::fs::OpenOptions::new().append(true).open(&path).map_err(|e| fault(&path, &e))?;
-    let missing = assembly.missing_of(&own);
-    let tasks = job.outline().split(&missing, TASKS);
+    let missing = journal.missing_of(&own);
+    let tasks = job.schedule().split(&missing, TASKS);
     interrupt::watch();
     let bar = progress_bar();
     bar.set_length(tasks.len() as u64);
     let (start, mut done) = (Instant::now(), 0);
     for task in &tasks {
-        let (generator, length, seed) = job.outline().label(task);
+        let (generator, length, seed) = job.schedule().label(task);
         bar.set_message(format!("{generator}, {length} bits, seed {seed}"));
         match job.run(task, Cancel::when(&interrupt::is_pressed), &mut || ()) {
-            Err(Error::Core(CoreError::Cancelled)) => break,
-            part => {
-                let line = part?.to_line()? + "\n";
+            Err(EvalError::Core(CoreError::Cancelled)) => break,
+            result => {
+                let line = result?.to_line()? + "\n";
                 file.write_all(line.as_bytes()).map_err(|e| fault(&path, &e))?;
             }
         }
@@ -112,13 +108,12 @@ pub(crate) fn run(
 fn check_replaced(job: &Job<'_>, own: &[Task], path: &Path) -> Result<(), Failure> {
     let refuse = |reason: &str| Err(fault(path, &format!("{reason}, or replace it with --force")));
     let foreign = "it is of something else: choose another folder";
-    let Ok((outline, parts)) = read(path) else { return refuse(foreign) };
-    if outline != *job.outline() {
+    let Ok(finished) = read(path) else { return refuse(foreign) };
+    let mut journal = job.journal(None)?;
+    if journal.merge(finished).is_err() {
         return refuse(foreign);
     }
-    let mut assembly = Assembly::new(outline, None)?;
-    parts.into_iter().try_for_each(|part| assembly.add(part))?;
-    match assembly.missing_of(own).is_empty() {
+    match journal.missing_of(own).is_empty() {
         true => Ok(()),
         false => refuse("it is unfinished: go on with --resume"),
     }
@@ -152,10 +147,13 @@ impl Shard {
     }
 }
 
-/// Reads the lines of a file of tasks.
-pub(crate) fn read(path: &Path) -> Result<(aleatron::eval::Outline, Vec<aleatron::eval::Part>), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| fault(path, &e))?;
-    read_lines(&text).map_err(|e| fault(path, &e))
+fn read_text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|e| fault(path, &e))
+}
+
+/// Reads a file of finished tasks.
+pub(crate) fn read(path: &Path) -> Result<Journal, Failure> {
+    Journal::read(&read_text(path)?).map_err(|e| fault(path, &e))
 }
 
 #[cfg(test)]

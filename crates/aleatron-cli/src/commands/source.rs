@@ -4,9 +4,10 @@ use super::Failure;
 use super::bindings::BindingOptions;
 use super::data::DataOptions;
 use super::names::read_name;
+use aleatron::Polarity;
 use aleatron::data::{Dataset, LabelKind};
+use aleatron::eval::Error as EvalError;
 use aleatron::network::{Batching, Calibration, InputScale, Mode, Network, WeightScale};
-use aleatron::{Error, Polarity};
 use std::path::{Path, PathBuf};
 
 /// Samples for scales, if none are given.
@@ -171,7 +172,7 @@ pub(crate) fn are_bytes(features: &[f64]) -> bool {
 pub(crate) fn check_samples(network: &Network, data: &Dataset) -> Result<(), Failure> {
     let (expected, actual) = (network.n_features(), data.n_features());
     if expected != actual && data.sample_shape().len() == 1 {
-        return Err(Error::FeatureCount { expected, actual }.into());
+        return Err(EvalError::FeatureCount { expected, actual }.into());
     }
     Ok(data.check_shape(&network.input_shape())?)
 }

@@ -3,8 +3,10 @@
 use super::chart::{self, Axis, Chart, Curve, Point};
 use super::heat::Grid;
 use super::{escape, page};
-use crate::text::{plural, short, si};
-use crate::{Evaluation, PlanSummary, Row};
+use crate::text::{error, plural, short, si};
+use crate::{ErrorEstimate, Errors, Estimate, Evaluation, Figures, Plan, RegressionRow, Row};
+use aleatron_core::arithmetic::Arithmetic;
+use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 
 /// Seeds up to which each has a point of its own.
 const FEW_SEEDS: usize = 10;
@@ -15,22 +17,27 @@ const FEW_CLASSES: usize = 16;
 /// The side of a confusion matrix with more, in pixels.
 const CONFUSION_SIDE: f64 = 360.0;
 
-/// An evaluation as an HTML page that needs nothing else.
+/// Returns an evaluation as an HTML page that needs no other file.
 #[must_use]
 pub fn evaluation(evaluation: &Evaluation) -> String {
     let rows = evaluation.rows();
     let title = format!("{} as streams", evaluation.network.name);
     let mut body = heading(evaluation, &title);
-    body.push_str(&accuracy(evaluation));
+    match &evaluation.float {
+        Figures::Classification(float) => body.push_str(&accuracy(evaluation, float.accuracy)),
+        Figures::Regression(errors) => body.push_str(&regression(evaluation, errors)),
+    }
     body.push_str(&table(evaluation, &rows));
     if let Some(graph) = &evaluation.graph {
-        body.push_str(&super::graph::graph(graph, evaluation.float_accuracy));
+        body.push_str(&super::graph::graph(graph, &evaluation.float));
     }
-    if !evaluation.plan.margins.is_empty() {
-        body.push_str(&early(evaluation));
+    if let (Some(float), false) = (evaluation.float.classification(), evaluation.plan.margins.is_empty()) {
+        body.push_str(&early(evaluation, float.accuracy));
     }
     body.push_str(&errors(evaluation, &rows));
-    body.push_str(&confusion(evaluation));
+    if evaluation.float.classification().is_some() {
+        body.push_str(&confusion(evaluation));
+    }
     page(&title, &body)
 }
 
@@ -51,52 +58,62 @@ fn heading(evaluation: &Evaluation, title: &str) -> String {
             escape(label)
         ));
     };
-    card(format!("{:.2} %", 100.0 * evaluation.float_accuracy), "right in floating point");
+    let close = match &evaluation.float {
+        Figures::Classification(float) => {
+            card(format!("{:.2} %", 100.0 * float.accuracy), "right in floating point");
+            "within one point"
+        }
+        Figures::Regression(errors) => {
+            card(short(errors.mean_absolute), "mean error in floating point");
+            card(short(errors.root_mean_square), "rms error in floating point");
+            card(format!("{:.4}", errors.r_squared), "R² in floating point");
+            "within 0.01 of the R²"
+        }
+    };
     for generator in &plan.generators {
-        let value = match evaluation.shortest_within(generator, 1.0) {
+        let value = match evaluation.shortest_within(&generator.to_string(), 1.0) {
             Ok(Some(length)) => plural(length, "bit"),
             _ => "none".to_owned(),
         };
-        card(value, &format!("within one point, {generator}"));
+        card(value, &format!("{close}, {generator}"));
     }
     out.push_str("</div>\n");
-    out.push_str(&warnings(&evaluation.warnings, evaluation.unfinished));
+    let stopped = format!("This evaluation was stopped: {} to go.", plural(evaluation.unfinished, "cell"));
+    let warnings = evaluation.warnings.iter().chain((evaluation.unfinished > 0).then_some(&stopped));
+    warnings.for_each(|text| out.push_str(&format!("<div class=\"warn\">{}</div>\n", escape(text))));
     out
 }
 
-/// What is known to be wrong, and what is missing.
-pub(super) fn warnings(warnings: &[String], unfinished: usize) -> String {
-    let stopped = format!("This evaluation was stopped: {} to go.", plural(unfinished, "cell"));
-    let all = warnings.iter().chain((unfinished > 0).then_some(&stopped));
-    all.map(|text| format!("<div class=\"warn\">{}</div>\n", escape(text))).collect()
-}
-
-/// How streams were made, as a sentence without its full stop.
-pub(super) fn settings(plan: &PlanSummary) -> String {
+/// Returns the settings of streams as a sentence without its full stop.
+fn settings(plan: &Plan) -> String {
     let mut settings = format!(
         "Sequences have {} and are shared by {}; numbers between layers are kept in {}",
-        match plan.width.as_str() {
-            "auto" => "a width that fits the length".to_owned(),
-            width => format!("{} bits", escape(width)),
+        match plan.width {
+            WidthChoice::Auto => "a width that fits the length".to_owned(),
+            width => format!("{width} bits"),
         },
-        match plan.sharing.as_str() {
-            "input" => "the streams of an input",
-            "stream" => "none",
-            _ => "all streams",
+        match plan.sharing {
+            Sharing::OneForAll => "all streams",
+            Sharing::OnePerInput => "the streams of an input",
+            Sharing::OnePerStream => "none",
         },
-        if plan.arithmetic == "integer" { "integers" } else { "floating point" },
+        match plan.arithmetic {
+            Arithmetic::Integer => "integers",
+            Arithmetic::Float => "floating point",
+        },
     );
     for (name, layer) in &plan.layers {
-        settings.push_str(&format!("; layer {} has {}", escape(name), escape(layer)));
+        settings.push_str(&format!("; layer {} has {}", escape(name), escape(&layer.to_string())));
     }
     settings
 }
 
 /// One curve for each generator that has points.
 fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec<Curve> {
-    let curve = |generator: &String| Curve {
-        name: generator.clone(),
-        points: points(&evaluation.rows_of(generator)),
+    let curve = |generator: &GeneratorName| {
+        let name = generator.to_string();
+        let points = points(&evaluation.rows_of(&name));
+        Curve { name, points }
     };
     evaluation.plan.generators.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
 }
@@ -106,26 +123,24 @@ fn lengths(evaluation: &Evaluation) -> Axis {
     Axis::logarithmic("bits per stream", &lengths)
 }
 
-fn accuracy(evaluation: &Evaluation) -> String {
-    let point = |row: &Row| Point {
-        x: row.length as f64,
-        y: 100.0 * row.accuracy.mean,
-        band: (row.accuracy.n > 1).then_some([100.0 * row.accuracy.low, 100.0 * row.accuracy.high]),
-        values: match row.accuracies.len() {
-            2..=FEW_SEEDS => row.accuracies.iter().map(|accuracy| 100.0 * accuracy).collect(),
-            _ => Vec::new(),
-        },
-        text: format!(
-            "{}, {} bits: {:.2} % [{:.2}, {:.2}]",
-            row.generator,
-            row.bits(),
-            100.0 * row.accuracy.mean,
-            100.0 * row.accuracy.low,
-            100.0 * row.accuracy.high
-        ),
+fn accuracy(evaluation: &Evaluation, float: f64) -> String {
+    let point = |row: &Row| {
+        let figures = row.figures.classification()?;
+        let [mean, low, high] =
+            [figures.accuracy.mean, figures.accuracy.low, figures.accuracy.high].map(|share| 100.0 * share);
+        Some(Point {
+            x: row.length as f64,
+            y: mean,
+            band: (figures.accuracy.n > 1).then_some([low, high]),
+            values: match row.scores.len() {
+                2..=FEW_SEEDS => row.scores.iter().map(|accuracy| 100.0 * accuracy).collect(),
+                _ => Vec::new(),
+            },
+            text: format!("{}, {} bits: {mean:.2} % [{low:.2}, {high:.2}]", row.generator, row.bits()),
+        })
     };
-    let curves = curves(evaluation, |rows| rows.iter().map(point).collect());
-    let float = 100.0 * evaluation.float_accuracy;
+    let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
+    let float = 100.0 * float;
     let least = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).fold(float, f64::min);
     let whole = [((least - 5.0) / 10.0).floor().max(0.0) * 10.0, 100.0];
     let close = [(float - 10.0).floor().max(0.0), 100.0];
@@ -152,50 +167,90 @@ fn accuracy(evaluation: &Evaluation) -> String {
     out
 }
 
+/// Draws the errors of a regression against the targets and against floating point.
+fn regression(evaluation: &Evaluation, float: &Errors) -> String {
+    let mut out = String::from(
+        "<h2>Error against length</h2>\n<p>The root mean square error of all outputs. Bands are intervals of 95 % over seeds.</p>\n",
+    );
+    type Of = fn(&RegressionRow) -> &ErrorEstimate;
+    let drawings: [(&str, Of, Option<f64>); 2] = [
+        ("Against the targets", |row| &row.to_targets, Some(float.root_mean_square)),
+        ("Against floating point", |row| &row.to_float, None),
+    ];
+    for (title, errors, level) in drawings {
+        let point = |row: &Row| {
+            let Estimate { mean, low, high, n } = errors(row.figures.regression()?).root_mean_square;
+            // A logarithmic axis has no position for an error of 0.
+            (mean > 0.0).then(|| Point {
+                x: row.length as f64,
+                y: mean,
+                band: (n > 1 && low > 0.0).then_some([low, high]),
+                values: Vec::new(),
+                text: format!("{}, {} bits: {}", row.generator, row.bits(), short(mean)),
+            })
+        };
+        let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
+        let level = level.filter(|level| *level > 0.0);
+        let values = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).chain(level);
+        let Some(y) = Axis::decades("rms error", values) else { continue };
+        let line = level.map(|level| format!("floating point, {}", short(level)));
+        let legend = chart::legend(&curves, line.as_deref());
+        let x = lengths(evaluation);
+        let chart = Chart { curves: &curves, x, y, level, label: "Error against length" };
+        out.push_str(&format!("<div class=\"panel\">\n<h3>{title}</h3>\n{legend}{}</div>\n", chart.svg()));
+    }
+    out
+}
+
 fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
-    let layers: String = evaluation
-        .network
-        .layers
-        .iter()
-        .map(|name| format!("<th>layer {} error</th>", escape(name)))
-        .collect();
+    let layers = evaluation.network.layers.iter();
+    let layers: String = layers.map(|name| format!("<th>layer {} error</th>", escape(name))).collect();
+    let figures: &[&str] = match evaluation.float {
+        Figures::Classification(_) => &["accuracy %", "interval", "agrees with float %"],
+        Figures::Regression(_) => &["mean error", "rms error", "R²", "mean to float", "rms to float"],
+    };
+    let figures: String = figures.iter().map(|name| format!("<th>{name}</th>")).collect();
     let mut out = format!(
-        "<h2>All figures</h2>\n<p>Errors are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
-         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>accuracy %</th><th>interval</th>\
-         <th>agrees with float %</th>{layers}<th>samples/s</th><th>bit-MAC/s</th></tr>\n"
+        "<h2>All figures</h2>\n<p>Errors of layers are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
+         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{figures}{layers}<th>samples/s</th>\
+         <th>bit-MAC/s</th></tr>\n"
     );
     let mut before = None;
     for row in rows {
-        let first = before != Some(&row.generator);
-        before = Some(&row.generator);
-        let interval = match row.accuracy.n {
-            1 => "-".to_owned(),
-            _ => format!("{:.2} to {:.2}", 100.0 * row.accuracy.low, 100.0 * row.accuracy.high),
-        };
-        let errors: String = row
-            .layers
-            .iter()
-            .map(|layer| format!("<td>{} ({})</td>", short(layer.mean_value), short(layer.worst_value)))
-            .collect();
-        out.push_str(&format!(
-            "<tr{}><td>{}</td><td>{}</td><td>{:.2}</td><td>{interval}</td><td>{:.2}</td>{errors}<td>{}</td><td>{}</td></tr>\n",
-            if first { " class=\"first\"" } else { "" },
-            escape(&row.generator),
-            row.bits(),
-            100.0 * row.accuracy.mean,
-            100.0 * row.agreement,
-            si(row.samples_per_second),
-            si(row.bit_macs_per_second)
-        ));
+        let first = before.replace(row.generator) != Some(row.generator);
+        let mut cells = vec![escape(&row.generator.to_string()), row.bits()];
+        match &row.figures {
+            Figures::Classification(figures) => {
+                let percent = |share: f64| format!("{:.2}", 100.0 * share);
+                let Estimate { mean, low, high, n } = figures.accuracy;
+                let interval = match n {
+                    1 => "-".to_owned(),
+                    _ => format!("{} to {}", percent(low), percent(high)),
+                };
+                cells.extend([percent(mean), interval, percent(figures.agreement)]);
+            }
+            Figures::Regression(figures) => {
+                let (targets, float) = (&figures.to_targets, &figures.to_float);
+                cells.extend([&targets.mean_absolute, &targets.root_mean_square].map(|e| short(e.mean)));
+                cells.push(format!("{:.4}", targets.r_squared.mean));
+                cells.extend([&float.mean_absolute, &float.root_mean_square].map(|e| short(e.mean)));
+            }
+        }
+        cells.extend(row.layers.iter().map(error));
+        cells.extend([si(row.samples_per_second), si(row.bit_macs_per_second)]);
+        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        let class = if first { " class=\"first\"" } else { "" };
+        out.push_str(&format!("<tr{class}>{cells}</tr>\n"));
     }
     out.push_str("</table></div>\n");
     out
 }
 
-fn early(evaluation: &Evaluation) -> String {
+fn early(evaluation: &Evaluation, float: f64) -> String {
+    let float = 100.0 * float;
     let mut out = String::from(
-        "<h2>Stopping early</h2>\n<p>By margin: a sample stops when the best score leads the second by some standard deviations of counting \
-         noise, looked at after 8 cycles and whenever they have doubled. The curve of a generator goes through all margins at its longest \
+        "<h2>Stopping early</h2>\n<p>By margin: a sample stops when the best score exceeds the second by some standard deviations of counting \
+         noise, compared after 8 cycles and whenever they have doubled. The curve of a generator goes through all margins at its longest \
          streams. By certainty: the last layer stops when no remaining cycle can change the best score, which never loses anything. Rows far \
          from floating point are left out: there is nothing to lose by stopping at chance level.</p>\n",
     );
@@ -214,12 +269,14 @@ fn early(evaluation: &Evaluation) -> String {
         ),
     };
     let curves = curves(evaluation, |rows| match rows.last() {
-        Some(row) if evaluation.has_early(row) => row.early.iter().map(|stop| point(stop, row)).collect(),
+        Some(row) if evaluation.has_early(row) => {
+            let early = row.figures.classification().map_or(&[][..], |figures| &figures.early);
+            early.iter().map(|stop| point(stop, row)).collect()
+        }
         _ => Vec::new(),
     });
     let all = || curves.iter().flat_map(|curve| &curve.points);
     if let Some(x) = Axis::decades("mean cycles of a sample and layer", all().map(|point| point.x)) {
-        let float = 100.0 * evaluation.float_accuracy;
         let least = all().map(|point| point.y).fold(float, f64::min);
         let y = Axis::percent("accuracy", [((least - 2.0) / 5.0).floor().max(0.0) * 5.0, 100.0]);
         let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
@@ -233,10 +290,10 @@ fn early(evaluation: &Evaluation) -> String {
          <tr><th>generator</th><th>bits</th><th>mean cycles</th><th>share of the full run</th><th>points lost</th>\
          <th>stopped early</th><th>margin</th><th>until certain</th></tr>\n",
     );
-    for generator in &evaluation.plan.generators {
-        for (k, row) in evaluation.rows_of(generator).iter().enumerate() {
+    for name in evaluation.plan.generators.iter().map(ToString::to_string) {
+        for (k, row) in evaluation.rows_of(&name).iter().enumerate() {
             let class = if k == 0 { " class=\"first\"" } else { "" };
-            let name = escape(generator);
+            let name = escape(&name);
             let stop = if evaluation.has_early(row) { row.early_within(0.5) } else { None };
             let figures = match stop {
                 Some(stop) => format!(
@@ -250,8 +307,8 @@ fn early(evaluation: &Evaluation) -> String {
                 ),
                 None => "<td>-</td><td>-</td><td>-</td><td>-</td><td>-</td>".to_owned(),
             };
-            let certain =
-                row.certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
+            let certain = row.figures.classification().and_then(|figures| figures.certain);
+            let certain = certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
             out.push_str(&format!(
                 "<tr{class}><td>{name}</td><td>{}</td>{figures}<td>{certain}</td></tr>\n",
                 row.bits()
@@ -270,7 +327,7 @@ fn errors(evaluation: &Evaluation, rows: &[Row]) -> String {
     for (k, layer) in evaluation.network.layers.iter().enumerate() {
         let point = |row: &Row| {
             let stats = row.layers.get(k)?;
-            // A logarithm has no place for an error of nothing.
+            // A logarithmic axis has no position for an error of 0.
             (stats.mean_value > 0.0).then(|| Point {
                 x: row.length as f64,
                 y: stats.mean_value,
@@ -302,20 +359,21 @@ fn confusion(evaluation: &Evaluation) -> String {
         "<h2>Confusion</h2>\n<p>Samples by class (down) and by the best score (across), over all seeds, at the shortest length within \
          one point of floating point, or else at the longest.</p>\n<div class=\"row\">\n",
     );
-    for generator in &evaluation.plan.generators {
-        let rows = evaluation.rows_of(generator);
-        let shortest = evaluation.shortest_within(generator, 1.0).ok().flatten();
+    for generator in evaluation.plan.generators.iter().map(ToString::to_string) {
+        let rows = evaluation.rows_of(&generator);
+        let shortest = evaluation.shortest_within(&generator, 1.0).ok().flatten();
         let Some(row) = rows.iter().find(|row| Some(row.length) == shortest).or(rows.last()) else {
             continue;
         };
-        let n = row.confusion.len();
+        let Some(figures) = row.figures.classification() else { continue };
+        let n = figures.confusion.len();
         let has_numbers = n <= FEW_CLASSES;
         // Where classes are many, every fifth or tenth has a label.
         let every =
             [1, 5, 10, 50, 100].into_iter().find(|every| has_numbers || n / every <= 12).unwrap_or(500);
         let name = |class: usize| if class.is_multiple_of(every) { class.to_string() } else { String::new() };
         let names: Vec<String> = (0..n).map(name).collect();
-        let cells: Vec<Vec<(String, f64)>> = row
+        let cells: Vec<Vec<(String, f64)>> = figures
             .confusion
             .iter()
             .map(|counts| {
@@ -339,7 +397,7 @@ fn confusion(evaluation: &Evaluation) -> String {
         };
         out.push_str(&format!(
             "<div class=\"panel\"><h3>{}, {}</h3>\n{}</div>\n",
-            escape(generator),
+            escape(&generator),
             if row.has_one_length() { plural(row.length, "bit") } else { format!("{} bits", row.bits()) },
             grid.svg()
         ));

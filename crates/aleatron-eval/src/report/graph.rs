@@ -1,22 +1,22 @@
-//! The part of a page that shows a graph: its nodes, and where accuracy is lost.
+//! The section of a page that shows a graph: its nodes and their losses.
 
 use super::escape;
 use crate::text::{plural, short, si};
-use crate::{GraphNode, GraphSummary, Losses};
+use crate::{FloatFigures, GraphNode, GraphSummary, Losses, Measure};
 
-/// The nodes, and for each generator what they do to the accuracy.
-pub(super) fn graph(graph: &GraphSummary, float_accuracy: f64) -> String {
+/// Returns the tables of the nodes and of their losses with each generator.
+pub(super) fn graph(graph: &GraphSummary, float: &FloatFigures) -> String {
     let mut out = nodes(graph);
     if graph.losses.is_empty() {
         return out;
     }
     out.push_str(
-        "<h2>Where accuracy is lost</h2>\n<p>At the longest of the lengths that lose more than a point, or else at the shortest, with one seed. \
-         The error is the root mean square difference from floating point, as a share of what the node makes there, with all errors of the nodes \
-         before it. Alone is the accuracy where no other layer runs as streams.</p>\n<div class=\"row\">\n",
+        "<h2>Where accuracy is lost</h2>\n<p>At the longest of the lengths that lose more than a point, or otherwise at the shortest, with one seed. \
+         The error is the root mean square difference from floating point, relative to the output of the node there, with the errors of the nodes \
+         before it. Alone is the score if no other layer runs as streams.</p>\n<div class=\"row\">\n",
     );
     for losses in &graph.losses {
-        out.push_str(&of_generator(graph, losses, float_accuracy));
+        out.push_str(&of_generator(graph, losses, float));
     }
     out.push_str("</div>\n");
     out
@@ -54,20 +54,23 @@ fn shape(node: &GraphNode) -> String {
     if sizes.is_empty() { "1".to_owned() } else { sizes.join(" x ") }
 }
 
-fn of_generator(graph: &GraphSummary, losses: &Losses, float_accuracy: f64) -> String {
-    let percent = |share: f64| format!("{:.2}", 100.0 * share);
+fn of_generator(graph: &GraphSummary, losses: &Losses, float: &FloatFigures) -> String {
+    let measure = match float.classification() {
+        Some(_) => Measure::Accuracy,
+        None => Measure::RSquared,
+    };
     let mut out = format!(
-        "<div class=\"panel\"><h3>{}, {}<small>{} % right, {} % in floating point</small></h3>\n<table>\n\
-         <tr><th>node</th><th>error %</th><th>alone %</th><th>points lost</th></tr>\n",
-        escape(&losses.generator),
+        "<div class=\"panel\"><h3>{}, {}<small>{}, {} in floating point</small></h3>\n<table>\n\
+         <tr><th>node</th><th>error %</th><th>alone</th><th>points lost</th></tr>\n",
+        escape(&losses.generator.to_string()),
         plural(losses.length, "bit"),
-        percent(losses.accuracy),
-        percent(float_accuracy),
+        measure.show(losses.score),
+        measure.show(float.score()),
     );
     for ((node, error), alone) in graph.nodes.iter().zip(&losses.node_errors).zip(&losses.alone) {
         let [alone, lost] = match alone {
-            // Adding 0 makes no minus sign of nothing lost.
-            Some(share) => [percent(*share), format!("{:.2}", 100.0 * (float_accuracy - share) + 0.0)],
+            // Adding 0 removes the minus sign of a loss of 0.
+            Some(score) => [measure.show(*score), format!("{:.2}", 100.0 * (float.score() - score) + 0.0)],
             None => ["-".to_owned(), "-".to_owned()],
         };
         out.push_str(&format!(

@@ -1,20 +1,17 @@
 //! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is fetched and nothing runs.
 //!
-//! [`evaluation`] makes the page of an evaluation, [`regression`] that of one without classes, [`search`] that of a search for short streams, [`multiplier`] that of
-//! multiplier tables. `chart.rs` draws curves and
-//! `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
+//! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams, [`multiplier`] that of multiplier
+//! tables. `chart.rs` draws curves and `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
 
 mod chart;
 mod evaluation;
 mod graph;
 mod heat;
 mod multiplier;
-mod regression;
 mod search;
 
 pub use evaluation::evaluation;
 pub use multiplier::{heat_map, multiplier};
-pub use regression::regression;
 pub use search::search;
 
 const STYLE: &str = include_str!("page.css");

@@ -8,25 +8,25 @@ use crate::text::{plural, si};
 #[must_use]
 pub fn search(found: &Found, name: &str) -> String {
     let title = format!("Shortest streams of {name}");
-    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
-    let saved = 1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64;
-    let state = if found.accuracy < found.bar {
-        "The longest streams are not accurate enough."
+    let score = |score: f64| found.measure.show(score);
+    let saved = 100.0 * (1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64);
+    let state = if found.score < found.bar {
+        "The longest streams are not good enough."
     } else if found.is_finished {
         "The search has finished."
     } else {
         "The search has not finished."
     };
     let mut body = format!(
-        "<h1>{}</h1>\n<p>Generator {}. Floating point: {}; required: {}; with the lengths below: {}, and {} of {} bit-MACs \
+        "<h1>{}</h1>\n<p>Generator {}. Floating point: {}; required: {}; with the lengths below: {}, and {:.2} % of {} bit-MACs \
          of a sample saved. {state}</p>\n<h2>Layers</h2>\n<div class=\"panel\"><table>\n\
          <tr><th>layer</th><th>products</th><th>bits</th></tr>\n",
         escape(&title),
-        escape(&found.generator),
-        percent(found.float_accuracy),
-        percent(found.bar.max(0.0)),
-        percent(found.accuracy),
-        percent(saved),
+        escape(&found.generator.to_string()),
+        score(found.float_score),
+        score(found.bar),
+        score(found.score),
+        saved,
         si(found.bit_macs_before as f64),
     );
     for ((layer, &products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths) {
@@ -35,12 +35,12 @@ pub fn search(found: &Found, name: &str) -> String {
     }
     let heading: String = found.layers.iter().map(|layer| format!("<th>{}</th>", escape(layer))).collect();
     body.push_str(&format!(
-        "</table></div>\n<h2>{}</h2>\n<div class=\"panel\"><table>\n<tr>{heading}<th>accuracy</th></tr>\n",
+        "</table></div>\n<h2>{}</h2>\n<div class=\"panel\"><table>\n<tr>{heading}<th>score</th></tr>\n",
         plural(found.trials.len(), "trial")
     ));
     for trial in &found.trials {
         let lengths: String = trial.lengths.iter().map(|length| format!("<td>{length}</td>")).collect();
-        body.push_str(&format!("<tr>{lengths}<td>{}</td></tr>\n", percent(trial.accuracy)));
+        body.push_str(&format!("<tr>{lengths}<td>{}</td></tr>\n", score(trial.score)));
     }
     body.push_str("</table></div>\n");
     page(&title, &body)

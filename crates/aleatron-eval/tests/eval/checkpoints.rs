@@ -1,6 +1,6 @@
 //! The file of an evaluation is checked, and so is a checkpoint that an evaluation resumes from.
 
-use crate::support::{evaluated, network, plan, run, samples};
+use crate::support::{Classes, evaluated, float_accuracy, generator, network, plan, run, samples};
 use aleatron_core::arithmetic::Activation;
 use aleatron_core::{Cancel, Polarity};
 use aleatron_data::Dataset;
@@ -38,32 +38,44 @@ fn evaluation_survives_its_file() {
 #[test]
 fn figures_out_of_range_are_errors() {
     let cell = "cell sobol, 8 bits, seed 0: ";
-    assert_eq!(refusal(|e| e.float_accuracy = 1.5), "the accuracy in floating point is 1.5, not in [0, 1]");
-    assert_eq!(refusal(|e| e.cells[0].accuracy = -0.5), format!("{cell}its accuracy is -0.5, not in [0, 1]"));
-    assert_eq!(refusal(|e| e.cells[0].agreement = 1.5), format!("{cell}its agreement is 1.5, not in [0, 1]"));
     assert_eq!(
-        refusal(|e| e.cells[0].early[1].accuracy = 2.0),
+        refusal(|e| e.float = float_accuracy(1.5)),
+        "its accuracy in floating point is 1.5, not in [0, 1]"
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].classes_mut().accuracy = -0.5),
+        format!("{cell}its accuracy is -0.5, not in [0, 1]")
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].classes_mut().agreement = 1.5),
+        format!("{cell}its agreement is 1.5, not in [0, 1]")
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].classes_mut().early[1].accuracy = 2.0),
         format!("{cell}its accuracy is 2, not in [0, 1]")
     );
     assert_eq!(
-        refusal(|e| e.cells[0].early[1].stopped = 2.0),
+        refusal(|e| e.cells[0].classes_mut().early[1].stopped = 2.0),
         format!("{cell}its share that stopped is 2, not in [0, 1]")
     );
     assert_eq!(
-        refusal(|e| e.cells[0].certain.as_mut().unwrap().stopped = 2.0),
+        refusal(|e| e.cells[0].classes_mut().certain.as_mut().unwrap().stopped = 2.0),
         format!("{cell}its share that stopped is 2, not in [0, 1]")
     );
-    assert_eq!(refusal(|e| e.cells[0].early[0].mean_cycles = -1.0), format!("{cell}its mean cycles are -1"));
     assert_eq!(
-        refusal(|e| e.cells[0].certain.as_mut().unwrap().mean_cycles = -1.0),
+        refusal(|e| e.cells[0].classes_mut().early[0].mean_cycles = -1.0),
         format!("{cell}its mean cycles are -1")
     );
     assert_eq!(
-        refusal(|e| e.cells[0].early[0].margin = 3.0),
+        refusal(|e| e.cells[0].classes_mut().certain.as_mut().unwrap().mean_cycles = -1.0),
+        format!("{cell}its mean cycles are -1")
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].classes_mut().early[0].margin = 3.0),
         format!("{cell}its margins are not those of the plan")
     );
     assert_eq!(
-        refusal(|e| _ = e.cells[0].early.pop()),
+        refusal(|e| _ = e.cells[0].classes_mut().early.pop()),
         format!("{cell}its margins are not those of the plan")
     );
     assert_eq!(refusal(|e| _ = e.cells[0].layers.pop()), format!("{cell}it has 1 layers, the network 2"));
@@ -95,11 +107,11 @@ fn counts_whose_sum_overflows_are_errors() {
 fn confusion_matrix_must_match_the_data() {
     let cell = "cell sobol, 8 bits, seed 0: ";
     let wrong = format!("{cell}its confusion matrix is not that of the data");
-    assert_eq!(refusal(|e| e.cells[0].confusion[0][0] += 1), wrong);
-    assert_eq!(refusal(|e| drop(e.cells[0].confusion.pop())), wrong);
-    assert_eq!(refusal(|e| e.cells[0].confusion[1].push(0)), wrong);
+    assert_eq!(refusal(|e| e.cells[0].classes_mut().confusion[0][0] += 1), wrong);
+    assert_eq!(refusal(|e| drop(e.cells[0].classes_mut().confusion.pop())), wrong);
+    assert_eq!(refusal(|e| e.cells[0].classes_mut().confusion[1].push(0)), wrong);
     let moved = refusal(|e| {
-        let row = &mut e.cells[0].confusion[0];
+        let row = &mut e.cells[0].classes_mut().confusion[0];
         row.rotate_left(1);
     });
     assert!(
@@ -114,7 +126,7 @@ fn cells_must_be_of_the_plan_and_unique() {
     let outside = "it is not of the plan";
     assert_eq!(refusal(|e| e.plan.lengths = vec![16]), format!("cell sobol, 8 bits, seed 0: {outside}"));
     assert_eq!(
-        refusal(|e| drop(e.plan.generators.pop())),
+        refusal(|e| _ = e.plan.generators.pop()),
         format!("cell bernoulli, 8 bits, seed 0: {outside}")
     );
     assert_eq!(refusal(|e| e.cells[0].length = 9), format!("cell sobol, 9 bits, seed 0: {outside}"));
@@ -122,12 +134,15 @@ fn cells_must_be_of_the_plan_and_unique() {
         refusal(|e| e.cells[0].length = 0),
         "cell sobol, 0 bits, seed 0: stream length must be at least 1"
     );
-    assert!(refusal(|e| e.cells[0].generator = "foo".to_owned()).contains("is not a generator"));
+    assert_eq!(
+        refusal(|e| e.cells[0].generator = generator("halton")),
+        format!("cell halton, 8 bits, seed 0: {outside}")
+    );
     assert_eq!(refusal(|e| e.cells[5].seed = 0), "cell bernoulli, 16 bits, seed 0 is there twice");
     assert_eq!(refusal(|e| e.plan.lengths = vec![16, 8]), "the lengths of its plan do not ascend");
     assert_eq!(refusal(|e| e.plan.lengths = vec![8, 8, 16]), "the lengths of its plan do not ascend");
     assert_eq!(
-        refusal(|e| e.plan.generators.push("sobol".to_owned())),
+        refusal(|e| e.plan.generators.push(generator("sobol"))),
         "generator sobol of its plan is there twice"
     );
 }
@@ -148,7 +163,7 @@ fn checkpoint_of_another_evaluation_is_an_error() {
     assert_eq!(differs(changed(|e| e.network.name = "m".to_owned()), &plan), "the network");
     assert_eq!(differs(changed(|e| e.data.fingerprint = "0".to_owned()), &plan), "the data");
     assert_eq!(differs(changed(|e| e.version = "0".to_owned()), &plan), "the version that made it");
-    assert_eq!(differs(changed(|e| e.float_accuracy = 0.125), &plan), "the accuracy in floating point");
+    assert_eq!(differs(changed(|e| e.float = float_accuracy(0.125)), &plan), "the score in floating point");
     for other in [
         Plan { arithmetic: Arithmetic::Integer, ..plan.clone() },
         Plan { range: ValueRange::Saturate, ..plan.clone() },
@@ -203,7 +218,7 @@ fn resumed_plan_has_lengths_generators_and_seeds_of_both() {
     let (network, samples) = (network(), samples());
     let found = evaluate(&network, &samples, &plan, Some(whole), Cancel::NEVER, |_| ()).unwrap();
     assert_eq!(found.plan.lengths, [8, 16, 64]);
-    assert_eq!(found.plan.generators, ["bernoulli", "lfsr"]);
+    assert_eq!(found.plan.generators, ["bernoulli", "lfsr"].map(generator));
     assert_eq!((found.plan.seeds, found.unfinished), (3, 0));
     // Twelve cells of the checkpoint, and the new length with two seeds.
     assert_eq!(found.cells.len(), 2 * 2 * 3 + 2);

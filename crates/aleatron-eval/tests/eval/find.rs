@@ -1,6 +1,6 @@
 //! Searches for short streams: the lengths found are accurate enough, and no half of them is.
 
-use crate::support::{network, samples};
+use crate::support::{Classes, network, samples};
 use aleatron_core::Cancel;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{LayerOverride, Network};
@@ -28,7 +28,7 @@ fn accuracy(network: &Network, lengths: &[usize]) -> f64 {
     let generators = vec!["bernoulli".parse().unwrap()];
     let plan = Plan { lengths: vec![8], generators, layers, seeds: 2, ..Plan::default() };
     let found = evaluate(network, &data(), &plan, None, Cancel::NEVER, |_| ()).unwrap();
-    found.cells.iter().map(|cell| cell.accuracy).sum::<f64>() / found.cells.len() as f64
+    found.cells.iter().map(|cell| cell.classes().accuracy).sum::<f64>() / found.cells.len() as f64
 }
 
 #[test]
@@ -38,24 +38,24 @@ fn found_lengths_are_accurate_and_cannot_be_halved() {
         find(&network, &data(), &plan(), &search(3.0, [8, 128]), None, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_good() && found.lengths != [128, 128], "{found:?}");
     // A little below, so that rounding does not refuse an accuracy that is just good enough.
-    let below = found.float_accuracy - 0.03 - found.bar;
+    let below = found.float_score - 0.03 - found.bar;
     assert!(below > 0.0 && below < 2e-9, "{below}");
     for trial in &found.trials {
-        assert!((trial.accuracy - accuracy(&network, &trial.lengths)).abs() < 1e-12, "{trial:?}");
+        assert!((trial.score - accuracy(&network, &trial.lengths)).abs() < 1e-12, "{trial:?}");
         assert!(trial.lengths.iter().all(|length| (8..=128).contains(length)), "{trial:?}");
     }
     let of = |lengths: &[usize]| {
-        found.trials.iter().find(|trial| trial.lengths == lengths).map(|trial| trial.accuracy)
+        found.trials.iter().find(|trial| trial.lengths == lengths).map(|trial| trial.score)
     };
-    assert_eq!(of(&found.lengths), Some(found.accuracy));
-    assert!(found.accuracy >= found.bar);
+    assert_eq!(of(&found.lengths), Some(found.score));
+    assert!(found.score >= found.bar);
     let products = [64 * 64, 64 * 10];
     let cost = |lengths: &[usize]| -> u64 { products.iter().zip(lengths).map(|(p, &n)| p * n as u64).sum() };
     assert_eq!((found.bit_macs_before, found.bit_macs), (cost(&[128, 128]), cost(&found.lengths)));
     // Each layer ends at the shortest length, or with a half that was tried and was not accurate enough.
     for (layer, &length) in found.lengths.iter().enumerate() {
         let is_half = |trial: &&Trial| trial.lengths[layer] == length / 2;
-        let tried = found.trials.iter().filter(is_half).any(|trial| trial.accuracy < found.bar);
+        let tried = found.trials.iter().filter(is_half).any(|trial| trial.score < found.bar);
         assert!(length / 2 < 8 || tried, "{found:?}");
     }
 }
@@ -66,7 +66,7 @@ fn search_without_a_solution_tries_uniform_lengths_only() {
     let found = find(&network, &data(), &plan(), &search(0.0, [2, 4]), None, Cancel::NEVER, |_| ()).unwrap();
     // Both lengths for all layers, and no layer alone.
     assert_eq!((found.trials.len(), found.lengths.as_slice()), (2, &[4, 4][..]));
-    assert!(found.is_finished && found.accuracy < found.bar && !found.is_good());
+    assert!(found.is_finished && found.score < found.bar && !found.is_good());
     let spent = Search { budget: 1, ..search(0.0, [2, 4]) };
     let found = find(&network, &data(), &plan(), &spent, None, Cancel::NEVER, |_| ()).unwrap();
     assert_eq!((found.trials.len(), found.is_finished, found.is_good()), (1, false, false));

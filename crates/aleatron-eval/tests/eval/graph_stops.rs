@@ -1,6 +1,8 @@
 //! Early termination of graphs: partial lengths, decision margins and certain stops.
 
-use crate::support::{constant, dense, evaluated, features, gemm, given, graph, labelled, one_seed, scaled};
+use crate::support::{
+    Classes, constant, dense, evaluated, features, gemm, given, graph, labelled, one_seed, scaled,
+};
 use aleatron_data::Dataset;
 use aleatron_engine::network::{Arithmetic, Mode, Op, StreamConfig};
 use aleatron_eval::{Evaluation, Plan};
@@ -15,13 +17,18 @@ fn wider_margins_stop_later() {
         let plan = one_seed(generator, &[64, 512]);
         let found = evaluated(&network, &data, &plan);
         for cell in &found.cells {
-            assert_eq!(cell.early.len(), plan.margins.len());
+            assert_eq!(cell.classes().early.len(), plan.margins.len());
             // The wider the margin, the later samples stop.
-            assert!(cell.early.is_sorted_by(|a, b| a.mean_cycles <= b.mean_cycles), "{:?}", cell.early);
-            let (hasty, careful) = (cell.early[0], cell.early[cell.early.len() - 1]);
+            assert!(
+                cell.classes().early.is_sorted_by(|a, b| a.mean_cycles <= b.mean_cycles),
+                "{:?}",
+                cell.classes().early
+            );
+            let (hasty, careful) =
+                (cell.classes().early[0], cell.classes().early[cell.classes().early.len() - 1]);
             assert!(hasty.stopped > 0.5 && hasty.mean_cycles < cell.length as f64, "{hasty:?}");
             assert!(careful.accuracy_lost <= hasty.accuracy_lost);
-            let certain = cell.certain.unwrap();
+            let certain = cell.classes().certain.unwrap();
             assert!(certain.stopped > 0.0 && certain.mean_cycles < cell.length as f64, "{certain:?}");
         }
         // A run of one length finds the same as one of several, which shares the partial lengths of the shorter.
@@ -36,10 +43,10 @@ fn cycles_count_every_partial_length_and_restart() {
     let (network, data) = labelled(20);
     let plan = Plan { margins: vec![1e12], ..one_seed("sobol", &[32]) };
     let found = evaluated(&network, &data, &plan);
-    let stop = found.cells[0].early[0];
+    let stop = found.cells[0].classes().early[0];
     // 8, 16 and 32 cycles: 32 in the first layer, their sum in the second.
     assert_eq!((stop.mean_cycles, stop.stopped), ((32.0 + 56.0) / 2.0, 0.0));
-    assert_eq!(stop.accuracy, found.cells[0].accuracy);
+    assert_eq!(stop.accuracy, found.cells[0].classes().accuracy);
 }
 
 /// The class that leads when a sample is certain is that of the whole run.
@@ -51,7 +58,7 @@ fn certain_class_is_the_class_of_the_whole_run() {
     for generator in ["bernoulli", "bernoulli+sobol:2", "sobol:1+bernoulli"] {
         let plan = one_seed(generator, &[64]);
         let found = evaluated(&network, &data, &plan);
-        let certain = found.cells[0].certain.unwrap();
+        let certain = found.cells[0].classes().certain.unwrap();
         assert!(certain.stopped > 0.0, "{certain:?}");
         // If the class of the first bits differs from that of all bits, the sample was not certain at that length.
         let classes = |length| {
@@ -86,11 +93,13 @@ fn scores_behind_other_nodes_have_no_early_stops() {
         evaluated(&network, &data, &one_seed("sobol", &[16]))
     };
     let plain = with(None);
-    assert!(!plain.cells[0].early.is_empty() && plain.cells[0].certain.is_some());
-    assert_eq!(with(Some(Op::Flatten { axis: 1 })).cells[0].early, plain.cells[0].early);
+    assert!(!plain.cells[0].classes().early.is_empty() && plain.cells[0].classes().certain.is_some());
+    assert_eq!(with(Some(Op::Flatten { axis: 1 })).cells[0].classes().early, plain.cells[0].classes().early);
     let relu = with(Some(Op::Unary(Unary::Relu)));
     assert!(
-        relu.cells[0].early.is_empty() && relu.cells[0].certain.is_none() && relu.plan.margins.is_empty()
+        relu.cells[0].classes().early.is_empty()
+            && relu.cells[0].classes().certain.is_none()
+            && relu.plan.margins.is_empty()
     );
     // Both survive a file.
     for found in [plain, relu] {
@@ -114,9 +123,9 @@ fn softmax_of_one_score_has_no_early_stops() {
         let data = Dataset::new("d", 2, x.clone(), network.predict(&x).unwrap()).unwrap();
         evaluated(&network, &data, &one_seed("sobol", &[16]))
     };
-    assert!(with(1).cells[0].early.is_empty());
+    assert!(with(1).cells[0].classes().early.is_empty());
     let two = with(2);
-    assert_eq!((two.cells[0].early.is_empty(), two.cells[0].certain), (false, None));
+    assert_eq!((two.cells[0].classes().early.is_empty(), two.cells[0].classes().certain), (false, None));
 }
 
 /// An input of 1, one neuron that gains a bit in every cycle and one that loses one: after p of 64 cycles the first leads for certain if
@@ -137,12 +146,16 @@ fn certain_stops_are_in_the_units_of_the_scores() {
         for (arithmetic, cycles) in [(Arithmetic::Float, float), (Arithmetic::Integer, integer)] {
             let plan = Plan { arithmetic, margins: vec![6.0], ..one_seed("bernoulli", &[64]) };
             let found = evaluated(&network, &data, &plan);
-            let certain = found.cells[0].certain.unwrap();
+            let certain = found.cells[0].classes().certain.unwrap();
             assert_eq!((certain.mean_cycles, certain.stopped), (cycles, 1.0), "{weight} {arithmetic}");
             // The lead is 1 + weight - bias, of which the root of half a bit over the cycles is the deviation.
             let stops = |cycles: f32| (1.0 + weight - bias) * (2.0 * cycles).sqrt() >= 6.0;
             let first = [8.0, 16.0, 32.0, 64.0].into_iter().find(|&cycles| stops(cycles)).unwrap();
-            assert_eq!(found.cells[0].early[0].mean_cycles, f64::from(first), "{weight} {arithmetic}");
+            assert_eq!(
+                found.cells[0].classes().early[0].mean_cycles,
+                f64::from(first),
+                "{weight} {arithmetic}"
+            );
         }
     }
 }
@@ -156,6 +169,10 @@ fn scores_in_binary_have_no_early_stops() {
         let data = Dataset::new("eights", 8, features(8 * 5, 5), (0..5).map(|k| k % 4).collect()).unwrap();
         let found = evaluated(&network, &data, &one_seed("sobol", &[16]));
         let cell = &found.cells[0];
-        assert_eq!((!cell.early.is_empty(), cell.certain.is_some()), (stops, stops), "{name}");
+        assert_eq!(
+            (!cell.classes().early.is_empty(), cell.classes().certain.is_some()),
+            (stops, stops),
+            "{name}"
+        );
     }
 }

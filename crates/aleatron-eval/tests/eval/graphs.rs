@@ -1,7 +1,7 @@
 //! Evaluations, searches and tasks of graphs.
 
 use crate::support::{
-    cnn, constant, evaluated, features, gemm, given, graph, labelled, one_seed, same_convolution,
+    Classes, cnn, constant, evaluated, features, gemm, given, graph, labelled, one_seed, same_convolution,
 };
 use aleatron_core::arithmetic::{Activation, Border, Pool, PoolKind};
 use aleatron_core::generator::GeneratorName;
@@ -10,8 +10,7 @@ use aleatron_data::Dataset;
 use aleatron_engine::network::{Arithmetic, Calibration, Mode, Network, NetworkBuilder, Op, StreamConfig};
 use aleatron_engine::{Device, Error as EngineError};
 use aleatron_eval::{
-    Assembly, Error, Evaluation, Found, Job, Part, Plan, Search, Task, evaluate, evaluate_regression, find,
-    find_losses,
+    Error, Evaluation, Found, Job, Plan, Search, Task, TaskResult, evaluate, find, find_losses,
 };
 use aleatron_graph::{Binary, Unary};
 use std::borrow::Cow;
@@ -31,15 +30,19 @@ fn evaluation_has_all_cells_and_resumes() {
     };
     let found = evaluated(&network, &data, &plan);
     assert_eq!(found.cells.len(), 2 * 2 + 2);
-    assert_eq!(found.float_accuracy, 1.0);
+    assert_eq!(found.float.score(), 1.0);
     for cell in &found.cells {
         assert_eq!(cell.layers.len(), 2);
         assert!(cell.layers.iter().all(|layer| layer.counts > 0 && layer.mean_value > 0.0));
         assert_eq!(cell.layers[0].saturated, 0);
     }
     let mean = |length: usize| {
-        let cells: Vec<f64> =
-            found.cells.iter().filter(|cell| cell.length == length).map(|cell| cell.accuracy).collect();
+        let cells: Vec<f64> = found
+            .cells
+            .iter()
+            .filter(|cell| cell.length == length)
+            .map(|cell| cell.classes().accuracy)
+            .collect();
         cells.iter().sum::<f64>() / cells.len() as f64
     };
     assert!(mean(2048) > mean(8) && mean(2048) > 0.9, "{} {}", mean(8), mean(2048));
@@ -60,7 +63,7 @@ fn search_shortens_layers_within_the_loss() {
     let search = Search { generator, loss: 5.0, longest: 1024, shortest: 4, budget: 40 };
     let plan = Plan { seeds: 1, ..Plan::default() };
     let found = find(&network, &data, &plan, &search, None, Cancel::NEVER, |_| {}).unwrap();
-    assert!(found.is_finished && found.accuracy >= found.bar);
+    assert!(found.is_finished && found.score >= found.bar);
     assert!(found.bit_macs < found.bit_macs_before, "{found:?}");
     // A search that used up its budget resumes to the same end without running a trial twice.
     let part =
@@ -86,12 +89,12 @@ fn search_shortens_layers_within_the_loss() {
     let lossy = Search { loss: f64::NAN, ..search };
     assert!(matches!(resume(&network, &lossy, &mut ran), Err(Error::Loss(_))));
     let mut broken = part.clone();
-    broken.trials[0].accuracy = 1.5;
+    broken.trials[0].score = 1.5;
     assert!(Found::from_json(&broken.to_json().unwrap()).is_err());
 }
 
 #[test]
-fn tasks_of_a_graph_assemble_to_the_whole_evaluation() {
+fn tasks_of_a_graph_merge_to_the_whole_evaluation() {
     let (network, data) = labelled(600);
     // A network whose scores come from streams, and one whose scores are computed in binary.
     let binary = network.clone().with_mode("fc", Mode::Binary).unwrap();
@@ -108,15 +111,15 @@ fn tasks_of_a_graph_assemble_to_the_whole_evaluation() {
         let job = Job::new(Arc::new(network.clone()), Cow::Borrowed(&data), plan.clone()).unwrap();
         // A worker on another machine has the bytes alone.
         let worker = Job::from_bytes(&job.to_bytes().unwrap()).unwrap();
-        let mut assembly = Assembly::new(job.outline().clone(), None).unwrap();
-        let tasks = job.outline().split(&assembly.missing(), 20);
+        let mut journal = job.journal(None).unwrap();
+        let tasks = job.schedule().split(&journal.missing(), 20);
         assert!(tasks.len() >= 10);
         for (k, task) in tasks.iter().rev().enumerate() {
             let runs = if k % 2 == 0 { &worker } else { &job };
             let line = runs.run(task, Cancel::NEVER, &mut || ()).unwrap().to_line().unwrap();
-            assembly.add(Part::from_line(&line).unwrap()).unwrap();
+            journal.add(TaskResult::from_line(&line).unwrap()).unwrap();
         }
-        assert_eq!(assembly.finish().unwrap().without_times(), whole);
+        assert_eq!(journal.finish().unwrap().without_times(), whole);
         assert!(Job::from_bytes(&job.to_bytes().unwrap()[..900]).is_err());
     }
 }
@@ -169,14 +172,14 @@ fn convolutions_are_evaluated_with_every_generator() {
     for arithmetic in Arithmetic::ALL {
         let plan = Plan { lengths: vec![16, 256], seeds: 1, arithmetic, ..Plan::default() };
         let evaluation = evaluated(&network, &data, &plan);
-        assert_eq!((evaluation.float_accuracy, evaluation.network.sizes.len()), (1.0, 4));
+        assert_eq!((evaluation.float.score(), evaluation.network.sizes.len()), (1.0, 4));
         // The features, and the rows of weights of each layer.
         assert_eq!(evaluation.network.sizes, [84, 4, 3, 3]);
         for row in evaluation.rows() {
-            let certain = row.certain.unwrap();
+            let certain = row.classes().certain.unwrap();
             assert!(certain.mean_cycles <= row.length as f64);
             if row.length == 256 {
-                assert!(row.accuracy.mean >= 0.8, "{} {arithmetic}", row.generator);
+                assert!(row.score() >= 0.8, "{} {arithmetic}", row.generator);
                 // Signs alone decide much before the end.
                 assert!(certain.stopped > 0.0, "{} {arithmetic}", row.generator);
             }
@@ -209,12 +212,15 @@ fn graphs_are_evaluated_in_integer_arithmetic() {
     let arithmetic = Arithmetic::Integer;
     let plan = Plan { lengths: vec![16, 1024], generators, seeds: 1, arithmetic, ..Plan::default() };
     let mut found = evaluated(&network, &data, &plan);
-    assert_eq!(found.plan.arithmetic, "integer");
+    assert_eq!(found.plan.arithmetic, Arithmetic::Integer);
     let config = StreamConfig::new(1024).generator("sobol".parse().unwrap()).arithmetic(arithmetic);
     let streams = network.to_streams(&config).unwrap();
     let right = streams.predict(&x, 0).unwrap().iter().zip(data.labels()).filter(|(a, b)| a == b).count();
-    assert_eq!(found.cells[1].accuracy, right as f64 / 300.0);
-    assert!(found.cells[1].accuracy > 0.9 && found.cells[0].accuracy < found.cells[1].accuracy);
+    assert_eq!(found.cells[1].classes().accuracy, right as f64 / 300.0);
+    assert!(
+        found.cells[1].classes().accuracy > 0.9
+            && found.cells[0].classes().accuracy < found.cells[1].classes().accuracy
+    );
     // Errors of long streams are small in every layer.
     assert!(found.cells[1].layers.iter().all(|layer| layer.mean_value < 0.02), "{:?}", found.cells[1].layers);
     find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
@@ -240,11 +246,12 @@ fn regression_of_a_graph_has_errors_that_fall_with_the_length() {
     let x = features(20 * 40, 21);
     let data = Dataset::with_targets("made", 40, x.clone(), 3, network.forward(&x).unwrap()).unwrap();
     let plan = one_seed("sobol", &[64, 1024]);
-    let found = evaluate_regression(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
-    assert_eq!(found.float.root_mean_square, 0.0);
-    let errors: Vec<f64> = found.cells.iter().map(|cell| cell.to_targets.root_mean_square).collect();
-    assert!(errors[1] < errors[0] / 4.0, "{errors:?}");
-    assert_eq!(found.cells[0].to_targets, found.cells[0].to_float);
+    let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
+    assert_eq!(found.float.regression().unwrap().root_mean_square, 0.0);
+    let errors: Vec<_> = found.cells.iter().map(|cell| cell.figures.regression().unwrap()).collect();
+    let [short, long] = [0, 1].map(|k| errors[k].to_targets.root_mean_square);
+    assert!(long < short / 4.0, "{errors:?}");
+    assert_eq!(errors[0].to_targets, errors[0].to_float);
 }
 
 /// A score that is NaN has no rank among the others: there is no best class.
@@ -276,7 +283,7 @@ fn outputs_that_are_not_numbers_are_errors() {
     assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
     let numbers = Dataset::with_targets("made", 6, x[..12].to_vec(), 4, vec![0.0; 8]).unwrap();
     let infinite = &network(f32::INFINITY);
-    let error = evaluate_regression(infinite, &numbers, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
+    let error = evaluate(infinite, &numbers, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
     assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
 }
 
@@ -293,29 +300,29 @@ fn pool_of_devices_has_the_early_stops_of_the_cpu() {
         evaluated(&network, &data, &plan).without_times()
     };
     let (cpu, pool) = (on(Device::Cpu), on(Device::Pool(vec![Device::Cpu, Device::Cpu])));
-    assert!(cpu.cells[0].early[0].stopped > 0.0);
+    assert!(cpu.cells[0].classes().early[0].stopped > 0.0);
     assert_eq!(pool.cells, cpu.cells);
 }
 
 fn run(job: &Job<'_>, task: &Task) -> serde_json::Value {
-    let part = job.run(task, Cancel::NEVER, &mut || ()).unwrap();
-    serde_json::from_str(&part.to_line().unwrap()).unwrap()
+    let result = job.run(task, Cancel::NEVER, &mut || ()).unwrap();
+    serde_json::from_str(&result.to_line().unwrap()).unwrap()
 }
 
 /// A generator is warned of once, not for each of its passes.
 #[test]
-fn assembled_parts_warn_of_a_generator_once() {
+fn journal_warns_of_a_generator_once() {
     let (network, data) = (Arc::new(Network::digits_noise_aware().unwrap()), digits(3));
     for (generator, warns) in [("sobol", false), ("sobol:1+sobol:1", true)] {
         let job = Job::new(Arc::clone(&network), Cow::Borrowed(&data), one_seed(generator, &[16])).unwrap();
         // Floating point, the partial length of eight cycles, and the cell: only the cell has certain stops.
-        let certain = |task: &Task| run(&job, task)["pieces"][0]["certain"].is_array();
-        assert_eq!(job.outline().tasks().iter().map(certain).collect::<Vec<_>>(), [false, false, true]);
-        let mut assembly = Assembly::new(job.outline().clone(), None).unwrap();
-        for task in job.outline().tasks() {
-            assembly.add(job.run(&task, Cancel::NEVER, &mut || ()).unwrap()).unwrap();
+        let certain = |task: &Task| run(&job, task)["chunks"][0]["certain"].is_array();
+        assert_eq!(job.schedule().tasks().iter().map(certain).collect::<Vec<_>>(), [false, false, true]);
+        let mut journal = job.journal(None).unwrap();
+        for task in job.schedule().tasks() {
+            journal.add(job.run(&task, Cancel::NEVER, &mut || ()).unwrap()).unwrap();
         }
-        let found = assembly.finish().unwrap();
+        let found = journal.finish().unwrap();
         let name: GeneratorName = generator.parse().unwrap();
         let warnings = found.warnings.iter().filter(|text| text.starts_with(&format!("{name}: ")));
         assert_eq!(warnings.count(), usize::from(warns), "{:?}", found.warnings);

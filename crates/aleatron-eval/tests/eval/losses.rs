@@ -1,6 +1,9 @@
 //! Accuracy lost node by node and layer by layer.
 
-use crate::support::{evaluated, features, gemm, given, labelled, network, one_seed, plan, samples};
+use crate::support::{
+    Classes, evaluated, features, float_accuracy, gemm, generator, given, labelled, network, one_seed, plan,
+    samples,
+};
 use aleatron_core::Cancel;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{Graph, Mode, Network, StreamConfig};
@@ -22,7 +25,7 @@ fn losses_are_those_of_each_node_and_layer() {
     assert_eq!(graph.nodes.iter().filter(|node| node.stream_products.is_some()).count(), 2);
     let losses = &graph.losses[0];
     // Labels are those of floats, so the shortest streams lose.
-    assert_eq!((losses.length, losses.accuracy), (8, found.cells[0].accuracy));
+    assert_eq!((losses.length, losses.score), (8, found.cells[0].classes().accuracy));
     assert_eq!(losses.alone.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, true]);
     // One layer alone is the network with the other in binary.
     let only = network.clone().with_mode("fc", Mode::Binary).unwrap();
@@ -87,19 +90,19 @@ fn losses_are_measured_at_the_longest_length_that_loses() {
     let (network, data) = (network(), samples());
     let plan = Plan { seeds: 1, ..plan(&["sobol", "lfsr", "sobol"], &[8, 16, 32]) };
     let mut found = evaluated(&network, &data, &plan);
-    found.float_accuracy = 0.75;
+    found.float = float_accuracy(0.75);
     for cell in &mut found.cells {
         // A whole point is not more than one.
-        cell.accuracy = match (cell.generator.as_str(), cell.length) {
-            ("sobol", 8 | 16) => 0.5,
-            ("sobol", _) => 0.74,
+        cell.classes_mut().accuracy = match (cell.generator == generator("sobol"), cell.length) {
+            (true, 8 | 16) => 0.5,
+            (true, _) => 0.74,
             _ => 0.8,
         };
     }
     find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
     let graph = found.graph.as_ref().unwrap();
-    let lengths: Vec<(&str, usize)> = graph.losses.iter().map(|l| (l.generator.as_str(), l.length)).collect();
-    assert_eq!(lengths, [("sobol", 16), ("lfsr", 8)]);
+    let lengths: Vec<_> = graph.losses.iter().map(|l| (l.generator, l.length)).collect();
+    assert_eq!(lengths, [(generator("sobol"), 16), (generator("lfsr"), 8)]);
     let page = report::evaluation(&found);
     for part in [
         "<h3>sobol, 16 bits<small>",
@@ -125,7 +128,7 @@ fn inconsistent_losses_in_a_file_are_errors() {
     let changes: [Change; 6] = [
         |losses| losses.node_errors.push(0.0),
         |losses| losses.alone.push(None),
-        |losses| losses.accuracy = 1.5,
+        |losses| losses.score = 1.5,
         |losses| losses.alone[0] = Some(-0.5),
         |losses| losses.node_errors[0] = -1.0,
         |losses| losses.node_errors.clear(),

@@ -1,4 +1,4 @@
-//! Evaluations of networks as streams: results, early termination, checkpoints, tasks, searches and regression.
+//! Evaluations of networks as streams: results, early termination, checkpoints, tasks, searches, regression, and their tables and pages.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod checkpoints;
@@ -11,6 +11,8 @@ mod losses;
 mod multiplier;
 mod plans;
 mod regression;
+mod results;
+mod searches;
 mod stopping;
 mod support;
 mod tasks;

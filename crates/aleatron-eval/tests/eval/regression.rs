@@ -1,9 +1,13 @@
 //! Networks whose outputs are numbers: errors against targets and against floating point.
 
+use crate::support::generator;
 use aleatron_core::Cancel;
 use aleatron_data::{Dataset, Error as DataError};
 use aleatron_engine::network::{Network, StreamConfig, ValueRange};
-use aleatron_eval::{Error, Plan, RegressionEvaluation, evaluate, evaluate_regression, report};
+use aleatron_eval::{
+    Cell, Error, Errors, Evaluation, Figures, Found, Measure, Plan, Regression, RegressionRow, Search,
+    evaluate, find, find_losses, report,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn plan() -> Plan {
@@ -23,9 +27,28 @@ fn run(
     network: &Network,
     data: &Dataset,
     plan: &Plan,
-    checkpoint: Option<RegressionEvaluation>,
-) -> aleatron_eval::Result<RegressionEvaluation> {
-    evaluate_regression(network, data, plan, checkpoint, Cancel::NEVER, |_| ())
+    checkpoint: Option<Evaluation>,
+) -> aleatron_eval::Result<Evaluation> {
+    evaluate(network, data, plan, checkpoint, Cancel::NEVER, |_| ())
+}
+
+fn errors(cell: &Cell) -> &Regression {
+    cell.figures.regression().unwrap()
+}
+
+fn errors_mut(cell: &mut Cell) -> &mut Regression {
+    match &mut cell.figures {
+        Figures::Regression(figures) => figures,
+        Figures::Classification(_) => panic!("a classification has no errors"),
+    }
+}
+
+fn float(found: &Evaluation) -> &Errors {
+    found.float.regression().unwrap()
+}
+
+fn row(found: &Evaluation, index: usize) -> RegressionRow {
+    found.rows()[index].figures.regression().unwrap().clone()
 }
 
 #[test]
@@ -33,13 +56,13 @@ fn errors_equal_a_computation_from_the_outputs() {
     // More than one chunk of samples.
     let (network, data) = data(300);
     let found = run(&network, &data, &plan(), None).unwrap();
-    assert!((found.float.mean_absolute - 1.0).abs() < 1e-12);
-    assert!((found.float.root_mean_square - 1.0).abs() < 1e-12);
+    assert!((float(&found).mean_absolute - 1.0).abs() < 1e-12);
+    assert!((float(&found).root_mean_square - 1.0).abs() < 1e-12);
     // Sobol has no seed.
     assert_eq!(found.cells.len(), 2 + 2 * 2);
-    let cell =
-        found.cells.iter().find(|cell| (&*cell.generator, cell.length, cell.seed) == ("bernoulli", 16, 1));
-    let cell = cell.unwrap();
+    let key = (generator("bernoulli"), 16, 1);
+    let cell = found.cells.iter().find(|cell| (cell.generator, cell.length, cell.seed) == key);
+    let cell = errors(cell.unwrap());
     let config = StreamConfig::new(16).seed(1);
     let outputs = network.to_streams(&config).unwrap().forward(data.features(), 0).unwrap();
     let differences: Vec<f64> = outputs.iter().zip(data.targets()).map(|(a, b)| a - b).collect();
@@ -51,25 +74,32 @@ fn errors_equal_a_computation_from_the_outputs() {
     assert!((cell.to_targets.root_mean_square - square).abs() < 1e-10 * square);
     let to_float = (differences.iter().map(|d| (d + 1.0).powi(2)).sum::<f64>() / n).sqrt();
     assert!((cell.to_float.root_mean_square - to_float).abs() < 1e-9 * to_float);
+    // R² of each output around the mean of its targets.
+    let mean = |k: usize| data.targets().iter().skip(k).step_by(10).sum::<f64>() / 300.0;
+    let means: Vec<f64> = (0..10).map(mean).collect();
+    let spread: f64 = data.targets().iter().enumerate().map(|(k, y)| (y - means[k % 10]).powi(2)).sum();
+    let r_squared = 1.0 - square * square * n / spread;
+    assert!((cell.to_targets.r_squared - r_squared).abs() < 1e-10, "{r_squared}");
     // Longer streams are closer.
-    let rows = found.rows();
-    assert!(rows[1].to_float.root_mean_square.mean < rows[0].to_float.root_mean_square.mean);
-    assert_eq!((rows[2].to_float.mean_absolute.n, rows[0].to_float.mean_absolute.n), (2, 1));
+    let rows = [0, 1, 2].map(|k| row(&found, k).to_float);
+    assert!(rows[1].root_mean_square.mean < rows[0].root_mean_square.mean);
+    assert!(rows[1].r_squared.mean > rows[0].r_squared.mean && rows[1].r_squared.mean <= 1.0);
+    assert_eq!((rows[2].mean_absolute.n, rows[0].mean_absolute.n), (2, 1));
 }
 
 #[test]
 fn evaluation_is_saved_printed_and_resumed() {
     let (network, data) = data(40);
     let found = run(&network, &data, &plan(), None).unwrap();
-    let read = RegressionEvaluation::from_json(&found.to_json().unwrap()).unwrap();
+    let read = Evaluation::from_json(&found.to_json().unwrap()).unwrap();
     assert_eq!(read, found);
     let lines: Vec<String> = found.to_csv().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 7);
     assert!(lines.iter().all(|line| line.matches(',').count() == lines[0].matches(',').count()), "{lines:?}");
     let text = found.text(100);
     assert!(text.contains("floating point: mean error 1.00, rms error 1.00"), "{text}");
-    let page = report::regression(&found);
-    for part in ["Against the numbers to be found", "Against floating point", "<svg", "rms to float"] {
+    let page = report::evaluation(&found);
+    for part in ["Against the targets", "Against floating point", "<svg", "rms to float"] {
         assert!(page.contains(part), "{part}");
     }
     for outside in ["NaN", "inf", "http:"] {
@@ -77,18 +107,20 @@ fn evaluation_is_saved_printed_and_resumed() {
     }
     // An error of zero cannot be drawn on a logarithmic axis.
     let mut exact = found.clone();
-    for cell in exact.cells.iter_mut().filter(|cell| cell.generator == "sobol" && cell.length == 256) {
-        cell.to_float.root_mean_square = 0.0;
+    for cell in
+        exact.cells.iter_mut().filter(|cell| cell.generator == generator("sobol") && cell.length == 256)
+    {
+        errors_mut(cell).to_float.root_mean_square = 0.0;
     }
-    let drawn = |found: &RegressionEvaluation| -> Vec<usize> {
-        let page = report::regression(found);
-        let lines = page.split("<polyline points=\"").skip(1);
+    let drawn = |found: &Evaluation| -> Vec<usize> {
+        let page = report::evaluation(found);
+        let lines = section(&page).split("<polyline points=\"").skip(1);
         lines.map(|line| line.split('"').next().unwrap().split(' ').count()).collect()
     };
     assert_eq!((drawn(&found), drawn(&exact)), (vec![2; 4], vec![2, 2, 1, 2]));
     // Cells of the checkpoint do not run again.
     let mut part = found.clone();
-    part.cells.retain(|cell| cell.generator == "sobol");
+    part.cells.retain(|cell| cell.generator == generator("sobol"));
     part.cells[0].seconds = 1234.0;
     let whole = run(&network, &data, &plan(), Some(part)).unwrap();
     assert_eq!(whole.cells[0].seconds, 1234.0);
@@ -100,16 +132,16 @@ fn evaluation_is_saved_printed_and_resumed() {
     ));
     let broken =
         found.to_json().unwrap().replacen("\"root_mean_square\": 1.", "\"root_mean_square\": -1.", 1);
-    assert!(RegressionEvaluation::from_json(&broken).is_err());
+    assert!(Evaluation::from_json(&broken).is_err());
     // Cancelled before the pass in floating point ends, and later.
     let cancelled = |when: &(dyn Fn() -> bool + Sync)| {
-        evaluate_regression(&network, &data, &plan(), None, Cancel::when(when), |_| ())
+        evaluate(&network, &data, &plan(), None, Cancel::when(when), |_| ())
     };
     let at_once = cancelled(&|| true).unwrap_err();
     assert!(matches!(at_once, Error::Core(aleatron_core::Error::Cancelled)), "{at_once}");
     let is_started = AtomicBool::new(false);
     let cancel = || is_started.load(Ordering::Relaxed);
-    let later = evaluate_regression(&network, &data, &plan(), None, Cancel::when(&cancel), |_| {
+    let later = evaluate(&network, &data, &plan(), None, Cancel::when(&cancel), |_| {
         is_started.store(true, Ordering::Relaxed);
     });
     let later = later.unwrap();
@@ -119,13 +151,6 @@ fn evaluation_is_saved_printed_and_resumed() {
 #[test]
 fn data_without_matching_targets_are_errors() {
     let (network, data) = data(3);
-    let classes = Dataset::digits_test();
-    assert!(matches!(
-        run(&network, &classes, &plan(), None),
-        Err(Error::LabelKind { needed: "targets", .. })
-    ));
-    let error = evaluate(&network, &data, &plan(), None, Cancel::NEVER, |_| ());
-    assert!(matches!(error, Err(Error::LabelKind { needed: "class labels", .. })));
     let features = data.features().to_vec();
     let one = Dataset::with_targets("one", 64, features.clone(), 1, vec![0.0; 3]).unwrap();
     assert!(matches!(
@@ -142,17 +167,7 @@ fn data_without_matching_targets_are_errors() {
     let large = vec![1e100; 10 * data.len()];
     let large = Dataset::with_targets("n", 64, data.features().to_vec(), 10, large).unwrap();
     let found = run(&network, &large, &plan(), None).unwrap();
-    assert_eq!(RegressionEvaluation::from_json(&found.to_json().unwrap()).unwrap(), found);
-}
-
-#[test]
-fn evaluation_displays_its_text_and_is_complete() {
-    let (network, data) = data(3);
-    let found = run(&network, &data, &plan(), None).unwrap();
-    assert!(found.is_complete());
-    assert!(!RegressionEvaluation { unfinished: 1, ..found.clone() }.is_complete());
-    assert_eq!(found.to_string(), found.text(usize::MAX));
-    assert!(found.to_string().starts_with("Network "));
+    assert_eq!(Evaluation::from_json(&found.to_json().unwrap()).unwrap(), found);
 }
 
 #[test]
@@ -168,8 +183,9 @@ fn cells_sum_over_chunks_and_are_in_order() {
     let range = ValueRange::Saturate;
     let plan = Plan { lengths: vec![32, 16], generators, range, ..Plan::default() };
     let found = run(&network, &data, &plan, None).unwrap();
-    let order: Vec<_> = found.cells.iter().map(|cell| (cell.generator.as_str(), cell.length)).collect();
-    assert_eq!(order, [("sobol", 16), ("sobol", 32), ("halton", 16), ("halton", 32)]);
+    let order: Vec<_> = found.cells.iter().map(|cell| (cell.generator, cell.length)).collect();
+    let [sobol, halton] = ["sobol", "halton"].map(generator);
+    assert_eq!(order, [(sobol, 16), (sobol, 32), (halton, 16), (halton, 32)]);
     assert!(found.plan.margins.is_empty());
     for cell in &found.cells {
         assert_eq!(cell.clipped, 3);
@@ -184,12 +200,14 @@ fn cells_sum_over_chunks_and_are_in_order() {
 fn inconsistent_files_are_errors() {
     let (network, data) = data(3);
     let whole = run(&network, &data, &plan(), None).unwrap();
-    type Change = fn(&mut RegressionEvaluation);
-    let changes: [Change; 8] = [
-        |e| e.cells[0].generator = "halton".to_owned(),
+    type Change = fn(&mut Evaluation);
+    let changes: [Change; 10] = [
+        |e| e.cells[0].generator = generator("halton"),
         |e| e.cells[0].length = 17,
-        |e| e.cells[0].to_targets.mean_absolute = -1.0,
-        |e| e.cells[0].to_float.root_mean_square = -1.0,
+        |e| errors_mut(&mut e.cells[0]).to_targets.mean_absolute = -1.0,
+        |e| errors_mut(&mut e.cells[0]).to_float.root_mean_square = -1.0,
+        |e| errors_mut(&mut e.cells[0]).to_float.r_squared = 1.5,
+        |e| e.float = crate::support::float_accuracy(0.5),
         |e| e.cells[0].seconds = -1.0,
         |e| e.cells[0].layers[0].mean_count = -1.0,
         |e| e.cells[0].layers.truncate(1),
@@ -198,18 +216,19 @@ fn inconsistent_files_are_errors() {
     for (k, change) in changes.iter().enumerate() {
         let mut changed = whole.clone();
         change(&mut changed);
-        assert!(RegressionEvaluation::from_json(&changed.to_json().unwrap()).is_err(), "change {k}");
+        assert!(Evaluation::from_json(&changed.to_json().unwrap()).is_err(), "change {k}");
     }
 }
 
 /// Figures that are known, for pages and tables: two lengths of a generator with two seeds, and of one without.
-fn known() -> RegressionEvaluation {
+fn known() -> Evaluation {
     let (network, data) = data(3);
     let mut found = run(&network, &data, &plan(), None).unwrap();
     for cell in &mut found.cells {
         let size = if cell.length == 16 { 0.5 } else { 0.25 };
-        let size = if cell.generator == "sobol" { size } else { size + 0.125 * cell.seed as f64 };
-        for errors in [&mut cell.to_targets, &mut cell.to_float] {
+        let size = if cell.generator == generator("sobol") { size } else { size + 0.125 * cell.seed as f64 };
+        let figures = errors_mut(cell);
+        for errors in [&mut figures.to_targets, &mut figures.to_float] {
             (errors.mean_absolute, errors.root_mean_square) = (size / 2.0, size);
         }
     }
@@ -221,7 +240,7 @@ fn tables_have_intervals_if_there_are_several_seeds() {
     let text = known().text(usize::MAX);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("Network noise_aware (64-64-10) on scores, 3 samples; floating point: "));
-    let rows: Vec<&str> = lines[3..].iter().copied().take_while(|line| !line.contains("points")).collect();
+    let rows: Vec<&str> = lines[3..].iter().copied().take_while(|line| !line.contains("within")).collect();
     let of = |name: &str| rows.iter().copied().filter(|row| row.starts_with(name)).collect::<Vec<_>>();
     let (sobol, bernoulli) = (of("sobol"), of("bernoulli"));
     assert_eq!((sobol.len(), bernoulli.len()), (2, 2), "{text}");
@@ -232,14 +251,20 @@ fn tables_have_intervals_if_there_are_several_seeds() {
     assert_eq!((rows[2], rows[0] == sobol[0], rows[3] == bernoulli[0]), ("", true, true), "{text}");
 }
 
+/// Returns the section of a page with the errors against length.
+fn section(page: &str) -> &str {
+    page.split("<h2>").find(|part| part.starts_with("Error against length")).unwrap()
+}
+
 #[test]
 fn the_page_has_a_heading_curves_and_all_figures() {
     let known = known();
-    let page = report::regression(&known);
+    let page = report::evaluation(&known);
     assert!(page.contains(
         "<h1>noise_aware as streams</h1>\n<p>A network 64-64-10 run as bit streams on scores, 3 samples."
     ));
-    assert_eq!(page.matches("<div class=\"card\">").count(), 2);
+    // Three figures of floating point, and the shortest length of each generator.
+    assert_eq!(page.matches("<div class=\"card\">").count(), 5);
     // A point for each row in both drawings, a band for the generator with seeds, and the errors of floats as a level in the first.
     for point in [
         "sobol, 16 bits: 0.50",
@@ -247,7 +272,7 @@ fn the_page_has_a_heading_curves_and_all_figures() {
         "bernoulli, 16 bits: 0.56",
         "bernoulli, 256 bits: 0.31",
     ] {
-        assert_eq!(page.matches(point).count(), 2, "{point}");
+        assert_eq!(section(&page).matches(point).count(), 2, "{point}");
     }
     assert_eq!(page.matches("floating point, 1.00").count(), 1);
     let rows = page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td>"));
@@ -255,16 +280,18 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     assert_eq!(firsts, [true, false, true, false]);
     // An error of zero cannot be drawn on a logarithmic axis; without any other, there is no drawing.
     let mut exact = known.clone();
-    exact.cells.retain(|cell| cell.generator == "sobol");
-    exact.cells[0].to_float.root_mean_square = 0.0;
-    let page = report::regression(&exact);
-    assert!(page.contains("</svg>sobol</li>") && !page.contains("</svg>bernoulli</li>"));
-    assert_eq!(page.matches("sobol, 16 bits: ").count(), 1);
-    assert_eq!(page.matches("sobol, 256 bits: ").count(), 2);
-    exact.float.root_mean_square = 0.0;
-    exact.cells.iter_mut().for_each(|cell| cell.to_float.root_mean_square = 0.0);
-    let page = report::regression(&exact);
-    assert_eq!((page.matches("<h3>").count(), page.matches("floating point, ").count()), (1, 0));
+    exact.cells.retain(|cell| cell.generator == generator("sobol"));
+    errors_mut(&mut exact.cells[0]).to_float.root_mean_square = 0.0;
+    let page = report::evaluation(&exact);
+    let part = section(&page);
+    assert!(part.contains("</svg>sobol</li>") && !part.contains("</svg>bernoulli</li>"));
+    assert_eq!(part.matches("sobol, 16 bits: ").count(), 1);
+    assert_eq!(part.matches("sobol, 256 bits: ").count(), 2);
+    exact.float = Figures::Regression(Errors { root_mean_square: 0.0, ..*float(&exact) });
+    exact.cells.iter_mut().for_each(|cell| errors_mut(cell).to_float.root_mean_square = 0.0);
+    let page = report::evaluation(&exact);
+    let part = section(&page);
+    assert_eq!((part.matches("<h3>").count(), part.matches("floating point, ").count()), (1, 0));
     assert!(!page.contains("Against floating point"));
 }
 
@@ -287,10 +314,10 @@ fn bands_are_drawn_if_their_lower_end_is_positive() {
         let mut found = known();
         for cell in &mut found.cells {
             let size = 0.5 + spread * cell.seed as f64;
-            cell.to_targets.root_mean_square = size;
-            cell.to_float.root_mean_square = size;
+            errors_mut(cell).to_targets.root_mean_square = size;
+            errors_mut(cell).to_float.root_mean_square = size;
         }
-        report::regression(&found)
+        report::evaluation(&found)
     };
     // Of two seeds, the interval is 12.7 times half of their distance on either side.
     let bands = |page: &str| page.matches("<polygon").count();
@@ -298,11 +325,60 @@ fn bands_are_drawn_if_their_lower_end_is_positive() {
 }
 
 #[test]
-fn cells_are_in_the_order_of_the_plan() {
-    let (network, data) = data(3);
-    let whole = run(&network, &data, &plan(), None).unwrap();
-    let mut known = whole.clone();
-    known.cells.retain(|cell| cell.length == 256 && cell.generator == "bernoulli");
-    let again = run(&network, &data, &plan(), Some(known)).unwrap();
-    assert_eq!(again.without_times(), whole.without_times());
+fn score_of_a_regression_is_r_squared() {
+    let (network, data) = data(60);
+    let targets = network.forward(data.features()).unwrap();
+    let data = Dataset::with_targets("scores", 64, data.features().to_vec(), 10, targets).unwrap();
+    let plan = Plan { lengths: vec![8, 64, 1024], generators: vec![generator("sobol")], ..Plan::default() };
+    let mut found = run(&network, &data, &plan, None).unwrap();
+    assert_eq!((found.float.score(), float(&found).r_squared), (1.0, 1.0));
+    let scores: Vec<f64> = found.cells.iter().map(|cell| cell.figures.score()).collect();
+    assert!(scores.is_sorted(), "{scores:?}");
+    let lost: Vec<f64> = scores.iter().map(|score| 100.0 * (found.float.score() - score)).collect();
+    assert_eq!(found.shortest_within("sobol", lost[1] + 0.001).unwrap(), Some(64));
+    assert_eq!(found.shortest_within("sobol", lost[1] - 0.001).unwrap(), Some(1024));
+    let text = found.to_string();
+    assert!(text.contains("of the R² of floating point"), "{text}");
+    find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let losses = found.graph.as_ref().unwrap().losses[0].clone();
+    assert_eq!(losses.alone.iter().flatten().count(), 2);
+    assert!(losses.alone.iter().flatten().all(|alone| *alone > losses.score && *alone <= 1.0), "{losses:?}");
+    assert!(report::evaluation(&found).contains("Where accuracy is lost"));
+    assert_eq!(Evaluation::from_json(&found.to_json().unwrap()).unwrap(), found);
+}
+
+#[test]
+fn search_finds_lengths_within_a_loss_of_r_squared() {
+    let (network, data) = data(60);
+    let search = Search { generator: generator("sobol"), loss: 2.0, longest: 512, shortest: 16, budget: 50 };
+    let found = find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ()).unwrap();
+    assert!(found.is_good() && found.measure == Measure::RSquared, "{found:?}");
+    assert!(found.lengths.iter().any(|&length| length < 512), "{found:?}");
+    for trial in &found.trials {
+        let layers = found.layers.iter().zip(&trial.lengths);
+        let layers = layers.map(|(name, length)| (name.clone(), format!("length={length}").parse().unwrap()));
+        let plan = Plan { layers: layers.collect(), ..Plan { generators: vec![search.generator], ..plan() } };
+        let score = run(&network, &data, &plan, None).unwrap().cells[0].figures.score();
+        assert_eq!(trial.score, score, "{trial:?}");
+    }
+    assert_eq!(Found::from_json(&found.to_json().unwrap()).unwrap(), found);
+    let page = report::search(&found, "scores");
+    assert!(page.contains("R² "), "{page}");
+}
+
+/// Features are checked before anything runs, not in the first pass of streams.
+#[test]
+fn features_outside_the_interval_are_errors_before_the_first_pass() {
+    let (network, data) = data(300);
+    let mut features = data.features().to_vec();
+    features[64 * 280 + 7] = 17.0;
+    let data = Dataset::with_targets("d", 64, features, 10, data.targets().to_vec()).unwrap();
+    let job = aleatron_eval::Job::new(network.clone().into(), std::borrow::Cow::Borrowed(&data), plan());
+    let error = job.unwrap_err();
+    let expected =
+        aleatron_engine::Error::Feature { sample: 280, feature: 7, value: 17.0, low: 0.0, high: 16.0 };
+    assert_eq!(error.to_string(), expected.to_string());
+    let search = Search { generator: generator("sobol"), loss: 2.0, longest: 32, shortest: 16, budget: 50 };
+    let error = find(&network, &data, &plan(), &search, None, Cancel::NEVER, |_| ()).unwrap_err();
+    assert_eq!(error.to_string(), expected.to_string());
 }

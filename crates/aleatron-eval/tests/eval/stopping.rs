@@ -1,10 +1,11 @@
 //! Evaluations of networks whose streams are known: counts, early termination, agreement and progress.
 
-use crate::support::{evaluated, network, plan, run, samples, two_scores};
+use crate::support::{Classes, evaluated, network, plan, run, samples, two_scores};
 use aleatron_core::Cancel;
 use aleatron_core::arithmetic::Activation;
 use aleatron_data::Dataset;
-use aleatron_engine::network::{Network, StreamConfig, top_class};
+use aleatron_engine::Device;
+use aleatron_engine::network::{Network, StreamConfig, ValueRange, top_class};
 use aleatron_engine::stream::{Detail, Measured};
 use aleatron_eval::{Plan, evaluate};
 
@@ -23,13 +24,13 @@ fn decision_margins_are_in_standard_deviations_of_noise() {
     };
     let cell = cell_of(vec![0.0, 3.9, 4.1, 5.6, 5.7, 100.0]);
     // A feature of 0 never leads: the tie is 0 deviations, which is enough for a margin of 0 alone.
-    let cycles: Vec<f64> = cell.early.iter().map(|stop| stop.mean_cycles).collect();
+    let cycles: Vec<f64> = cell.classes().early.iter().map(|stop| stop.mean_cycles).collect();
     assert_eq!(cycles, [8.0, (8.0 + 32.0) / 2.0, (16.0 + 32.0) / 2.0, (16.0 + 32.0) / 2.0, 32.0, 32.0]);
-    let stopped: Vec<f64> = cell.early.iter().map(|stop| stop.stopped).collect();
+    let stopped: Vec<f64> = cell.classes().early.iter().map(|stop| stop.stopped).collect();
     assert_eq!(stopped, [1.0, 0.5, 0.5, 0.5, 0.0, 0.0]);
-    assert!(cell.early.iter().all(|stop| stop.accuracy == 1.0 && stop.accuracy_lost == 0.0));
-    assert_eq!((cell.accuracy, cell.agreement), (1.0, 1.0));
-    assert_eq!(cell.confusion, [[2, 0], [0, 0]]);
+    assert!(cell.classes().early.iter().all(|stop| stop.accuracy == 1.0 && stop.accuracy_lost == 0.0));
+    assert_eq!((cell.classes().accuracy, cell.classes().agreement), (1.0, 1.0));
+    assert_eq!(cell.classes().confusion, [[2, 0], [0, 0]]);
 }
 
 #[test]
@@ -44,8 +45,8 @@ fn rates_follow_from_times() {
     assert_eq!((evaluation.network.sizes.as_slice(), evaluation.data.samples), (&[2, 2, 3][..], 3));
     assert_eq!(evaluation.network.layers, ["a", "b"]);
     assert_eq!(
-        (evaluation.plan.device.as_str(), evaluation.plan.seeds, evaluation.plan.clip),
-        ("auto", 2, false)
+        (&evaluation.plan.device, evaluation.plan.seeds, evaluation.plan.range),
+        (&Device::Auto, 2, ValueRange::Check)
     );
 }
 
@@ -72,11 +73,11 @@ fn chunks_of_samples_are_summed() {
     }
     let classes: Vec<usize> = output.scores.chunks_exact(3).map(top_class).collect();
     let right = classes.iter().filter(|&&class| class == 0).count();
-    assert_eq!(cell.confusion[0][0] as usize, right);
-    assert_eq!(cell.accuracy, right as f64 / 300.0);
+    assert_eq!(cell.classes().confusion[0][0] as usize, right);
+    assert_eq!(cell.classes().accuracy, right as f64 / 300.0);
     let float = network().predict(&features).unwrap();
     let same = classes.iter().zip(&float).filter(|(a, b)| a == b).count();
-    assert_eq!(cell.agreement, same as f64 / 300.0);
+    assert_eq!(cell.classes().agreement, same as f64 / 300.0);
     assert!(same < 300, "sixteen bits are too few to agree in all");
 }
 
@@ -94,7 +95,7 @@ fn progress_names_the_cell() {
             seen.push((
                 progress.done,
                 progress.total,
-                progress.generator.to_owned(),
+                progress.generator.to_string(),
                 progress.length,
                 progress.seed,
             ));
@@ -125,12 +126,12 @@ fn certain_stops_count_cycles_of_the_last_layer() {
     // Ones against zeros: after 34 of 64 cycles the margin is more than the cycles left, checked at every sixteenth: 36.
     let data = Dataset::new("d", 1, vec![1.0, 0.0], vec![0, 0]).unwrap();
     let cell_of = |network: &Network| evaluated(network, &data, &plan(&["sobol"], &[64])).cells.remove(0);
-    let certain = cell_of(&constant()).certain.unwrap();
+    let certain = cell_of(&constant()).classes().certain.unwrap();
     assert_eq!((certain.mean_cycles, certain.stopped), ((36.0 + 64.0) / 2.0, 0.5));
     // A bias of 9/16 stands for 36 cycles.
     let biased = |activation| two_scores([1.0, 0.0], &[0.5625, 0.0], activation);
-    let certain = cell_of(&biased(Activation::Identity)).certain.unwrap();
+    let certain = cell_of(&biased(Activation::Identity)).classes().certain.unwrap();
     // Ones: t + 36 > 64 - t from t = 16 on, checked at 16 (52 > 48). Zeros: 36 > 64 - t from t = 32 on (36 > 32).
     assert_eq!((certain.mean_cycles, certain.stopped), ((16.0 + 32.0) / 2.0, 1.0));
-    assert!(cell_of(&biased(Activation::Relu)).certain.is_none());
+    assert!(cell_of(&biased(Activation::Relu)).classes().certain.is_none());
 }

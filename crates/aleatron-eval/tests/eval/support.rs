@@ -3,12 +3,54 @@
 use aleatron_core::Cancel;
 use aleatron_core::Polarity::Bipolar;
 use aleatron_core::arithmetic::Activation;
+use aleatron_core::generator::GeneratorName;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{Calibration, Graph, Network, NetworkBuilder, Op};
-use aleatron_eval::{Evaluation, Plan, evaluate};
+use aleatron_eval::{
+    Cell, Classification, ClassificationRow, Evaluation, Figures, FloatAccuracy, FloatFigures, Plan, Row,
+    evaluate,
+};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Element, Tensor};
+
+/// Figures of a classification, which tests read and change.
+pub(crate) trait Classes {
+    type Figures;
+    fn classes(&self) -> &Self::Figures;
+    fn classes_mut(&mut self) -> &mut Self::Figures;
+}
+
+macro_rules! classes {
+    ($holder:ty, $figures:ty) => {
+        impl Classes for $holder {
+            type Figures = $figures;
+
+            fn classes(&self) -> &$figures {
+                self.figures.classification().unwrap()
+            }
+
+            fn classes_mut(&mut self) -> &mut $figures {
+                match &mut self.figures {
+                    Figures::Classification(figures) => figures,
+                    Figures::Regression(_) => panic!("a regression has no classes"),
+                }
+            }
+        }
+    };
+}
+
+classes!(Cell, Classification);
+classes!(Row, ClassificationRow);
+
+/// The accuracy of floating point as a figure.
+pub(crate) fn float_accuracy(accuracy: f64) -> FloatFigures {
+    Figures::Classification(FloatAccuracy { accuracy })
+}
+
+pub(crate) fn generator(name: &str) -> GeneratorName {
+    name.parse().unwrap()
+}
 
 /// Two bipolar layers of a few weights that run in no time.
 pub(crate) fn network() -> Network {

@@ -1,8 +1,9 @@
 //! Errors of the engine and of data become the facade's by `?`, with the error of the core at the bottom.
 
 use aleatron::data::Dataset;
+use aleatron::eval::{Error as EvalError, Plan, evaluate};
 use aleatron::network::Network;
-use aleatron::{CoreError, EngineError, Error, Result, StreamLayer};
+use aleatron::{Cancel, CoreError, EngineError, Error, Result, StreamLayer};
 
 #[test]
 fn layer_error_of_the_core_stays_an_error_of_the_core() {
@@ -27,4 +28,22 @@ fn data_error_converts_and_keeps_its_message() {
     let error = read().unwrap_err();
     assert!(matches!(error, Error::Data(_)), "{error:?}");
     assert!(error.to_string().starts_with("data.txt: "), "{error}");
+}
+
+#[test]
+fn evaluation_error_is_its_own_unless_a_crate_below_had_it_first() {
+    let run = |plan: &Plan| -> Result<()> {
+        let (network, data) = (Network::digits_noise_aware()?, Dataset::digits_test());
+        evaluate(&network, &data, plan, None, Cancel::NEVER, |_| ())?;
+        Ok(())
+    };
+    let nothing = run(&Plan { lengths: Vec::new(), ..Plan::default() }).unwrap_err();
+    assert!(matches!(nothing, Error::Eval(EvalError::Nothing("lengths"))), "{nothing:?}");
+    let mut plan = Plan::default();
+    plan.layers.insert("none".to_owned(), "length=4".parse().unwrap());
+    let unknown = run(&plan).unwrap_err();
+    assert!(matches!(unknown, Error::Engine(EngineError::UnknownLayer { .. })), "{unknown:?}");
+    let seeds = run(&Plan { seeds: usize::MAX, ..Plan::default() }).unwrap_err();
+    assert!(matches!(seeds, Error::Core(CoreError::TooLarge { .. })), "{seeds:?}");
+    assert_eq!(seeds.core().map(ToString::to_string), Some(seeds.to_string()));
 }

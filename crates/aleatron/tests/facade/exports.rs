@@ -17,7 +17,7 @@ fn facade_runs_evaluates_and_reports_a_network() {
     let right = classes.iter().zip(data.labels()).filter(|(class, label)| class == label).count();
     let plan = Plan { lengths: vec![16], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
     let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
-    assert_eq!(found.cells[0].accuracy, right as f64 / data.len() as f64);
+    assert_eq!(found.cells[0].figures.score(), right as f64 / data.len() as f64);
     assert!(aleatron::eval::report::evaluation(&found).starts_with("<!doctype html>"));
 }
 

@@ -2,6 +2,7 @@
 
 use super::xml::Element;
 use super::{cell, drawings, evaluation, example, page, section};
+use crate::support::Classes;
 use aleatron_eval::Evaluation;
 
 /// The largest height of a drawing of a confusion matrix with many classes, in pixels: a square of 360, and labels above and below it.
@@ -18,7 +19,7 @@ fn many(n: usize) -> Evaluation {
     let row = |label: usize| {
         (0..n).map(|class| if class == (label + 1) % n { 7 } else { u32::from(class == label) }).collect()
     };
-    evaluation.cells[0].confusion = (0..n).map(row).collect();
+    evaluation.cells[0].classes_mut().confusion = (0..n).map(row).collect();
     evaluation
 }
 

@@ -1,5 +1,4 @@
 //! Results of evaluations: summaries, printed tables, pages of reports, and the coordinates of drawings.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod charts;
 mod confusion;
@@ -10,9 +9,11 @@ mod tables;
 mod text;
 mod xml;
 
+use crate::support::{self, float_accuracy};
 use aleatron_engine::stream::LayerStats;
 use aleatron_eval::{
-    Cell, CertainStop, DataSummary, EarlyStop, Evaluation, NetworkSummary, PlanSummary, report,
+    Cell, CertainStop, Classification, DataSummary, EarlyStop, Evaluation, Figures, NetworkSummary, Plan,
+    report,
 };
 use xml::Element;
 
@@ -33,13 +34,17 @@ fn cell(generator: &str, length: usize, seed: u64, right: u32) -> Cell {
     });
     let error = 1.0 / length as f64;
     Cell {
-        generator: generator.to_owned(),
+        generator: support::generator(generator),
         length,
         lengths: vec![length],
         seed,
-        accuracy,
-        agreement: accuracy - 0.01,
-        confusion: vec![vec![HALF - first, first], vec![second, HALF - second]],
+        figures: Figures::Classification(Classification {
+            accuracy,
+            agreement: accuracy - 0.01,
+            confusion: vec![vec![HALF - first, first], vec![second, HALF - second]],
+            early: early.to_vec(),
+            certain: Some(CertainStop { mean_cycles: length as f64 / 2.0, stopped: 0.5 }),
+        }),
         layers: vec![LayerStats {
             counts: 300,
             mean_count: 1.0,
@@ -48,8 +53,6 @@ fn cell(generator: &str, length: usize, seed: u64, right: u32) -> Cell {
             worst_value: 4.0 * error,
             saturated: 0,
         }],
-        early: early.to_vec(),
-        certain: Some(CertainStop { mean_cycles: length as f64 / 2.0, stopped: 0.5 }),
         clipped: 0,
         seconds: 1.0,
         samples_per_second: 1500.0,
@@ -62,10 +65,10 @@ fn evaluation(cells: Vec<Cell>) -> Evaluation {
     let mut lengths: Vec<usize> = cells.iter().map(|cell| cell.length).collect();
     lengths.sort_unstable();
     lengths.dedup();
-    let mut generators: Vec<String> = Vec::new();
+    let mut generators = Vec::new();
     for cell in &cells {
         if !generators.contains(&cell.generator) {
-            generators.push(cell.generator.clone());
+            generators.push(cell.generator);
         }
     }
     Evaluation {
@@ -78,19 +81,8 @@ fn evaluation(cells: Vec<Cell>) -> Evaluation {
             fingerprint: "0".to_owned(),
         },
         data: DataSummary { name: "data".to_owned(), samples: 100, fingerprint: "0".to_owned() },
-        plan: PlanSummary {
-            lengths,
-            generators,
-            seeds: 2,
-            width: "auto".to_owned(),
-            sharing: "all".to_owned(),
-            layers: std::collections::BTreeMap::new(),
-            arithmetic: "float".to_owned(),
-            clip: false,
-            margins: vec![1.0, 2.0],
-            device: "cpu".to_owned(),
-        },
-        float_accuracy: 0.9,
+        plan: Plan { lengths, generators, seeds: 2, margins: vec![1.0, 2.0], ..Plan::default() },
+        float: float_accuracy(0.9),
         warnings: Vec::new(),
         cells,
         unfinished: 0,

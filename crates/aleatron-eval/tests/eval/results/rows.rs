@@ -1,6 +1,7 @@
 //! Cells summarized over their seeds.
 
 use super::{cell, evaluation, example};
+use crate::support::{Classes, generator};
 use aleatron_engine::stream::LayerStats;
 use aleatron_eval::{CertainStop, EarlyStop, Row};
 
@@ -26,12 +27,12 @@ fn rows_summarize_their_cells() {
         accuracy_lost,
         stopped,
     };
-    cells[0].early = vec![early(2.0, 0.5, 0.25, 0.0)];
-    cells[1].early = vec![early(4.0, 0.75, 0.125, 0.5)];
-    cells[2].early = vec![early(9.0, 0.25, 0.0, 1.0)];
-    cells[0].certain = Some(CertainStop { mean_cycles: 4.0, stopped: 0.25 });
-    cells[1].certain = None;
-    cells[2].certain = Some(CertainStop { mean_cycles: 8.0, stopped: 0.75 });
+    cells[0].classes_mut().early = vec![early(2.0, 0.5, 0.25, 0.0)];
+    cells[1].classes_mut().early = vec![early(4.0, 0.75, 0.125, 0.5)];
+    cells[2].classes_mut().early = vec![early(9.0, 0.25, 0.0, 1.0)];
+    cells[0].classes_mut().certain = Some(CertainStop { mean_cycles: 4.0, stopped: 0.25 });
+    cells[1].classes_mut().certain = None;
+    cells[2].classes_mut().certain = Some(CertainStop { mean_cycles: 8.0, stopped: 0.75 });
     (cells[0].samples_per_second, cells[1].samples_per_second, cells[2].samples_per_second) = (1.0, 2.0, 6.0);
     (cells[0].bit_macs_per_second, cells[1].bit_macs_per_second, cells[2].bit_macs_per_second) =
         (10.0, 20.0, 60.0);
@@ -39,29 +40,29 @@ fn rows_summarize_their_cells() {
     let rows = evaluation.rows();
     assert_eq!(rows.len(), 1);
     let row: &Row = &rows[0];
-    assert_eq!((row.generator.as_str(), row.length, row.accuracy.n), ("bernoulli", 8, 3));
-    assert!((row.accuracy.mean - 0.8).abs() < 1e-12 && (row.agreement - 0.79).abs() < 1e-12);
-    assert_eq!(row.accuracies, [0.8, 0.9, 0.7]);
+    assert_eq!((row.generator, row.length, row.classes().accuracy.n), (generator("bernoulli"), 8, 3));
+    assert!((row.score() - 0.8).abs() < 1e-12 && (row.classes().agreement - 0.79).abs() < 1e-12);
+    assert_eq!(row.classes().accuracies, [0.8, 0.9, 0.7]);
     // Deviation of the mean 0.1 / sqrt 3, Student's t of two degrees of freedom 4.303.
     let half = 4.303 * 0.1 / 3f64.sqrt();
-    assert!((row.accuracy.low - (0.8 - half)).abs() < 1e-12 && row.accuracy.high == 1.0);
+    assert!((row.classes().accuracy.low - (0.8 - half)).abs() < 1e-12 && row.classes().accuracy.high == 1.0);
     assert_eq!(row.layers, [stats(600, [3.0, 9.0, 0.5, 2.0], 13)]);
-    assert_eq!(row.early, [early(5.0, 0.5, 0.125, 0.5)]);
-    assert_eq!(row.certain, Some(CertainStop { mean_cycles: 6.0, stopped: 0.5 }));
+    assert_eq!(row.classes().early, [early(5.0, 0.5, 0.125, 0.5)]);
+    assert_eq!(row.classes().certain, Some(CertainStop { mean_cycles: 6.0, stopped: 0.5 }));
     assert_eq!((row.samples_per_second, row.bit_macs_per_second), (3.0, 30.0));
     // 20, 10 and 30 wrong, half of them in each class.
-    assert_eq!(row.confusion, [[120, 30], [30, 120]]);
+    assert_eq!(row.classes().confusion, [[120, 30], [30, 120]]);
 }
 
 #[test]
 fn sums_of_confusion_matrices_do_not_overflow() {
     let mut cells = vec![cell("bernoulli", 8, 0, 80), cell("bernoulli", 8, 1, 80)];
     for cell in &mut cells {
-        cell.confusion = vec![vec![u32::MAX, u32::MAX], vec![0, 1]];
+        cell.classes_mut().confusion = vec![vec![u32::MAX, u32::MAX], vec![0, 1]];
     }
     let evaluation = evaluation(cells);
     let most = 2 * u64::from(u32::MAX);
-    assert_eq!(evaluation.rows()[0].confusion, [[most, most], [0, 2]]);
+    assert_eq!(evaluation.rows()[0].classes().confusion, [[most, most], [0, 2]]);
     assert!(super::page(&evaluation).contains(&format!("0 / 1: {most}")));
 }
 
@@ -69,7 +70,8 @@ fn sums_of_confusion_matrices_do_not_overflow() {
 fn rows_are_in_the_order_of_the_plan() {
     let mut evaluation = example();
     evaluation.cells.reverse();
-    let keys = |rows: &[Row]| rows.iter().map(|row| (row.generator.clone(), row.length)).collect::<Vec<_>>();
+    let keys =
+        |rows: &[Row]| rows.iter().map(|row| (row.generator.to_string(), row.length)).collect::<Vec<_>>();
     let expected =
         ["sobol", "bernoulli"].map(|name| [8, 16, 64].map(|length| (name.to_owned(), length))).concat();
     assert_eq!(keys(&evaluation.rows()), expected);
@@ -101,7 +103,9 @@ fn shortest_length_is_followed_by_accurate_lengths_only() {
 
 #[test]
 fn early_termination_is_reported_near_floating_point() {
-    let evaluation = evaluation([84, 85, 86].map(|right| cell(&format!("g{right}"), 8, 0, right)).to_vec());
+    let evaluation = evaluation(
+        [84, 85, 86].map(|right| cell(&format!("sobol:{}+bernoulli", right - 80), 8, 0, right)).to_vec(),
+    );
     let rows = evaluation.rows();
     assert_eq!([0, 1, 2].map(|k| evaluation.has_early(&rows[k])), [false, true, true]);
 }
@@ -116,7 +120,7 @@ fn early_stop_within_a_loss_has_the_fewest_cycles() {
         stopped: 0.5,
     };
     let mut evaluation = evaluation(vec![cell("sobol", 64, 0, 90)]);
-    evaluation.cells[0].early = vec![
+    evaluation.cells[0].classes_mut().early = vec![
         stop(1.0, 8.0, 0.02),
         stop(2.0, 24.0, 0.005),
         stop(3.0, 16.0, 0.005),

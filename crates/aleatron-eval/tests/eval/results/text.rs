@@ -54,7 +54,7 @@ fn notes_follow_the_table() {
         "clipped: 3 features outside what the first layer can encode\nwarning: careful\nunfinished: 2 cells to go\n"
     );
     // Generators without cells are not mentioned.
-    evaluation.plan.generators.push("lfsr".to_owned());
+    evaluation.plan.generators.push(crate::support::generator("lfsr"));
     assert!(!evaluation.text(80).contains("lfsr"));
 }
 

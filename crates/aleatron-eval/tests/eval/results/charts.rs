@@ -2,6 +2,7 @@
 
 use super::xml::Element;
 use super::{cell, drawings, evaluation, example, page, section};
+use crate::support::float_accuracy;
 use std::collections::BTreeSet;
 
 /// Coordinates are written with one digit.
@@ -163,7 +164,7 @@ fn seeds_have_bands_and_dots() {
 fn close_up_is_drawn_if_its_range_is_smaller() {
     let charts = |right: u32, float: f64| {
         let mut evaluation = evaluation(vec![cell("sobol", 8, 0, right), cell("sobol", 16, 0, 90)]);
-        evaluation.float_accuracy = float;
+        evaluation.float = float_accuracy(float);
         let page = page(&evaluation);
         let charts = drawings(section(&page, "Accuracy against length"));
         let charts = charts.into_iter().filter(|svg| svg.has("class", "chart"));
@@ -197,14 +198,14 @@ fn overlapping_labels_are_omitted() {
 
 #[test]
 fn legend_entries_are_distinct_and_match_their_curves() {
-    let names: Vec<String> = (0..33).map(|k| format!("g{k}")).collect();
+    let names: Vec<String> = (1..=33).map(|k| format!("lfsr:{k}+bernoulli")).collect();
     let cells = names.iter().flat_map(|name| [cell(name, 8, 0, 80), cell(name, 16, 0, 90)]).collect();
     let page = page(&evaluation(cells));
     let all = section(&page, "Accuracy against length");
     let list = super::xml::elements(all).into_iter().find(|element| element.has("class", "legend")).unwrap();
     let entries = list.all("li");
     assert_eq!(entries.len(), 34);
-    let look = |entry: &Element| {
+    let style = |entry: &Element| {
         let (svg, line) = (&entry.all("svg")[0], &entry.all("line")[0]);
         let marks = svg.all("circle").into_iter().chain(svg.all("rect")).chain(svg.all("path"));
         let mark: Vec<String> =
@@ -212,22 +213,22 @@ fn legend_entries_are_distinct_and_match_their_curves() {
         assert_eq!(mark.len(), 1);
         [svg.text("style").to_owned(), line.text("stroke-dasharray").to_owned(), mark[0].clone()]
     };
-    let looks: Vec<[String; 3]> = entries[..33].iter().map(look).collect();
-    assert_eq!(looks[..32].iter().collect::<BTreeSet<_>>().len(), 32);
-    assert_eq!(looks[32], looks[0]);
-    for (k, look) in looks.iter().enumerate() {
-        assert_eq!(look[0], format!("color:var(--c{})", k % 8));
-        assert!(entries[k].inside.ends_with(&format!("g{k}")));
+    let styles: Vec<[String; 3]> = entries[..33].iter().map(style).collect();
+    assert_eq!(styles[..32].iter().collect::<BTreeSet<_>>().len(), 32);
+    assert_eq!(styles[32], styles[0]);
+    for (k, style) in styles.iter().enumerate() {
+        assert_eq!(style[0], format!("color:var(--c{})", k % 8));
+        assert!(entries[k].inside.ends_with(&names[k]));
     }
-    let strokes: BTreeSet<&String> = looks.iter().map(|look| &look[1]).collect();
+    let strokes: BTreeSet<&String> = styles.iter().map(|style| &style[1]).collect();
     assert_eq!(strokes.len(), 4);
     assert!(entries[33].inside.ends_with("floating point, 90.00 %"));
     // Curves have the style of their legend entry, and marks of every shape are centred on their point.
     let charts = drawings(all);
     let chart = charts.iter().find(|svg| svg.has("class", "chart")).unwrap();
     for (k, curve) in chart.all("g").iter().enumerate() {
-        assert_eq!(curve.text("style"), looks[k][0]);
-        assert_eq!(curve.all("polyline")[0].text("stroke-dasharray"), looks[k][1]);
+        assert_eq!(curve.text("style"), styles[k][0]);
+        assert_eq!(curve.all("polyline")[0].text("stroke-dasharray"), styles[k][1]);
         let at = line(curve)[0];
         let marks = curve.all("circle").into_iter().chain(curve.all("rect")).chain(curve.all("path"));
         let mark = marks.into_iter().next().unwrap();
@@ -243,7 +244,7 @@ fn legend_entries_are_distinct_and_match_their_curves() {
             other => panic!("{other:?}"),
         };
         assert!(near(x, at[0]) && near(y, at[1]), "{k}: {x} {y} {at:?}");
-        assert!(mark.title().starts_with(&format!("g{k}, 8 bits: 80.00 %")));
+        assert!(mark.title().starts_with(&format!("{}, 8 bits: 80.00 %", names[k])));
     }
 }
 

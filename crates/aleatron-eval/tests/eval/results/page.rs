@@ -41,16 +41,16 @@ fn settings_are_described_in_words() {
         "Sequences have a width that fits the length and are shared by all streams; \
          numbers between layers are kept in floating point.</p>"
     ));
-    evaluation.plan.width = "6".to_owned();
-    evaluation.plan.sharing = "input".to_owned();
-    evaluation.plan.arithmetic = "integer".to_owned();
-    evaluation.plan.layers.insert("only".to_owned(), "length=4".to_owned());
+    evaluation.plan.width = "6".parse().unwrap();
+    evaluation.plan.sharing = "input".parse().unwrap();
+    evaluation.plan.arithmetic = "integer".parse().unwrap();
+    evaluation.plan.layers.insert("only".to_owned(), "length=4".parse().unwrap());
     let text = page(&evaluation);
     assert!(text.contains(
         "Sequences have 6 bits and are shared by the streams of an input; \
          numbers between layers are kept in integers; layer only has length=4.</p>"
     ));
-    evaluation.plan.sharing = "stream".to_owned();
+    evaluation.plan.sharing = "stream".parse().unwrap();
     assert!(page(&evaluation).contains("and are shared by none;"));
 }
 
@@ -79,12 +79,11 @@ fn warnings_and_unfinished_cells_are_shown() {
 #[test]
 fn names_from_files_are_escaped() {
     let bad = "<b>&\">";
-    let mut evaluation = evaluation(vec![cell(bad, 8, 0, 90), cell(bad, 16, 0, 90)]);
+    let mut evaluation = evaluation(vec![cell("sobol", 8, 0, 90), cell("sobol", 16, 0, 90)]);
     evaluation.network.name = bad.to_owned();
     evaluation.network.layers = vec![bad.to_owned()];
     evaluation.data.name = bad.to_owned();
-    evaluation.plan.layers.insert(bad.to_owned(), bad.to_owned());
-    evaluation.plan.width = bad.to_owned();
+    evaluation.plan.layers.insert(bad.to_owned(), "length=4".parse().unwrap());
     let text = page(&evaluation);
     assert!(!text.contains(bad) && !text.contains("<b>&"), "{text}");
     let good = "&lt;b&gt;&amp;&quot;&gt;";

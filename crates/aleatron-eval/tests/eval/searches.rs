@@ -1,11 +1,11 @@
-//! Tests of plans, progress and searches over small networks.
-#![allow(clippy::unwrap_used)]
+//! Plans, progress and searches over small networks.
 
-use crate::{Error, Evaluation, Plan, Search, evaluate, find};
+use crate::support::{Classes, evaluated as run, float_accuracy};
 use aleatron_core::Cancel;
 use aleatron_core::arithmetic::Activation;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{Batching, Network, NetworkBuilder};
+use aleatron_eval::{Error, Evaluation, Plan, Search, evaluate, find};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,10 +30,6 @@ fn plan(lengths: &[usize], generator: &str) -> Plan {
     Plan { lengths: lengths.to_vec(), generators, seeds: 2, ..Plan::default() }
 }
 
-fn run(network: &Network, data: &Dataset, plan: &Plan) -> Evaluation {
-    evaluate(network, data, plan, None, Cancel::NEVER, |_| ()).unwrap()
-}
-
 #[test]
 fn plan_with_a_length_for_every_layer_has_one_row_of_these_lengths() {
     let (network, mut plan) = (network(), plan(&[16, 1024], "sobol"));
@@ -51,12 +47,12 @@ fn plan_with_a_length_for_every_layer_has_one_row_of_these_lengths() {
     // A sample that never stops takes all cycles, and restarts of the second layer at 8, 16, ... of 512 cycles.
     let restarts: f64 = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0].iter().sum();
     let most = (32.0 + restarts) / 2.0;
-    assert!(row.early.iter().all(|stop| stop.mean_cycles <= most), "{:?}", row.early);
+    assert!(row.classes().early.iter().all(|stop| stop.mean_cycles <= most), "{:?}", row.classes().early);
     let text = one.to_string();
     assert!(text.contains("32-512") && !text.contains("from 512 bits"), "{text}");
     // The same streams as with the lengths of the plan.
     let alone = Plan { lengths: vec![512], layers: [plan.layers.pop_first().unwrap()].into(), ..plan };
-    assert_eq!(run(&network, &data, &alone).cells[0].confusion, one.cells[0].confusion);
+    assert_eq!(run(&network, &data, &alone).cells[0].classes().confusion, one.cells[0].classes().confusion);
 }
 
 #[test]
@@ -66,9 +62,9 @@ fn headline_holds_for_the_worst_seed() {
     let n = evaluation.data.samples as f64;
     for cell in &mut evaluation.cells {
         let is_worst = cell.seed == 1 && cell.length == 64;
-        cell.accuracy = if is_worst { (n - 1.0) / n - 0.1 } else { 1.0 };
+        cell.classes_mut().accuracy = if is_worst { (n - 1.0) / n - 0.1 } else { 1.0 };
     }
-    evaluation.float_accuracy = 1.0;
+    evaluation.float = float_accuracy(1.0);
     assert_eq!(evaluation.shortest_within("bernoulli", 1.0).unwrap(), Some(256));
     // The mean of both seeds alone is within six points.
     assert_eq!(evaluation.shortest_within("bernoulli", 6.0).unwrap(), Some(256));
@@ -122,7 +118,7 @@ fn network_that_mixes_samples_runs_whole() {
     let labels = network.predict(&features).unwrap();
     let data = Dataset::new("grid", 2, features.clone(), labels.clone()).unwrap();
     let found = run(&network, &data, &plan(&[4096], "sobol"));
-    assert_eq!(found.float_accuracy, 1.0);
+    assert_eq!(found.float.score(), 1.0);
     let split = network.predict(&features[..512]).unwrap();
     assert_ne!(split, labels[..256]);
 }
@@ -136,7 +132,7 @@ fn search_is_never_worse_than_a_uniform_length_that_passes() {
     let found = find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_good());
     let uniform: Vec<_> = found.trials.iter().filter(|trial| trial.lengths[0] == trial.lengths[1]).collect();
-    let first = uniform.iter().find(|trial| trial.accuracy >= found.bar).unwrap();
+    let first = uniform.iter().find(|trial| trial.score >= found.bar).unwrap();
     assert!(found.lengths.iter().zip(&first.lengths).all(|(own, uniform)| own <= uniform), "{found:?}");
     assert_eq!(found.trials[0].lengths, [4, 4]);
 }

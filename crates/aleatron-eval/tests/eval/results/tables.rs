@@ -1,6 +1,7 @@
 //! Tables: one row per generator and length, with the figures of its cells.
 
 use super::{cell, evaluation, example, page, section};
+use crate::support::Classes;
 
 /// The rows of a part's table but the heading.
 fn rows(part: &str) -> Vec<&str> {
@@ -52,9 +53,9 @@ fn early_termination_table_has_its_figures() {
     assert!(rows[4].starts_with("<tr><td>bernoulli</td><td>16</td>"));
 
     let mut lossy = evaluation(vec![cell("sobol", 64, 0, 90)]);
-    lossy.cells[0].early[0].accuracy_lost = 0.02;
-    lossy.cells[0].early[1].accuracy_lost = -0.0;
-    lossy.cells[0].certain = None;
+    lossy.cells[0].classes_mut().early[0].accuracy_lost = 0.02;
+    lossy.cells[0].classes_mut().early[1].accuracy_lost = -0.0;
+    lossy.cells[0].classes_mut().certain = None;
     let page = super::page(&lossy);
     assert_eq!(
         self::rows(section(&page, "Stopping early")),
