@@ -11,12 +11,25 @@ fn aleatron(arguments: &[&str]) -> Output {
 fn rtl_writes_a_circuit_and_checks_it() {
     let folder = std::env::temp_dir().join(format!("aleatron-rtl-{}", std::process::id()));
     let out = folder.to_str().unwrap();
-    let arguments =
-        ["rtl", "plain", "--length", "8", "--samples", "1", "--check", "--simulator", "icarus", "--out", out];
+    let arguments = [
+        "rtl",
+        "plain",
+        "--length",
+        "8",
+        "--samples",
+        "1",
+        "--check",
+        "--simulator",
+        "icarus",
+        "--synth",
+        "--out",
+        out,
+    ];
     let made = aleatron(&arguments);
     let text = String::from_utf8_lossy(&made.stdout).into_owned();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     assert!(text.contains("network_tb +stall +reset") && text.contains("equal to the engine"), "{text}");
+    assert!(text.contains("gate equivalents") && text.contains("parallel counters"), "{text}");
     for file in ["README.md", "Makefile", "circuit.json", "rtl/al_window.v", "tb/network_tb.v"] {
         assert!(folder.join(file).is_file(), "{file}");
     }

@@ -104,8 +104,16 @@ pub fn area(folder: &Path, design: &Design, liberty: Option<&Path>) -> Result<Ar
         tool: "yosys",
         missing: format!("statistics: {error}"),
     };
-    let statistics: Statistics = serde_json::from_str(&text).map_err(fault)?;
+    let statistics: Statistics = serde_json::from_str(&modules_only(&text)).map_err(fault)?;
     Ok(total(&statistics, design.top(), liberty.map(|(_, nand)| nand)))
+}
+
+/// Returns the statistics of modules: Yosys 0.23 writes the hierarchy of a design with several modules as plain text behind them.
+fn modules_only(text: &str) -> String {
+    match text.split_once("\n   },\n") {
+        Some((modules, _)) => format!("{modules}\n   }}\n}}\n"),
+        None => text.to_owned(),
+    }
 }
 
 /// Adds up the modules, each as often as it is in the design.
@@ -177,6 +185,14 @@ mod tests {
         let text = "library (a) { cell (\"inv_1\") { area : 2.0; } cell (\"nand2_2\") { area : 5.0; }\n cell (\"nand2_1\") { area : 3.75; } }";
         assert_eq!(nand_area(text), Some(3.75));
         assert_eq!(nand_area("library (a) { cell (inv) { area : 1; } }"), None);
+    }
+
+    #[test]
+    fn hierarchy_behind_the_modules_is_left_out() {
+        let text =
+            "{\n   \"modules\": {\n      \"a\": {\n      }\n   },\n       b   1\n   \"design\": {\n   }\n}\n";
+        let statistics: Statistics = serde_json::from_str(&modules_only(text)).unwrap();
+        assert_eq!(statistics.modules.keys().collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]
