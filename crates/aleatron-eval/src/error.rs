@@ -105,7 +105,7 @@ pub enum Error {
     #[error("the margin is {0}, not a finite number from 0 on")]
     Margin(f64),
     /// A search may not lose this many hundredths of the score.
-    #[error("the loss allowed is {0}, not a number of points from 0 to 100")]
+    #[error("the loss allowed is {0}; give percentage points from 0 to 100")]
     Loss(f64),
     /// No generator of an evaluation has this name.
     #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]

@@ -239,7 +239,7 @@ impl Arguments {
         match self.find {
             Some(loss) if !(0.0..=100.0).contains(&loss) => {
                 return Err(Failure::Usage(format!(
-                    "--find: {loss} is not a number of points from 0 to 100"
+                    "--find: {loss} is not a number of percentage points from 0 to 100"
                 )));
             }
             Some(_) if self.plan.generators.len() > 1 => {
