@@ -128,7 +128,8 @@ fn repetition_penalty_matches_its_definition_on_every_device() {
             assert_eq!(tokens, expected[..end], "{device} {penalty}");
             texts.push(tokens);
         }
-        assert!(texts[0] != texts[1] && texts[0] != texts[2], "{device}");
+        // The plain text repeats no token, so that only a penalty that favours repetition changes it.
+        assert_ne!(texts[0], texts[2], "{device}");
     }
 }
 
