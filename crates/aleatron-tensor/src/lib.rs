@@ -46,8 +46,8 @@ pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
 pub use ops::operators;
 pub use ops::{
-    AttentionOptions, Border, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Filter,
-    Interpolation, Nearest, Padding, PoolOptions, ResizeAxis, ResizeOptions, Rounding,
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Interpolation, Nearest,
+    Padding, PoolOptions, ResizeAxis, Rounding,
 };
 pub use ops::{Axes, Dims, Operand, Order, PadMode, Reduction, SUM_DEPTH};
 pub use storage::{CpuStorage, Storage};

@@ -25,5 +25,5 @@ pub use elementwise::Operand;
 pub(crate) use elementwise::missing;
 pub use pool::{Padding, PoolOptions};
 pub use reduce::{Dims, Reduction, SUM_DEPTH};
-pub use resize::{Border, Coordinates, Filter, Interpolation, Nearest, ResizeAxis, ResizeOptions};
+pub use resize::{Coordinates, Interpolation, Nearest, ResizeAxis};
 pub use sort::Order;
