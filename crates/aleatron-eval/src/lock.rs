@@ -54,7 +54,7 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Still locked: nobody else holds a file of this name. One that stays does no harm.
+        // Still locked: no other process holds a file of this name. A file that remains does no harm.
         if cfg!(unix) && self.file.is_some() {
             let _ = std::fs::remove_file(&self.path);
         }

@@ -88,7 +88,7 @@ pub(super) enum Extent {
     Whole,
 }
 
-/// A cell that is to be evaluated.
+/// A cell of the plan before its evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ScheduledCell {
     pub(super) generator: GeneratorName,

@@ -39,7 +39,7 @@ impl Program {
         self.dtype_of(self.last())
     }
 
-    /// The place of the result.
+    /// The index of the result.
     fn last(&self) -> Place {
         self.steps.len() - 1
     }

@@ -217,7 +217,7 @@ impl Layout {
         Some(place as usize)
     }
 
-    /// The place of an element by its number in row-major order; `None` past the last.
+    /// Returns the storage offset of an element by its row-major index; `None` past the last.
     pub(crate) fn nth_place(&self, number: usize) -> Option<usize> {
         if number >= self.len() {
             return None;

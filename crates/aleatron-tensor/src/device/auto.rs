@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::gpu::GpuDevice;
 use crate::tensor::Tensor;
 
-/// Work whose device is to be chosen.
+/// Describes work for which a device is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Work {

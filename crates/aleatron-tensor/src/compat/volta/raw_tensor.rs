@@ -6,7 +6,7 @@ use super::{GpuBuffer, GpuKernels, Storage};
 use crate::error::{Error, Result};
 use crate::op::{BinaryOp, UnaryOp};
 
-/// Where a tensor is to be.
+/// The requested device of a tensor.
 #[allow(clippy::upper_case_acronyms, reason = "the names that callers have")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Device {
