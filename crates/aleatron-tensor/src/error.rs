@@ -1,6 +1,7 @@
 //! The error of this crate: which operation, what was wrong, where, and its value.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::dtype::{DType, Scalar};
 
@@ -239,6 +240,37 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// A gradient of a tensor that no recorded computation led to.
+    #[error(
+        "backward: the output is not part of a recorded computation; compute it outside no_grad from a tensor created by requires_grad"
+    )]
+    NoGraph,
+    /// A gradient of an output of several elements without a gradient to begin with.
+    #[error(
+        "backward: the output has shape {shape:?}; reduce it to one element, or pass its gradient to backward_with"
+    )]
+    NotScalar {
+        /// The shape of the output.
+        shape: Vec<usize>,
+    },
+    /// A second backward pass through a graph that the first one freed.
+    #[error(
+        "backward: the graph at {op} was freed by an earlier backward pass; compute the output again, or add the outputs and call \
+         backward once"
+    )]
+    GraphFreed {
+        /// The operation whose record was freed.
+        op: &'static str,
+    },
+    /// An error of a user-defined function.
+    #[error("{function}: {error}")]
+    Custom {
+        /// The name of the function.
+        function: &'static str,
+        /// Its error.
+        #[source]
+        error: CustomError,
+    },
     /// A state that this crate rules out was reached: a defect of the crate, not of its use.
     #[error(
         "internal error in aleatron-tensor, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
@@ -273,6 +305,36 @@ impl fmt::Display for RankNeeded {
     }
 }
 
+/// The error of a user-defined function. Clones refer to one error and are equal.
+#[derive(Debug, Clone)]
+pub struct CustomError(Arc<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for CustomError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for CustomError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl PartialEq for CustomError {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl CustomError {
+    /// Returns the error of the function, for a caller that knows its type.
+    #[must_use]
+    pub fn get(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
 /// Only a lack of memory reaches this crate from the core.
 impl From<aleatron_core::Error> for Error {
     fn from(error: aleatron_core::Error) -> Self {
@@ -284,6 +346,21 @@ impl From<aleatron_core::Error> for Error {
 }
 
 impl Error {
+    /// Wraps an error of a user-defined function, or a message.
+    ///
+    /// ```
+    /// use aleatron_tensor::Error;
+    /// let error = Error::custom("quantize", "the scale is 0, use a positive number");
+    /// assert_eq!(error.to_string(), "quantize: the scale is 0, use a positive number");
+    /// ```
+    #[must_use]
+    pub fn custom(
+        function: &'static str,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Custom { function, error: CustomError(Arc::from(error.into())) }
+    }
+
     /// The error for a state that the code at `place` rules out.
     pub(crate) const fn internal(place: &'static str) -> Self {
         Self::Internal { place }

@@ -17,6 +17,7 @@
 //! elementwise ones in [`op`], reductions at [`Reduction`].
 #![deny(unsafe_code)]
 
+pub mod autograd;
 pub mod batch;
 pub mod compat;
 mod cpu;
@@ -46,8 +47,8 @@ pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
 pub use ops::operators;
 pub use ops::{
-    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Interpolation, Nearest,
-    Padding, PoolOptions, ResizeAxis, Rounding,
+    AttentionOptions, Border, Causality, ConvOptions, ConvTransposeOptions, Coordinates, Filter,
+    Interpolation, Nearest, Padding, PoolOptions, ResizeAxis, ResizeOptions, Rounding,
 };
 pub use ops::{Axes, Dims, Operand, Order, PadMode, Reduction, SUM_DEPTH};
 pub use storage::{CpuStorage, Storage};

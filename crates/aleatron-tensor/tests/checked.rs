@@ -7,8 +7,8 @@ mod common;
 
 use aleatron_device::Checks;
 use aleatron_tensor::{
-    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, Coordinates, DType, Device,
-    Interpolation, Order, PadMode, Padding, PoolOptions, ResizeAxis, Result, Tensor,
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, DType, Device, Interpolation, Order,
+    PadMode, Padding, PoolOptions, ResizeAxis, ResizeOptions, Result, Tensor,
 };
 use common::{checked_gpu, gpu};
 
@@ -125,7 +125,7 @@ fn images() {
             let window = PoolOptions { stride: [2, 3], padding: [[1, 1]; 2], ..PoolOptions::new([3, 3]) };
             all.extend([x.max_pool2d(&window)?, x.avg_pool2d(&window, Padding::default())?]);
             let sizes = [ResizeAxis::new(2, 29), ResizeAxis::new(3, 5)];
-            all.push(x.resize(&sizes, Interpolation::Linear, Coordinates::HalfPixel)?);
+            all.push(x.resize(&sizes, &ResizeOptions::new(Interpolation::Linear))?);
         }
         Ok(all)
     });

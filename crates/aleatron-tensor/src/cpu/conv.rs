@@ -2,17 +2,21 @@
 
 use super::gemm::{ColumnsMut, Into, Matrix, split_columns};
 use super::parallel::for_each_item;
+use super::scratch::with_scratch;
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::ops::conv::Geometry;
-use crate::storage::{CpuStorage, HostBuffer};
+use crate::storage::CpuStorage;
 
 /// Floats of a block of patches.
 const BLOCK: usize = 1 << 17;
 
 /// Nanoseconds of a multiplication and an addition.
 const NANOSECONDS: f64 = 0.04;
+
+/// Nanoseconds of an element of a patch.
+pub(super) const PATCH_NANOSECONDS: f64 = 0.3;
 
 /// Channels of the result below which they are computed one by one: a matrix product of so few rows does not pay.
 const FEW_CHANNELS: usize = 4;
@@ -33,7 +37,8 @@ pub(crate) fn run(
             blocks.extend(split_columns(part, out_channels, columns).map(|block| (index, block)));
         }
         let work = images as f64 * groups as f64 * out_channels as f64 * places as f64 * depth as f64;
-        for_each_item(blocks, work * NANOSECONDS, |(index, block)| {
+        let nanoseconds = work * NANOSECONDS + work / out_channels as f64 * PATCH_NANOSECONDS;
+        for_each_item(blocks, nanoseconds, |(index, block)| {
             let image = Image::new(geometry, image, [index / groups, index % groups])?;
             let weight = Matrix {
                 data: weight.storage.slice::<f32>()?,
@@ -74,13 +79,13 @@ fn convolve(
             }
         }
     } else {
-        let mut buffer = HostBuffer::for_elements(DType::F32, depth * columns)?;
-        let patches = buffer.slice_mut::<f32>()?;
-        for (k, row) in patches.chunks_mut(columns).enumerate() {
-            image.patch_row(geometry, k, places.clone(), row);
-        }
-        let right = Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
-        out.gemm(depth, weight, right, Into::Empty)?;
+        with_scratch(depth * columns, |patches| {
+            for (k, row) in patches.chunks_mut(columns).enumerate() {
+                image.patch_row(geometry, k, places.clone(), row);
+            }
+            let right = Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
+            out.gemm(depth, weight, right, Into::Empty)
+        })?;
     }
     for (row, &bias) in bias.unwrap_or_default().iter().enumerate().take(rows) {
         out.row_mut(row).iter_mut().for_each(|out| *out += bias);
@@ -88,8 +93,25 @@ fn convolve(
     Ok(())
 }
 
+/// Copies a run. Short ones are copied by vectors, the last of which may overlap the one before it: a call of `memcpy` takes longer.
+#[inline(always)]
+fn copy(from: &[f32], to: &mut [f32]) {
+    let len = from.len();
+    let to = &mut to[..len];
+    if !(8..=64).contains(&len) {
+        to.copy_from_slice(from);
+        return;
+    }
+    let mut start = 0;
+    while start + 8 <= len {
+        to[start..start + 8].copy_from_slice(&from[start..start + 8]);
+        start += 8;
+    }
+    to[len - 8..].copy_from_slice(&from[len - 8..]);
+}
+
 /// The channels of an image that one group sees.
-struct Image<'a> {
+pub(super) struct Image<'a> {
     data: &'a [f32],
     offset: isize,
     /// The steps of channels, rows and columns.
@@ -97,7 +119,7 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn new(geometry: &Geometry, view: &'a CpuView, [image, group]: [usize; 2]) -> Result<Self> {
+    pub(super) fn new(geometry: &Geometry, view: &'a CpuView, [image, group]: [usize; 2]) -> Result<Self> {
         let steps = view.layout.strides();
         let channel = group * geometry.channels[0];
         let offset = view.layout.offset() as isize + image as isize * steps[0] + channel as isize * steps[1];
@@ -105,35 +127,49 @@ impl<'a> Image<'a> {
     }
 
     /// The elements that element `k` of the kernel meets at each of some places of the result.
-    fn patch_row(&self, geometry: &Geometry, k: usize, places: std::ops::Range<usize>, out: &mut [f32]) {
+    pub(super) fn patch_row(
+        &self,
+        geometry: &Geometry,
+        k: usize,
+        places: std::ops::Range<usize>,
+        out: &mut [f32],
+    ) {
         let Geometry { kernel, stride, dilation, before, spread, extent, out: [_, width], .. } = *geometry;
         let (channel, ky, kx) = (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
         let (mut place, mut done) = (places.start, 0);
+        let (mut next_row, mut next_first) = (place / width, place % width);
         while place < places.end {
-            let (row, first) = (place / width, place % width);
+            let (row, first) = (next_row, next_first);
+            (next_row, next_first) = (row + 1, 0);
             let len = (width - first).min(places.end - place);
             let out = &mut out[done..done + len];
             (place, done) = (place + len, done + len);
             let y = row as isize * stride[0] as isize + (ky * dilation[0]) as isize - before[0];
-            if y < 0 || y as usize >= extent[0] || !(y as usize).is_multiple_of(spread[0]) {
+            // Most convolutions have no zeros in between, and need no division.
+            let is_between = spread[0] > 1 && !(y as usize).is_multiple_of(spread[0]);
+            if y < 0 || y as usize >= extent[0] || is_between {
                 out.fill(0.0);
                 continue;
             }
             let line = self.offset
                 + channel as isize * self.steps[0]
-                + (y as usize / spread[0]) as isize * self.steps[1];
+                + (if spread[0] > 1 { y as usize / spread[0] } else { y as usize }) as isize * self.steps[1];
             let x0 = first as isize * stride[1] as isize + (kx * dilation[1]) as isize - before[1];
             if stride[1] == 1 && spread[1] == 1 {
                 // A run of the line, with zeros at its ends.
                 let zeros = (-x0).clamp(0, len as isize) as usize;
                 let inside = (extent[1] as isize - x0).clamp(zeros as isize, len as isize) as usize;
-                out[..zeros].fill(0.0);
-                out[inside..].fill(0.0);
+                if zeros > 0 {
+                    out[..zeros].fill(0.0);
+                }
+                if inside < len {
+                    out[inside..].fill(0.0);
+                }
                 let start = line + (x0 + zeros as isize) * self.steps[2];
                 if self.steps[2] == 1 {
                     if inside > zeros {
                         let start = start as usize;
-                        out[zeros..inside].copy_from_slice(&self.data[start..start + inside - zeros]);
+                        copy(&self.data[start..start + inside - zeros], &mut out[zeros..inside]);
                     }
                 } else {
                     for (i, out) in out[zeros..inside].iter_mut().enumerate() {

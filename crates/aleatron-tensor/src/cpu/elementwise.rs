@@ -443,11 +443,7 @@ fn fill(constant: Constant, out: ValuesMut<'_>) {
 }
 
 fn select(condition: &[u8], x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>) -> Result<()> {
-    fn choose<T: Copy>(condition: &[u8], x: &[T], y: &[T], out: &mut [T]) {
-        for (((out, &condition), &x), &y) in out.iter_mut().zip(condition).zip(x).zip(y) {
-            *out = if condition != 0 { x } else { y };
-        }
-    }
+    use simd::choose;
     match (x, y, out) {
         (Values::F64(x), Values::F64(y), ValuesMut::F64(out)) => choose(condition, x, y, out),
         (Values::F32(x), Values::F32(y), ValuesMut::F32(out)) => choose(condition, x, y, out),

@@ -15,6 +15,7 @@ mod row;
 use blocks::{Operand, Out};
 use kernel::Kernel;
 
+use super::simd::add_dots;
 use crate::error::{Error, Result};
 
 /// A matrix inside a slice.
@@ -170,6 +171,18 @@ impl ColumnsMut<'_> {
         }
         // SAFETY: the row is one of the matrix and the columns are inside it; only this block has them, and it is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.step + self.first), self.columns) }
+    }
+
+    /// The dot products of rows of `k` elements: as many as this has rows, `left_step` apart, and as many as this has columns, which follow
+    /// each other.
+    pub(crate) fn add_dots(&mut self, k: usize, left: &[f32], left_step: usize, right: &[f32], into: Into) {
+        for row in 0..self.rows {
+            let out = self.row_mut(row);
+            if into == Into::Empty {
+                out.fill(0.0);
+            }
+            add_dots(k, &left[row * left_step..][..k], right, out);
+        }
     }
 
     /// The product of a matrix of as many rows as this has and `k` columns, and one of `k` rows and as many columns as this has.

@@ -1,6 +1,7 @@
 //! Pooling on the CPU, row by row.
 
 use super::parallel::for_each_chunk;
+use super::simd::{largest_of_four, take_larger};
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -8,15 +9,26 @@ use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
 
 /// The places of the image that a window of an axis meets: the first, the number, and how many of the image or its padding.
-struct Reach {
-    first: usize,
-    count: usize,
-    counted: usize,
+pub(super) struct Reach {
+    pub(super) first: usize,
+    pub(super) count: usize,
+    pub(super) counted: usize,
 }
 
 impl Windows {
+    /// Returns whether windows are of 2 x 2 elements without overlap.
+    pub(super) fn are_pairs(&self) -> bool {
+        self.kernel == [2, 2] && self.stride == [2, 2] && self.dilation == [1, 1]
+    }
+
+    /// Returns whether every window lies inside the image along rows.
+    pub(super) fn has_whole_rows(&self) -> bool {
+        let last = (self.out[1] - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1];
+        self.padding[1][0] == 0 && last < self.shape[3]
+    }
+
     /// What the window at a place meets along an axis.
-    fn reach(&self, axis: usize, place: usize) -> Reach {
+    pub(super) fn reach(&self, axis: usize, place: usize) -> Reach {
         let [size, kernel, stride, dilation] =
             [self.shape[axis + 2], self.kernel[axis], self.stride[axis], self.dilation[axis]];
         let [before, after] = self.padding[axis];
@@ -47,6 +59,24 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
             let base = image.layout.offset() as isize
                 + (plane / channels) as isize * steps[0]
                 + (plane % channels) as isize * steps[1];
+            if steps[3] == 1 && windows.has_whole_rows() && windows.pool == Pool::Max {
+                // Every window of the row lies inside the image along it.
+                let line_at = |row: usize| {
+                    let start = (base + row as isize * steps[2]) as usize;
+                    &data[start..start + windows.shape[3]]
+                };
+                if windows.are_pairs() && down.count == 2 {
+                    largest_of_four([line_at(down.first), line_at(down.first + 1)], out);
+                    return Ok(());
+                }
+                out.fill(f32::NEG_INFINITY);
+                for i in 0..down.count {
+                    let line = line_at(down.first + i * dilation[0]);
+                    (0..kernel[1])
+                        .for_each(|j| take_larger(out, &line[j * dilation[1]..], windows.stride[1]));
+                }
+                return Ok(());
+            }
             for (out, across) in out.iter_mut().zip(&across) {
                 let elements = (0..down.count).flat_map(|i| {
                     let line = base + (down.first + i * dilation[0]) as isize * steps[2];

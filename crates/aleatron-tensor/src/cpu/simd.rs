@@ -95,6 +95,117 @@ for_each_width!(
     }
 );
 
+for_each_width!(
+    /// Chooses between two elements by a condition, without branches.
+    choose, <T: Copy>, (condition: &[u8], x: &[T], y: &[T], out: &mut [T]), {
+        for (((out, &condition), &x), &y) in out.iter_mut().zip(condition).zip(x).zip(y) {
+            *out = if condition != 0 { x } else { y };
+        }
+    }
+);
+
+/// Returns whether a number is the larger one: NaN is larger than everything but NaN.
+#[inline(always)]
+fn is_larger(x: f32, most: f32) -> bool {
+    (x > most) | (x.is_nan() & !most.is_nan())
+}
+
+/// Returns the larger number; the first NaN where there is one.
+#[inline(always)]
+fn larger(most: f32, x: f32) -> f32 {
+    if is_larger(x, most) { x } else { most }
+}
+
+for_each_width!(
+    /// Returns the largest elements of windows of 2 x 2 elements without overlap, over two lines of an image.
+    largest_of_four, <>, (lines: [&[f32]; 2], out: &mut [f32]), {
+        let [above, below] = lines.map(|line| line.chunks_exact(2));
+        for ((out, a), b) in out.iter_mut().zip(above).zip(below) {
+            *out = larger(larger(larger(a[0], a[1]), b[0]), b[1]);
+        }
+    }
+);
+
+for_each_width!(
+    /// Writes the gradient of each window of 2 x 2 elements to its first largest element, and zeros to the others.
+    spread_to_largest_of_four, <>, (lines: [&[f32]; 2], g: &[f32], above: &mut [f32], below: &mut [f32]), {
+        let [first, second] = lines.map(|line| line.chunks_exact(2));
+        let out = above.chunks_exact_mut(2).zip(below.chunks_exact_mut(2));
+        for (((a, b), &g), (out_a, out_b)) in first.zip(second).zip(g).zip(out) {
+            let (top, bottom) = (larger(a[0], a[1]), larger(b[0], b[1]));
+            let [above, below] = if is_larger(bottom, top) { [0.0, g] } else { [g, 0.0] };
+            [out_a[0], out_a[1]] = if is_larger(a[1], a[0]) { [0.0, above] } else { [above, 0.0] };
+            [out_b[0], out_b[1]] = if is_larger(b[1], b[0]) { [0.0, below] } else { [below, 0.0] };
+        }
+    }
+);
+
+for_each_width!(
+    /// Replaces each largest element so far by every `step`th element of a line where that is larger.
+    take_larger, <>, (most: &mut [f32], line: &[f32], step: usize), {
+        for (most, &x) in most.iter_mut().zip(line.iter().step_by(step)) {
+            *most = larger(*most, x);
+        }
+    }
+);
+
+for_each_width!(
+    /// Like [`take_larger`], and sets the number of each element that is replaced.
+    take_larger_place, <>, (most: &mut [f32], places: &mut [u32], line: &[f32], step: usize, place: u32), {
+        for ((most, at), &x) in most.iter_mut().zip(places).zip(line.iter().step_by(step)) {
+            let is_new = is_larger(x, *most);
+            *most = if is_new { x } else { *most };
+            *at = if is_new { place } else { *at };
+        }
+    }
+);
+
+/// Parts of a dot product that are summed side by side.
+const DOT_LANES: usize = 16;
+
+for_each_width!(
+    /// Adds the dot products of a row of `k` elements and several rows, which follow each other, to elements of the result.
+    ///
+    /// A dot product is summed in 16 lanes, which are added pairwise: it depends on its two rows alone.
+    add_dots, <>, (k: usize, a: &[f32], rows: &[f32], out: &mut [f32]), {
+        let whole = k / DOT_LANES * DOT_LANES;
+        let (a, a_rest) = a[..k].split_at(whole);
+        for (out, rows) in out.chunks_mut(4).zip(rows.chunks(4 * k.max(1))) {
+            // The last rows may be fewer than four: the last one is repeated, and its other sums are dropped.
+            let last = out.len() - 1;
+            let rows = [0, 1, 2, 3].map(|row: usize| &rows[row.min(last) * k..][..k]);
+            let mut sums = [[0f32; DOT_LANES]; 4];
+            for (number, a) in a.chunks_exact(DOT_LANES).enumerate() {
+                for (sums, row) in sums.iter_mut().zip(rows) {
+                    let b = &row[number * DOT_LANES..][..DOT_LANES];
+                    for lane in 0..DOT_LANES {
+                        sums[lane] += a[lane] * b[lane];
+                    }
+                }
+            }
+            for ((out, sums), row) in out.iter_mut().zip(sums).zip(rows) {
+                *out += lanes_and_rest(sums, a_rest, &row[whole..]);
+            }
+        }
+    }
+);
+
+/// Returns the sum of the lanes of a dot product, and of the products that fill no lanes.
+#[inline(always)]
+fn lanes_and_rest(mut lanes: [f32; DOT_LANES], a: &[f32], b: &[f32]) -> f32 {
+    for (lane, (&a, &b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+        *lane += a * b;
+    }
+    let mut len = DOT_LANES;
+    while len > 1 {
+        len /= 2;
+        for i in 0..len {
+            lanes[i] += lanes[i + len];
+        }
+    }
+    lanes[0]
+}
+
 /// Partial results side by side.
 const LANES: usize = 64;
 

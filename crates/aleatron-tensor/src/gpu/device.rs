@@ -38,6 +38,7 @@ struct Queue {
     faults: Arc<FaultSlots>,
     submissions: AtomicU64,
     commands: AtomicU64,
+    reads: AtomicU64,
 }
 
 /// The commands that were not sent yet.
@@ -118,6 +119,7 @@ impl GpuDevice {
                 faults: Arc::default(),
                 submissions: AtomicU64::new(0),
                 commands: AtomicU64::new(0),
+                reads: AtomicU64::new(0),
             });
             devices.push(Arc::downgrade(&queue));
             queue
@@ -153,6 +155,12 @@ impl GpuDevice {
     #[must_use]
     pub fn launches(&self) -> u64 {
         self.queue.commands.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of copies from the device to the host so far. Each of them waits for all commands before it.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.queue.reads.load(Ordering::Relaxed)
     }
 
     pub(crate) fn faults(&self) -> &Arc<FaultSlots> {
@@ -244,6 +252,7 @@ impl GpuDevice {
     /// Records a read of a view and sends everything.
     pub(crate) fn read<T: Pod>(&self, view: BufferView<'_>) -> Result<PendingRead<T>> {
         let (read, _) = self.record(0, |recorder| Ok(recorder.read(view)?))?;
+        self.queue.reads.fetch_add(1, Ordering::Relaxed);
         self.submit()?;
         Ok(read)
     }

@@ -31,6 +31,7 @@ mod matmul_cache;
 pub(crate) mod normalize;
 mod operand;
 pub(crate) mod pool;
+pub(crate) mod pool_gradient;
 mod program;
 pub(crate) mod reduce;
 pub(crate) mod resize;

@@ -69,14 +69,14 @@ impl Describe for Resample {
         if taps == 1 {
             let _ = writeln!(text, "    return input_at(place + first * {step});\n}}");
         } else {
-            let _ = writeln!(text, "    var sum = 0.0;");
-            for tap in 0..taps {
-                let _ = writeln!(
-                    text,
-                    "    {{ let weight = bitcast<f32>(table_at({weights} + at * {taps}u + {tap}u));
-      if (weight != 0.0) {{ sum = sum + input_at(place + bitcast<u32>(table_at(at * {taps}u + {tap}u)) * {step}) * weight; }} }}"
-                );
-            }
+            let _ = writeln!(
+                text,
+                "    var sum = 0.0;
+    for (var tap = at * {taps}u; tap < at * {taps}u + {taps}u; tap++) {{
+      let weight = bitcast<f32>(table_at({weights} + tap));
+      if (weight != 0.0) {{ sum = sum + input_at(place + bitcast<u32>(table_at(tap)) * {step}) * weight; }}
+    }}"
+            );
             let _ = writeln!(text, "    return sum;\n}}");
         }
         let _ = writeln!(

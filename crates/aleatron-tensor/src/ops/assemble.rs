@@ -1,5 +1,6 @@
 //! Putting tensors together and taking them apart.
 
+use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, RankNeeded, Result};
 use crate::gpu::assemble::MAX_BOXES;
@@ -94,6 +95,9 @@ impl Tensor {
         if let [only] = tensors {
             return Ok((*only).clone());
         }
+        if is_recorded(tensors.iter().copied()) {
+            return autograd::concat(tensors, axis as isize);
+        }
         // A kernel takes so many at a time; groups of them are put together first.
         if first.device().is_gpu() && tensors.len() > MAX_BOXES {
             let size = tensors.len().div_ceil(tensors.len().div_ceil(MAX_BOXES)).min(MAX_BOXES);
@@ -163,6 +167,9 @@ impl Tensor {
             return Ok(self.clone());
         }
         if let PadMode::Constant(value) = mode {
+            if is_recorded([self]) {
+                return autograd::pad(self, around, mode);
+            }
             let sizes = self.shape().iter().zip(around);
             let shape: Vec<usize> = sizes
                 .map(|(&size, &(before, after))| size.saturating_add(before).saturating_add(after))

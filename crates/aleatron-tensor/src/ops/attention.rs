@@ -1,5 +1,6 @@
 //! Scaled dot-product attention.
 
+use crate::autograd::{self, is_recorded};
 use crate::cpu;
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Limit, RankNeeded, Result};
@@ -70,6 +71,9 @@ impl Tensor {
     /// [`Error::Rank`] below rank 2, [`Error::Shapes`] where shapes do not go together, [`Error::DType`] for other types than floats,
     /// [`Error::TooLarge`] on a GPU for values longer than 512, [`Error::Devices`] for two devices, or where there is no room.
     pub fn attention(&self, keys: &Self, values: &Self, options: &AttentionOptions<'_>) -> Result<Self> {
+        if is_recorded([Some(self), Some(keys), Some(values), options.mask].into_iter().flatten()) {
+            return autograd::attention(self, keys, values, options);
+        }
         let dtype = promote(OP, promote(OP, self.dtype(), keys.dtype())?, values.dtype())?;
         for tensor in [self, keys, values] {
             self.check_device(OP, tensor)?;

@@ -1,5 +1,6 @@
 //! Convolutions, as networks call them: the kernel is not flipped.
 
+use crate::autograd::{self, is_recorded};
 use crate::cpu;
 use crate::dtype::DType;
 use crate::error::{Error, Limit, RankNeeded, Result};
@@ -238,7 +239,7 @@ impl Tensor {
         })
     }
 
-    fn convolve(
+    pub(crate) fn convolve(
         &self,
         op: &'static str,
         weight: &Self,
@@ -246,6 +247,9 @@ impl Tensor {
         options: &ConvOptions<2>,
         plan: MatmulPlan,
     ) -> Result<Self> {
+        if is_recorded([Some(self), Some(weight), bias].into_iter().flatten()) {
+            return autograd::convolve(op, self, weight, bias, options, plan);
+        }
         let [images, channels, rows, columns] = self.four_axes(op)?;
         let [out_channels, own_channels, kernel_rows, kernel_columns] = weight.four_axes(op)?;
         let ConvOptions { stride, padding, dilation, groups } = *options;
@@ -274,13 +278,16 @@ impl Tensor {
         self.run_convolution(op, weight, bias, geometry, plan)
     }
 
-    fn convolve_transposed(
+    pub(crate) fn convolve_transposed(
         &self,
         op: &'static str,
         weight: &Self,
         bias: Option<&Self>,
         options: &ConvTransposeOptions<2>,
     ) -> Result<Self> {
+        if is_recorded([Some(self), Some(weight), bias].into_iter().flatten()) {
+            return autograd::convolve_transposed(op, self, weight, bias, options);
+        }
         let [images, channels, rows, columns] = self.four_axes(op)?;
         let [weight_channels, own_channels, kernel_rows, kernel_columns] = weight.four_axes(op)?;
         let ConvTransposeOptions { stride, padding, dilation, output_padding, groups } = *options;

@@ -1,5 +1,6 @@
 //! Elementwise operations. Arguments are broadcast; on GPUs chains of operations become one kernel.
 
+use crate::autograd::{self, Formula, is_recorded};
 use crate::cpu::CpuView;
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ impl<'a, S: Into<Scalar>> From<S> for Operand<'a> {
     }
 }
 
-impl Operand<'_> {
+impl<'a> Operand<'a> {
     fn shape(&self) -> &[usize] {
         match self {
             Self::Tensor(tensor) => tensor.shape(),
@@ -40,7 +41,7 @@ impl Operand<'_> {
         }
     }
 
-    fn tensor(&self) -> Option<&Tensor> {
+    pub(crate) fn tensor(&self) -> Option<&'a Tensor> {
         match self {
             Self::Tensor(tensor) => Some(tensor),
             Self::Scalar(_) => None,
@@ -197,6 +198,36 @@ macro_rules! build {
     };
 }
 
+/// Evaluates a formula over operands, the first of which is a tensor of floats. The result has the type of the first operand.
+pub(crate) fn evaluate_formula(
+    op: &'static str,
+    operands: &[Operand<'_>],
+    formula: &impl Formula,
+) -> Result<Tensor> {
+    let Some(first) = operands.first().and_then(Operand::tensor) else { return Err(no_arguments(op)) };
+    // The widest type of the operands: a gradient is cast to that of its argument afterwards.
+    let floats = operands
+        .iter()
+        .filter_map(|operand| Some(operand.tensor()?.dtype()))
+        .filter(|dtype| dtype.is_float());
+    let computed = floats.fold(first.dtype(), DType::max).computed();
+    let mut dtypes = Vec::with_capacity(operands.len());
+    let mut shape = Vec::new();
+    for operand in operands {
+        let is_condition = operand.tensor().is_some_and(|tensor| tensor.dtype() == DType::Bool);
+        dtypes.push(if is_condition { DType::Bool } else { computed });
+        shape = broadcast_shapes(op, &shape, operand.shape())?;
+    }
+    let dtype = first.dtype();
+    elementwise(
+        op,
+        operands,
+        &dtypes,
+        &shape,
+        |builder| build!(builder, args => formula.build(args).cast(dtype)),
+    )
+}
+
 /// The type two arguments are computed in. A number takes the type of the tensor.
 fn common(op: &'static str, left: &Operand<'_>, right: &Operand<'_>) -> Result<DType> {
     match (left, right) {
@@ -217,6 +248,9 @@ impl Tensor {
     /// # Errors
     /// [`Error::DType`] where it is not for elements of this type, or where there is no room.
     pub fn unary(&self, op: UnaryOp) -> Result<Self> {
+        if is_recorded([self]) {
+            return autograd::unary(op, self);
+        }
         let result = op.result(self.dtype())?;
         elementwise(
             op.name(),
@@ -246,6 +280,9 @@ impl Tensor {
         right: impl Into<Operand<'a>>,
     ) -> Result<Self> {
         let (left, right, name) = (left.into(), right.into(), op.name());
+        if is_recorded(left.tensor().into_iter().chain(right.tensor())) {
+            return autograd::binary(op, left, right);
+        }
         let dtype = common(name, &left, &right)?;
         let result = op.result(dtype)?;
         let shape = broadcast_shapes(name, left.shape(), right.shape())?;
@@ -268,6 +305,9 @@ impl Tensor {
             return Err(Error::DType { op: OP, dtype: self.dtype(), expected: "booleans" });
         }
         let (left, right) = (left.into(), right.into());
+        if is_recorded(left.tensor().into_iter().chain(right.tensor())) {
+            return autograd::select_where(self, left, right);
+        }
         let dtype = match (&left, &right) {
             (Operand::Scalar(a), Operand::Scalar(b)) => {
                 scalar_type(*a, *b).ok_or_else(|| no_common_scalar(*b, *a))?
@@ -293,6 +333,9 @@ impl Tensor {
         if dtype == self.dtype() {
             return Ok(self.clone());
         }
+        if is_recorded([self]) {
+            return autograd::cast(self, dtype);
+        }
         let device = self.device();
         if !device.supports(dtype) {
             return Err(Error::Unsupported { device: device.to_string(), what: missing(dtype) });
@@ -311,8 +354,12 @@ impl Tensor {
     /// # Errors
     /// As [`Self::binary`].
     pub fn clip<'a>(&'a self, low: impl Into<Operand<'a>>, high: impl Into<Operand<'a>>) -> Result<Self> {
+        let (low, high) = (low.into(), high.into());
+        if is_recorded([Some(self), low.tensor(), high.tensor()].into_iter().flatten()) {
+            return autograd::clip(self, low, high);
+        }
         let above = Self::binary(BinaryOp::Max, self, low)?;
-        Self::binary(BinaryOp::Min, &above, high.into())
+        Self::binary(BinaryOp::Min, &above, high)
     }
 }
 

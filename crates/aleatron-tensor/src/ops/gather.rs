@@ -1,6 +1,7 @@
 //! Elements found by indices, which count from the end where they are negative. On GPUs an index outside its axis is reported by whoever
 //! reads what depends on it.
 
+use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout};
@@ -67,6 +68,9 @@ impl Tensor {
     /// on GPUs when the result is read; [`Error::Devices`] for tensors of two devices, or where there is no room.
     pub fn gather(&self, axis: isize, indices: &Self) -> Result<Self> {
         const OP: &str = "gather";
+        if is_recorded([self]) {
+            return autograd::gather(self, axis, indices);
+        }
         let axis = layout::axis(OP, axis, self.rank())?;
         let indices = checked_indices(OP, self, indices)?;
         let refused = || Error::shapes(OP, self.shape(), indices.shape());
@@ -98,6 +102,9 @@ impl Tensor {
     /// As [`Self::gather`].
     pub fn index_select(&self, axis: isize, indices: &Self) -> Result<Self> {
         const OP: &str = "index_select";
+        if is_recorded([self]) {
+            return autograd::index_select(self, axis, indices);
+        }
         let axis = layout::axis(OP, axis, self.rank())?;
         let indices = checked_indices(OP, self, indices)?;
         let (before, after) = (&self.shape()[..axis], &self.shape()[axis + 1..]);

@@ -1,5 +1,6 @@
 //! Products of matrices.
 
+use crate::autograd::{self, is_recorded};
 use crate::cpu;
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, RankNeeded, Result};
@@ -40,6 +41,9 @@ impl Tensor {
     /// # Errors
     /// As [`Self::matmul`], and [`Error::Unsupported`] for a plan that the device or the operands do not allow.
     pub fn matmul_as(&self, other: &Self, plan: MatmulPlan) -> Result<Self> {
+        if is_recorded([self, other]) {
+            return autograd::matmul(self, other, plan);
+        }
         self.check_device(OP, other)?;
         let (left, right) = (self.as_matrices(Side::Left)?, other.as_matrices(Side::Right)?);
         let refused = || Error::shapes(OP, self.shape(), other.shape());

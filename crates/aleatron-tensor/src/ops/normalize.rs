@@ -3,6 +3,7 @@
 //! Everything is computed in 32-bit floats and rounded once. A row of minus infinities, or with an infinity, has a softmax of NaN where that is
 //! 0 / 0 or infinity / infinity. Of no elements nothing comes.
 
+use crate::autograd::{self, is_recorded};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -29,6 +30,9 @@ impl Tensor {
     /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for others than floats, or where there is no room.
     pub fn softmax(&self, axes: &[isize]) -> Result<Self> {
         const OP: &str = "softmax";
+        if is_recorded([self]) {
+            return autograd::softmax(self, axes);
+        }
         let (dtype, axes) = (self.dtype(), float_axes(OP, self, axes)?);
         if self.is_empty() {
             return Ok(self.clone());
@@ -49,6 +53,9 @@ impl Tensor {
     /// As [`Self::softmax`].
     pub fn log_softmax(&self, axes: &[isize]) -> Result<Self> {
         const OP: &str = "log_softmax";
+        if is_recorded([self]) {
+            return autograd::log_softmax(self, axes);
+        }
         let (dtype, axes) = (self.dtype(), float_axes(OP, self, axes)?);
         if self.is_empty() {
             return Ok(self.clone());
@@ -75,6 +82,9 @@ impl Tensor {
         epsilon: f32,
     ) -> Result<Self> {
         const OP: &str = "layer_norm";
+        if is_recorded([Some(self), scale, shift].into_iter().flatten()) {
+            return autograd::layer_norm(self, axes, scale, shift, epsilon);
+        }
         let (dtype, axes) = (self.dtype(), float_axes(OP, self, axes)?);
         self.check_weights(OP, &[scale, shift])?;
         if self.is_empty() {
@@ -109,6 +119,9 @@ impl Tensor {
     /// As [`Self::layer_norm`].
     pub fn rms_norm(&self, axes: &[isize], scale: Option<&Self>, epsilon: f32) -> Result<Self> {
         const OP: &str = "rms_norm";
+        if is_recorded([Some(self), scale].into_iter().flatten()) {
+            return autograd::rms_norm(self, axes, scale, epsilon);
+        }
         let (dtype, axes) = (self.dtype(), float_axes(OP, self, axes)?);
         self.check_weights(OP, &[scale])?;
         if self.is_empty() {

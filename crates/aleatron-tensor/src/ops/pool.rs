@@ -2,6 +2,7 @@
 
 use super::conv::{Rounding, window_places};
 use super::reduce::{Dims, Reduction};
+use crate::autograd::{self, is_recorded};
 use crate::cpu;
 use crate::dtype::DType;
 use crate::error::{Error, RankNeeded, Result};
@@ -173,6 +174,10 @@ impl Tensor {
             out[axis] = window_places(op, sizes, padding[axis], rounding)?;
         }
         let windows = Windows { pool, shape, kernel, stride, dilation, padding, out };
+        if is_recorded([self]) {
+            let output = self.detach().pool(op, options, pool)?;
+            return Ok(autograd::pool(op, self, windows, &output));
+        }
         let out_shape = [shape[0], shape[1], out[0], out[1]];
         let result = match self.place()? {
             Place::Cpu(_) => {

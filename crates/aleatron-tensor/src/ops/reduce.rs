@@ -16,6 +16,7 @@
 //!   to run and for any number of threads. No element goes through more than [`SUM_DEPTH`] additions, so a sum of n floats is off by at most
 //!   min(n, `SUM_DEPTH`) 2^-24 times the sum of their magnitudes.
 
+use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Result};
 use crate::gpu::reduce::check_axis_length;
@@ -114,6 +115,9 @@ impl Tensor {
     /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for elements it is not for,
     /// [`Error::Argument`] for the largest or smallest of nothing, [`Error::TooLarge`] for places past 32 bits, or where there is no room.
     pub fn reduce(&self, reduction: Reduction, axes: &[isize], dims: Dims) -> Result<Self> {
+        if is_recorded([self]) {
+            return autograd::reduce(self, reduction, axes, dims);
+        }
         let op = reduction.name();
         let axes = layout::axes(op, axes, self.rank())?;
         let (dtype, kind) = (self.dtype(), self.dtype().kind());
@@ -188,6 +192,9 @@ impl Tensor {
 
     fn variance(&self, axes: &[isize], correction: f64, dims: Dims) -> Result<Self> {
         const OP: &str = "var";
+        if is_recorded([self]) {
+            return autograd::variance(self, axes, correction, dims);
+        }
         let dtype = self.dtype();
         if !dtype.is_float() {
             return Err(Error::DType { op: OP, dtype, expected: "floats" });

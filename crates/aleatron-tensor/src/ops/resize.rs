@@ -3,6 +3,9 @@
 //! Where an element of the result lies in the input and what its neighbours count for is computed on the host in 64 bits, so devices differ
 //! by the rounding of sums alone.
 
+use aleatron_core::{Quantity, memory};
+
+use crate::autograd::{self, is_recorded};
 use crate::cpu;
 use crate::device::Device;
 use crate::dtype::DType;
@@ -76,6 +79,51 @@ impl ResizeAxis {
     }
 }
 
+/// What the width of an interpolating function depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Filter {
+    /// It is that of the input's elements.
+    #[default]
+    Fixed,
+    /// Where the result is smaller, it is that of the result's elements: details are smoothed.
+    Antialias,
+}
+
+/// What neighbours outside the input count for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Border {
+    /// They are the elements at the edge.
+    #[default]
+    Repeat,
+    /// They do not count, and the others count for more.
+    Ignore,
+}
+
+/// How elements of a result are found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResizeOptions {
+    /// The function between elements of the input.
+    pub interpolation: Interpolation,
+    /// Where elements of the result lie in the input.
+    pub coordinates: Coordinates,
+    /// What the width of the function depends on.
+    pub filter: Filter,
+    /// What neighbours outside the input count for.
+    pub border: Border,
+}
+
+impl ResizeOptions {
+    /// An interpolation between the middles of pixels.
+    #[must_use]
+    pub fn new(interpolation: Interpolation) -> Self {
+        let (coordinates, filter, border) = Default::default();
+        Self { interpolation, coordinates, filter, border }
+    }
+}
+
+/// The most neighbours of an element: a loop of a kernel runs over them.
+const MAX_TAPS: usize = 65_534;
+
 /// The longest axis that is resized: the table of its neighbours must stay small.
 const MAX_RESIZED: u128 = 1 << 28;
 
@@ -94,56 +142,84 @@ pub(crate) struct Taps {
 
 impl Taps {
     /// The neighbours of the elements of an axis of `len` elements.
-    fn new(len: usize, to: &ResizeAxis, interpolation: Interpolation, coordinates: Coordinates) -> Self {
-        let count = match interpolation {
-            Interpolation::Nearest(_) => 1,
-            Interpolation::Linear => 2,
-            Interpolation::Cubic(_) => 4,
+    fn new(op: &'static str, len: usize, to: &ResizeAxis, options: &ResizeOptions) -> Result<Self> {
+        let ResizeOptions { interpolation, coordinates, filter, border } = *options;
+        let scale = to.scale.unwrap_or(to.size as f64 / len as f64);
+        // A function that is stretched leaves no element out where the result is smaller.
+        let stretch = if filter == Filter::Antialias { scale.min(1.0) } else { 1.0 };
+        let reach = match interpolation {
+            Interpolation::Nearest(_) => 0.0,
+            Interpolation::Linear => (1.0 / stretch).ceil(),
+            Interpolation::Cubic(_) => (2.0 / stretch).ceil(),
         };
+        if 2.0 * reach > MAX_TAPS as f64 {
+            return Err(Error::argument(
+                op,
+                "scale",
+                scale,
+                "at most 65534 elements may count for one of the result",
+            ));
+        }
+        let reach = reach as i64;
+        let count = (2 * reach).max(1) as usize;
         let outside = match coordinates {
             Coordinates::CropAndResize(value) => value,
             _ => 0.0,
         };
-        let mut taps = Self { count, places: Vec::new(), weights: Vec::new(), outside };
+        let entries = to.size as u128 * count as u128;
+        let places = memory::with_capacity(entries, Quantity::Words)?;
+        let weights = memory::with_capacity(entries, Quantity::Words)?;
+        let mut taps = Self { count, places, weights, outside };
+        let last = len as f64 - 1.0;
+        let clamped = |place: f64| place.clamp(0.0, last) as u32;
         for i in 0..to.size {
             let x = coordinate(i, len, to, coordinates);
-            let is_outside = matches!(coordinates, Coordinates::CropAndResize(_))
-                && !(0.0..=len as f64 - 1.0).contains(&x);
+            let is_outside =
+                matches!(coordinates, Coordinates::CropAndResize(_)) && !(0.0..=last).contains(&x);
             if is_outside {
                 taps.places.extend(std::iter::repeat_n(OUTSIDE, count));
-                taps.weights.push(1.0);
-                taps.weights.extend(std::iter::repeat_n(0.0, count - 1));
+                taps.weights.extend(std::iter::repeat_n(0.0, count));
                 continue;
             }
-            let clamped = |place: f64| place.clamp(0.0, len as f64 - 1.0) as u32;
-            let below = x.floor();
-            let fraction = x - below;
-            match interpolation {
-                Interpolation::Nearest(nearest) => {
-                    let place = match nearest {
-                        Nearest::PreferFloor => (x - 0.5).ceil(),
-                        Nearest::PreferCeil => (x + 0.5).floor(),
-                        Nearest::Floor => below,
-                        Nearest::Ceil => x.ceil(),
-                    };
-                    taps.places.push(clamped(place));
-                    taps.weights.push(1.0);
-                }
-                Interpolation::Linear => {
-                    taps.places.extend([clamped(below), clamped(below + 1.0)]);
-                    taps.weights.extend([(1.0 - fraction) as f32, fraction as f32]);
-                }
-                Interpolation::Cubic(a) => {
-                    taps.places.extend([-1.0, 0.0, 1.0, 2.0].map(|step| clamped(below + step)));
-                    let near = |d: f64| ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0;
-                    let far = |d: f64| ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
-                    let weights =
-                        [far(1.0 + fraction), near(fraction), near(1.0 - fraction), far(2.0 - fraction)];
-                    taps.weights.extend(weights.map(|weight| weight as f32));
-                }
+            if let Interpolation::Nearest(nearest) = interpolation {
+                let place = match nearest {
+                    Nearest::PreferFloor => (x - 0.5).ceil(),
+                    Nearest::PreferCeil => (x + 0.5).floor(),
+                    Nearest::Floor => x.floor(),
+                    Nearest::Ceil => x.ceil(),
+                };
+                taps.places.push(clamped(place));
+                taps.weights.push(1.0);
+                continue;
             }
+            let (below, fraction) = (x.floor(), x - x.floor());
+            let weight = |step: i64| {
+                let is_counted = border == Border::Repeat || (0.0..=last).contains(&(below + step as f64));
+                let distance = ((step as f64 - fraction) * stretch).abs();
+                match interpolation {
+                    _ if !is_counted => 0.0,
+                    Interpolation::Cubic(a) => cubic(distance, a),
+                    _ => (1.0 - distance).max(0.0),
+                }
+            };
+            let steps = 1 - reach..1 + reach;
+            let is_whole = border == Border::Repeat && filter == Filter::Fixed;
+            let total = if is_whole { 1.0 } else { steps.clone().map(weight).sum::<f64>() };
+            taps.places.extend(steps.clone().map(|step| clamped(below + step as f64)));
+            taps.weights.extend(steps.map(|step| (weight(step) / total) as f32));
         }
-        taps
+        Ok(taps)
+    }
+}
+
+/// The cubic function of a distance.
+fn cubic(x: f64, a: f64) -> f64 {
+    if x <= 1.0 {
+        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
+    } else {
+        0.0
     }
 }
 
@@ -151,6 +227,7 @@ impl Taps {
 fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -> f64 {
     let (i, len, size) = (i as f64, len as f64, to.size as f64);
     let scale = to.scale.unwrap_or(size / len);
+    let width = to.scale.map_or(size, |scale| scale * len);
     let half_pixel = (i + 0.5) / scale - 0.5;
     match coordinates {
         Coordinates::HalfPixel => half_pixel,
@@ -159,7 +236,8 @@ fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -
             len / 2.0 * (1.0 - adjustment) + half_pixel
         }
         Coordinates::PytorchHalfPixel if size > 1.0 => half_pixel,
-        Coordinates::AlignCorners if size > 1.0 => i * (len - 1.0) / (size - 1.0),
+        // The corners of a result that is not a whole number of elements wide are at its true width.
+        Coordinates::AlignCorners if width != 1.0 => i * (len - 1.0) / (width - 1.0),
         Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
         Coordinates::Asymmetric => i / scale,
         Coordinates::CropAndResize(_) => {
@@ -177,9 +255,9 @@ impl Tensor {
     /// The tensor with other sizes along some axes, one axis after another, added up in 32 bits.
     ///
     /// ```
-    /// use aleatron_tensor::{Coordinates, Device, Interpolation, ResizeAxis, Tensor};
+    /// use aleatron_tensor::{Device, Interpolation, ResizeAxis, ResizeOptions, Tensor};
     /// let x = Tensor::from_slice(&[1.0f32, 3.0], &[2], &Device::Cpu)?;
-    /// let wide = x.resize(&[ResizeAxis::new(0, 4)], Interpolation::Linear, Coordinates::HalfPixel)?;
+    /// let wide = x.resize(&[ResizeAxis::new(0, 4)], &ResizeOptions::new(Interpolation::Linear))?;
     /// assert_eq!(wide.to_vec::<f32>()?, [1.0, 1.5, 2.5, 3.0]);
     /// # Ok::<(), aleatron_tensor::Error>(())
     /// ```
@@ -187,16 +265,11 @@ impl Tensor {
     /// # Errors
     /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale or a region that is not finite, or where
     /// nothing is to become something, [`Error::DType`] for other types than floats unless the nearest elements are taken, or where there is no room.
-    pub fn resize(
-        &self,
-        axes: &[ResizeAxis],
-        interpolation: Interpolation,
-        coordinates: Coordinates,
-    ) -> Result<Self> {
+    pub fn resize(&self, axes: &[ResizeAxis], options: &ResizeOptions) -> Result<Self> {
         const OP: &str = "resize";
         let dtype = self.dtype();
-        let is_choice = matches!(interpolation, Interpolation::Nearest(_))
-            && !matches!(coordinates, Coordinates::CropAndResize(_));
+        let is_choice = matches!(options.interpolation, Interpolation::Nearest(_))
+            && !matches!(options.coordinates, Coordinates::CropAndResize(_));
         // Weighted elements are computed in 32 bits.
         let is_exact = !dtype.is_float() || dtype == DType::F64;
         if is_exact && !is_choice {
@@ -242,7 +315,7 @@ impl Tensor {
         });
         let mut resized = self.clone();
         for (i, &(axis, to)) in steps.iter().enumerate() {
-            let taps = Taps::new(self.shape()[axis], to, interpolation, coordinates);
+            let taps = Taps::new(OP, self.shape()[axis], to, options)?;
             if is_exact {
                 let places: Vec<i32> = taps.places.iter().map(|&place| place as i32).collect();
                 let places = Self::from_slice(&places, &[places.len()], &device)?;
@@ -257,6 +330,10 @@ impl Tensor {
     }
 
     fn resample(&self, axis: usize, taps: &Taps, dtype: DType, device: &Device) -> Result<Self> {
+        if is_recorded([self]) {
+            let output = self.detach().resample(axis, taps, dtype, device)?;
+            return autograd::resample(self, axis, taps, &output);
+        }
         let mut shape = self.shape().to_vec();
         shape[axis] = taps.places.len() / taps.count;
         match self.place()? {

@@ -3,6 +3,7 @@
 //! Floats are added in an order that depends on the length of the axis alone, and no element goes through more than
 //! [`SUM_DEPTH`](crate::SUM_DEPTH) additions. Types are those of [`Tensor::sum`].
 
+use crate::autograd::{self, is_recorded};
 use crate::dtype::Kind;
 use crate::error::{Error, Result};
 use crate::gpu::scan::ROW;
@@ -36,6 +37,9 @@ impl Tensor {
     }
 
     fn scan(&self, op: &'static str, axis: isize, reducer: &Reducer) -> Result<Self> {
+        if is_recorded([self]) {
+            return autograd::scan(op, self, axis, reducer);
+        }
         let place = layout::axis(op, axis, self.rank())?;
         let dtype = self.dtype();
         if dtype.kind() == Kind::Bool {

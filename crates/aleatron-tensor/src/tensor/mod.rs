@@ -13,6 +13,7 @@ pub use view::Slice;
 
 use std::sync::Arc;
 
+use crate::autograd::Node;
 use crate::cpu::CpuView;
 use crate::device::Device;
 use crate::dtype::DType;
@@ -38,6 +39,8 @@ use crate::storage::{CpuStorage, Storage};
 pub struct Tensor {
     storage: Storage,
     layout: Layout,
+    /// The leaf or the recorded operation that the gradient of this tensor goes to.
+    node: Option<Arc<Node>>,
 }
 
 impl Tensor {
@@ -50,13 +53,29 @@ impl Tensor {
             Some((_, last)) if last >= storage.len() => {
                 Err(Error::argument("tensor", "layout", layout, "it reaches outside its storage"))
             }
-            _ => Ok(Self { storage, layout }),
+            _ => Ok(Self { storage, layout, node: None }),
         }
     }
 
-    /// A view that is known to be inside.
+    /// A view that is known to be inside, untracked.
     pub(crate) fn with_layout(&self, layout: Layout) -> Self {
-        Self { storage: self.storage.clone(), layout }
+        Self { storage: self.storage.clone(), layout, node: None }
+    }
+
+    /// Returns the same elements without the recorded computation that led to them: no gradient passes through the result.
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        self.with_layout(self.layout.clone())
+    }
+
+    /// Returns the node that the gradient of this tensor goes to.
+    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
+        self.node.as_ref()
+    }
+
+    pub(crate) fn with_node(mut self, node: Arc<Node>) -> Self {
+        self.node = Some(node);
+        self
     }
 
     /// All of a new storage on the host.
@@ -73,7 +92,7 @@ impl Tensor {
     fn whole_of(storage: Storage, shape: &[usize]) -> Result<Self> {
         let (layout, actual) = (Layout::contiguous(shape)?, storage.len());
         if layout.len() == actual {
-            return Ok(Self { storage, layout });
+            return Ok(Self { storage, layout, node: None });
         }
         Err(Error::Elements { shape: shape.to_vec(), expected: layout.len() as u128, actual })
     }

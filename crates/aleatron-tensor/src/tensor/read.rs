@@ -9,6 +9,7 @@ use aleatron_device::PendingRead;
 
 use super::create::upload;
 use super::{Place, Tensor};
+use crate::autograd;
 use crate::cpu::filled;
 use crate::device::Device;
 use crate::dtype::{DType, Element};
@@ -86,15 +87,20 @@ impl Tensor {
         if self.device() == *device {
             return Ok(self.clone());
         }
+        if autograd::is_recorded([self]) {
+            return autograd::to_device(self, device);
+        }
         let host = match &self.storage {
             Storage::Cpu(storage) => Arc::clone(storage),
             Storage::Gpu(_) => Arc::new(self.download()?),
         };
         let on_host = match &self.storage {
-            Storage::Cpu(_) => self.clone(),
-            Storage::Gpu(_) => {
-                Self { storage: Storage::Cpu(host), layout: super::create::contiguous(self.shape())? }
-            }
+            Storage::Cpu(_) => self.detach(),
+            Storage::Gpu(_) => Self {
+                storage: Storage::Cpu(host),
+                layout: super::create::contiguous(self.shape())?,
+                node: None,
+            },
         };
         let moved = match device {
             Device::Cpu => on_host,

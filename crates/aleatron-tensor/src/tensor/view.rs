@@ -4,6 +4,7 @@
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
 use super::{Place, Tensor};
+use crate::autograd::{View, same_elements, viewed};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::gpu::GpuStorage;
@@ -70,7 +71,13 @@ impl Tensor {
     pub fn slice(&self, axis: isize, slice: impl Into<Slice>) -> Result<Self> {
         let (axis, slice) = (layout::axis("slice", axis, self.rank())?, slice.into());
         let end = slice.end.unwrap_or(self.shape()[axis]);
-        Ok(self.with_layout(self.layout.slice(axis, slice.start, end, slice.step)?))
+        let layout = self.layout.slice(axis, slice.start, end, slice.step)?;
+        Ok(viewed(self, layout, || View::Slice {
+            axis,
+            start: slice.start,
+            step: slice.step,
+            len: self.shape()[axis],
+        }))
     }
 
     /// The elements at one place of an axis, which is gone.
@@ -80,7 +87,8 @@ impl Tensor {
     pub fn select(&self, axis: isize, index: usize) -> Result<Self> {
         let axis = layout::axis("select", axis, self.rank())?;
         let one = self.layout.slice(axis, index, index.saturating_add(1), 1)?;
-        Ok(self.with_layout(one.squeeze(axis)?))
+        let len = self.shape()[axis];
+        Ok(viewed(self, one.squeeze(axis)?, || View::Select { axis, index, len }))
     }
 
     /// An axis in reverse order.
@@ -89,7 +97,7 @@ impl Tensor {
     /// [`Error::Axis`] for an axis there is not.
     pub fn flip(&self, axis: isize) -> Result<Self> {
         let axis = layout::axis("flip", axis, self.rank())?;
-        Ok(self.with_layout(self.layout.flip(axis)))
+        Ok(viewed(self, self.layout.flip(axis), || View::Flip { axis }))
     }
 
     /// Two axes exchanged.
@@ -117,7 +125,8 @@ impl Tensor {
     /// # Errors
     /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] where the order does not name each axis once.
     pub fn permute(&self, order: &[isize]) -> Result<Self> {
-        Ok(self.with_layout(self.layout.permute("permute", order)?))
+        let layout = self.layout.permute("permute", order)?;
+        Ok(viewed(self, layout, || View::permutation(order)))
     }
 
     /// Without an axis of size 1.
@@ -126,7 +135,7 @@ impl Tensor {
     /// [`Error::Axis`] for an axis there is not, [`Error::Argument`] for one of another size.
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
         let axis = layout::axis("squeeze", axis, self.rank())?;
-        Ok(self.with_layout(self.layout.squeeze(axis)?))
+        Ok(viewed(self, self.layout.squeeze(axis)?, || View::reshape(self)))
     }
 
     /// With a new axis of size 1 at this place.
@@ -137,7 +146,7 @@ impl Tensor {
         let place = layout::axis("unsqueeze", axis, self.rank() + 1)?;
         let unsqueezed = self.layout.unsqueeze(place);
         layout::elements(unsqueezed.shape())?;
-        Ok(self.with_layout(unsqueezed))
+        Ok(viewed(self, unsqueezed, || View::reshape(self)))
     }
 
     /// With axes of size 1, and missing ones in front, repeated.
@@ -145,7 +154,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Shapes`] where the shape does not come from this one by that.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
-        Ok(self.with_layout(self.layout.broadcast_to("broadcast_to", shape)?))
+        Ok(viewed(self, self.layout.broadcast_to("broadcast_to", shape)?, || View::Broadcast))
     }
 
     /// The same elements in another shape: a view where they lie in order far enough, else a copy.
@@ -154,7 +163,7 @@ impl Tensor {
     /// [`Error::Reshape`] for another number of elements, or where there is no room for the copy.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         match self.layout.reshape(shape)? {
-            Some(layout) => Ok(self.with_layout(layout)),
+            Some(layout) => Ok(viewed(self, layout, || View::reshape(self))),
             None => self.contiguous()?.reshape(shape),
         }
     }
@@ -165,7 +174,8 @@ impl Tensor {
     /// [`Error::Reshape`] where that takes a copy, or for another number of elements.
     pub fn view(&self, shape: &[usize]) -> Result<Self> {
         let refused = || Error::Reshape { from: self.shape().to_vec(), to: shape.to_vec() };
-        self.layout.reshape(shape)?.map(|layout| self.with_layout(layout)).ok_or_else(refused)
+        let layout = self.layout.reshape(shape)?.ok_or_else(refused)?;
+        Ok(viewed(self, layout, || View::reshape(self)))
     }
 
     /// All axes from `start` up to and with `end` as one.
@@ -194,7 +204,8 @@ impl Tensor {
         if self.is_contiguous() {
             return Ok(self.clone());
         }
-        self.copied().map(|tensor| report("contiguous", tensor))
+        let copy = self.copied().map(|tensor| report("contiguous", tensor))?;
+        Ok(same_elements("contiguous", self, copy))
     }
 
     /// Makes sure that its elements are there, or that commands which compute them are recorded: an expression that is never read, recorded or

@@ -1,7 +1,9 @@
 //! Resizing against formulas in 64 bits, on every device.
 
 use crate::common::{Draw, U, all_devices, assert_within, devices, views};
-use aleatron_tensor::{Coordinates, DType, Error, Interpolation, Nearest, ResizeAxis, Tensor};
+use aleatron_tensor::{
+    Border, Coordinates, DType, Error, Filter, Interpolation, Nearest, ResizeAxis, ResizeOptions, Tensor,
+};
 use half::f16;
 
 const ALL: [Coordinates; 6] = [
@@ -12,6 +14,10 @@ const ALL: [Coordinates; 6] = [
     Coordinates::Asymmetric,
     Coordinates::CropAndResize(7.0),
 ];
+
+fn with(interpolation: Interpolation, coordinates: Coordinates) -> ResizeOptions {
+    ResizeOptions { coordinates, ..ResizeOptions::new(interpolation) }
+}
 
 /// Where element `i` of `size` lies among `len`.
 fn place(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
@@ -51,8 +57,9 @@ fn lines_between_neighbours_are_straight() {
             let x = draw.floats(3 * len, -1.0, 1.0);
             let tensor = Tensor::from_slice(&x, &[3, len], &device).unwrap();
             for coordinates in ALL {
-                let got =
-                    tensor.resize(&[ResizeAxis::new(1, size)], Interpolation::Linear, coordinates).unwrap();
+                let got = tensor
+                    .resize(&[ResizeAxis::new(1, size)], &with(Interpolation::Linear, coordinates))
+                    .unwrap();
                 assert_eq!(got.shape(), [3, size]);
                 let want: Vec<f64> = (0..3 * size)
                     .map(|i| {
@@ -77,7 +84,10 @@ fn the_nearest_neighbour_is_chosen_as_asked() {
         let x = Tensor::arange(0, 4, 1, DType::F32, &device).unwrap();
         let of = |nearest, coordinates, size| {
             let axis = ResizeAxis::new(0, size);
-            x.resize(&[axis], Interpolation::Nearest(nearest), coordinates).unwrap().to_vec::<f32>().unwrap()
+            x.resize(&[axis], &with(Interpolation::Nearest(nearest), coordinates))
+                .unwrap()
+                .to_vec::<f32>()
+                .unwrap()
         };
         assert_eq!(
             of(Nearest::PreferFloor, Coordinates::HalfPixel, 8),
@@ -103,10 +113,10 @@ fn regions_have_a_value_outside_and_scales_may_be_given() {
     for device in devices() {
         let x = Tensor::arange(0, 5, 1, DType::F32, &device).unwrap();
         let axis = ResizeAxis { region: [-0.25, 0.75], ..ResizeAxis::new(0, 5) };
-        let got = x.resize(&[axis], Interpolation::Linear, Coordinates::CropAndResize(9.0)).unwrap();
+        let got = x.resize(&[axis], &with(Interpolation::Linear, Coordinates::CropAndResize(9.0))).unwrap();
         assert_eq!(got.to_vec::<f32>().unwrap(), [9.0, 0.0, 1.0, 2.0, 3.0]);
         let axis = ResizeAxis { scale: Some(2.0), ..ResizeAxis::new(0, 3) };
-        let got = x.resize(&[axis], Interpolation::Linear, Coordinates::Asymmetric).unwrap();
+        let got = x.resize(&[axis], &with(Interpolation::Linear, Coordinates::Asymmetric)).unwrap();
         assert_eq!(got.to_vec::<f32>().unwrap(), [0.0, 0.5, 1.0]);
     }
 }
@@ -117,7 +127,7 @@ fn cubic_convolution_is_right() {
     for device in devices() {
         let x = Tensor::from_slice(&[0.0f32, 0.0, 1.0, 0.0, 0.0], &[5], &device).unwrap();
         let axis = ResizeAxis { scale: Some(2.0), ..ResizeAxis::new(0, 9) };
-        let got = x.resize(&[axis], Interpolation::Cubic(-0.75), Coordinates::Asymmetric).unwrap();
+        let got = x.resize(&[axis], &with(Interpolation::Cubic(-0.75), Coordinates::Asymmetric)).unwrap();
         // At distances 1/2 and 3/2: (a + 2) / 8 - (a + 3) / 4 + 1, and a (27 / 8 - 45 / 4 + 12 - 4).
         let (a, near, far) = (-0.75f32, 0.59375f32, -0.09375f32);
         assert_eq!((a + 2.0) / 8.0 - (a + 3.0) / 4.0 + 1.0, near);
@@ -133,7 +143,7 @@ fn several_axes_views_and_halves_are_resized() {
     let axes = [ResizeAxis::new(-2, 7), ResizeAxis::new(-1, 3)];
     for device in all_devices() {
         let whole = Tensor::from_slice(&x, &shape, &device).unwrap();
-        let of = |x: &Tensor| x.resize(&axes, Interpolation::Linear, Coordinates::HalfPixel).unwrap();
+        let of = |x: &Tensor| x.resize(&axes, &ResizeOptions::new(Interpolation::Linear)).unwrap();
         let want = of(&whole);
         assert_eq!(want.shape(), [2, 3, 7, 3]);
         let want = want.to_vec::<f32>().unwrap();
@@ -151,7 +161,7 @@ fn what_cannot_be_resized_is_refused() {
     for device in devices() {
         let x = Tensor::ones(&[2, 0], DType::F32, &device).unwrap();
         let resize =
-            |x: &Tensor, axes: &[ResizeAxis]| x.resize(axes, Interpolation::Linear, Coordinates::HalfPixel);
+            |x: &Tensor, axes: &[ResizeAxis]| x.resize(axes, &ResizeOptions::new(Interpolation::Linear));
         assert!(matches!(resize(&x, &[ResizeAxis::new(1, 3)]), Err(Error::Argument { .. })));
         assert_eq!(resize(&x, &[ResizeAxis::new(0, 3)]).unwrap().shape(), [3, 0]);
         assert!(matches!(resize(&x, &[ResizeAxis::new(2, 3)]), Err(Error::Axis { .. })));
@@ -163,7 +173,50 @@ fn what_cannot_be_resized_is_refused() {
         assert!(matches!(resize(&x.cast(DType::U8).unwrap(), &[]), Err(Error::DType { .. })));
         let bytes = Tensor::from_slice(&[7u8, 8, 9], &[3], &device).unwrap();
         let nearest = Interpolation::Nearest(Nearest::Floor);
-        let got = bytes.resize(&[ResizeAxis::new(0, 6)], nearest, Coordinates::Asymmetric).unwrap();
+        let got = bytes.resize(&[ResizeAxis::new(0, 6)], &with(nearest, Coordinates::Asymmetric)).unwrap();
         assert_eq!(got.to_vec::<u8>().unwrap(), [7, 7, 8, 8, 9, 9]);
+    }
+}
+
+/// A filter as wide as the elements of the result weighs all elements that it covers, and neighbours outside count for nothing.
+#[test]
+fn antialiasing_weighs_every_element_within_its_width() {
+    let mut draw = Draw::new(43);
+    let x = draw.floats(2 * 12, -1.0, 1.0);
+    for device in all_devices() {
+        let tensor = Tensor::from_slice(&x, &[2, 12], &device).unwrap();
+        for (size, border) in
+            [(3, Border::Repeat), (5, Border::Ignore), (24, Border::Ignore), (1, Border::Repeat)]
+        {
+            let options = ResizeOptions {
+                filter: Filter::Antialias,
+                border,
+                ..ResizeOptions::new(Interpolation::Linear)
+            };
+            let got = tensor.resize(&[ResizeAxis::new(1, size)], &options).unwrap();
+            let scale = size as f64 / 12.0;
+            let want: Vec<f64> = (0..2 * size)
+                .map(|i| {
+                    let at = ((i % size) as f64 + 0.5) / scale - 0.5;
+                    let (mut sum, mut total) = (0.0, 0.0);
+                    for k in -24..36_i32 {
+                        let weight = (1.0 - (f64::from(k) - at).abs() * scale.min(1.0)).max(0.0);
+                        let is_inside = (0..12).contains(&k);
+                        if is_inside || border == Border::Repeat {
+                            sum += weight * f64::from(x[i / size * 12 + k.clamp(0, 11) as usize]);
+                            total += weight;
+                        }
+                    }
+                    sum / total
+                })
+                .collect();
+            // 25 weights at most, each rounded once like its product, and as many additions of magnitudes below 1.
+            let what = format!("12 to {size} {border:?} on {device}");
+            assert_within(&what, &got.to_vec::<f32>().unwrap(), &want, |_| 28.0 * U);
+        }
+        let axis = ResizeAxis { scale: Some(1e-30), ..ResizeAxis::new(1, 1) };
+        let options =
+            ResizeOptions { filter: Filter::Antialias, ..ResizeOptions::new(Interpolation::Linear) };
+        assert!(matches!(tensor.resize(&[axis], &options), Err(Error::Argument { .. })));
     }
 }
