@@ -50,6 +50,16 @@ impl Polarity {
         }
     }
 
+    /// The greatest variance of a product of two independent stream bits.
+    #[must_use]
+    pub const fn product_variance(self) -> f64 {
+        match self {
+            // A signed product is 0, or the same of 1 and -1 in every cycle.
+            Self::Unipolar | Self::Signed => 0.25,
+            Self::Bipolar => 1.0,
+        }
+    }
+
     /// Checks that all `values`, called `what`, lie in the interval.
     ///
     /// # Errors

@@ -381,6 +381,38 @@ impl Dataset {
         }
     }
 
+    /// Returns a data set of some of the samples, in the order given, held in memory.
+    ///
+    /// ```
+    /// use aleatron_data::Dataset;
+    /// let digits = Dataset::digits_test();
+    /// let two = digits.subset("two digits", &[7, 3])?;
+    /// assert_eq!(two.labels(), [digits.labels()[7], digits.labels()[3]]);
+    /// assert_eq!(two.features()[64..], digits.features()[3 * 64..4 * 64]);
+    /// # Ok::<(), aleatron_data::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::SampleRange`] for an index that is out of range, [`Error::NoSamples`] for none, and as [`Self::samples`].
+    pub fn subset(&self, name: impl Into<String>, samples: &[usize]) -> Result<Self> {
+        let len = samples.len() as u128 * self.n_features as u128;
+        let mut features = memory::with_capacity(len, Quantity::Samples)?;
+        for &sample in samples {
+            features.extend_from_slice(&self.samples(sample..sample.saturating_add(1))?);
+        }
+        let answers = match &self.answers {
+            Answers::Classes { classes, names } => {
+                let classes = samples.iter().map(|&sample| classes[sample]).collect();
+                Answers::Classes { classes, names: names.clone() }
+            }
+            Answers::Numbers { values, width } => {
+                let of = |&sample: &usize| &values[sample * width..(sample + 1) * width];
+                Answers::Numbers { values: samples.iter().flat_map(of).copied().collect(), width: *width }
+            }
+        };
+        Self::with_answers(name.into(), self.shape.clone(), Features::Held(features), answers)
+    }
+
     /// Returns all samples, `size` of them at a time and one at least, with the number of the first.
     pub fn pieces(&self, size: usize) -> impl Iterator<Item = (usize, Result<Cow<'_, [f64]>>)> {
         let size = size.max(1);

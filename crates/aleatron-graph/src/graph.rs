@@ -217,6 +217,35 @@ impl Graph {
         id
     }
 
+    /// Checks that a tensor can replace a constant.
+    pub(crate) fn check_replacement(&self, id: ValueId, tensor: &Tensor) -> Result<()> {
+        let place = || format!("value \"{}\"", self.value(id).map_or("?", |value| &value.name));
+        let Some(known) = self.constant(id) else {
+            return Err(Error::model(place(), "only constants can be replaced"));
+        };
+        if known.shape() != tensor.shape() || known.dtype() != tensor.dtype() {
+            let reason = format!(
+                "a replacement must be {} {:?}, not {} {:?}",
+                known.dtype(),
+                known.shape(),
+                tensor.dtype(),
+                tensor.shape()
+            );
+            return Err(Error::model(place(), reason));
+        }
+        Ok(())
+    }
+
+    /// Replaces the elements of a constant.
+    ///
+    /// # Errors
+    /// [`Error::Model`] for a value that is no constant, and for another shape or type.
+    pub fn replace_constant(&mut self, id: ValueId, tensor: Tensor) -> Result<()> {
+        self.check_replacement(id, &tensor)?;
+        self.constants.insert(id, tensor);
+        Ok(())
+    }
+
     /// Adds a node that makes one value, and gives that.
     pub fn add_node(&mut self, name: impl Into<String>, op: Op, inputs: &[ValueId]) -> ValueId {
         let name = name.into();

@@ -145,7 +145,7 @@ struct Shapes {
 }
 
 impl Observer for Shapes {
-    fn made(&mut self, _: usize, _: &Node, outputs: &[Tensor]) -> Result<()> {
+    fn made(&mut self, _: usize, _: &Node, outputs: &mut [Tensor]) -> Result<()> {
         self.peak = self.peak.max(outputs.iter().map(|tensor| tensor.len() * tensor.dtype().size()).sum());
         self.made.push(outputs.first().map_or_else(Vec::new, |tensor| tensor.shape().to_vec()));
         Ok(())

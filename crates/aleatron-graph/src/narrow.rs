@@ -63,17 +63,6 @@ impl Narrow {
         }
     }
 
-    /// Returns the value of the type with the same low bits.
-    pub(crate) const fn wrapped(self, value: i64) -> i64 {
-        match self {
-            Self::Int8 => value as i8 as i64,
-            Self::Int16 => value as i16 as i64,
-            Self::UInt16 => value as u16 as i64,
-            Self::UInt32 => value as u32 as i64,
-            Self::UInt64 => value,
-        }
-    }
-
     /// Returns whether a tensor holds the type and all of its elements are values of it.
     pub(crate) fn holds(self, tensor: &Tensor) -> Result<bool> {
         let (low, high) = self.range();
@@ -95,26 +84,18 @@ impl Narrow {
             let reason = format!("internal error: {} holds {self}, not {}", self.dtype(), tensor.dtype());
             return Err(Error::model("result", reason));
         }
-        let (low, high) = self.range();
-        let device = tensor.device();
-        let refused = "an element of uint64 is 2^63 or more, which is not supported; cast to int64 before";
-        macro_rules! wrap {
-            ($type:ty) => {{
-                let mut values = tensor.to_vec::<$type>()?;
-                if values.iter().all(|&value| (low..=high).contains(&i64::from(value))) {
-                    return Ok(tensor.clone());
-                }
-                if self == Self::UInt64 {
-                    return Err(Error::model("result", refused));
-                }
-                // The wrapped value fits the wide type, which holds all values of the narrow one.
-                values.iter_mut().for_each(|value| *value = self.wrapped(i64::from(*value)) as $type);
-                Ok(Tensor::from_vec(values, tensor.shape(), &device)?)
-            }};
-        }
-        match self.dtype() {
-            DType::I32 => wrap!(i32),
-            _ => wrap!(i64),
+        let shifted = |bits: i64| -> Result<Tensor> { Ok(tensor.shift_left(bits)?.shift_right(bits)?) };
+        match self {
+            Self::Int8 => shifted(24),
+            Self::Int16 => shifted(16),
+            Self::UInt16 => Ok(tensor.and(i64::from(u16::MAX))?),
+            Self::UInt32 => Ok(tensor.and(i64::from(u32::MAX))?),
+            Self::UInt64 if tensor.is_empty() || tensor.min_all()?.item::<i64>()? >= 0 => Ok(tensor.clone()),
+            Self::UInt64 => {
+                let reason =
+                    "an element of uint64 is 2^63 or more, which is not supported; cast to int64 before";
+                Err(Error::model("result", reason))
+            }
         }
     }
 }

@@ -64,7 +64,7 @@ impl ConvSizes {
     /// # Errors
     /// [`crate::Error::Attribute`] where the window does not fit.
     pub fn new(window: &Window, input: &[usize], kernel: &[usize]) -> Result<Self> {
-        Self::rounded(window, input, kernel, Rounding::Floor)
+        Self::rounded(window, input, kernel, Rounding::Down)
     }
 
     /// As [`Self::new`], with the sizes of the output rounded so.

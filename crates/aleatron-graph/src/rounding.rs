@@ -11,7 +11,7 @@ use aleatron_tensor::{Device, Tensor};
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::{Binary, NoAxes, Op, Pooling, Reduced, Reduction, Softmax, SoftmaxAxes, Unary, Variadic};
+use crate::op::{Binary, Dims, NoAxes, Op, Pooling, Reduction, Softmax, SoftmaxAxes, Unary, Variadic};
 use crate::run::{compute, compute_in};
 
 /// Half the distance from 1 to the next 32-bit float.
@@ -247,7 +247,7 @@ fn softmax(x: &Tensor, function: Softmax, axes: SoftmaxAxes) -> Result<(Tensor, 
     let op = Op::Reduce {
         reduction: Reduction::Max,
         axes: Some(axes),
-        reduced: Reduced::Kept,
+        reduced: Dims::Keep,
         no_axes: NoAxes::None,
     };
     let most = compute(&op, &[Some(x.clone())], 1)?;

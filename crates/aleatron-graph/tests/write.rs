@@ -38,7 +38,7 @@ fn network() -> Graph {
     let window =
         Window { kernel: vec![2, 2], strides: vec![2, 2], dilations: vec![], padding: Padding::SameUpper };
     let pooling = Pooling::Average { count_padding: true };
-    let pool = graph.add_node("pool", Op::Pool { pooling, window, rounding: Rounding::Floor }, &[relu]);
+    let pool = graph.add_node("pool", Op::Pool { pooling, window, rounding: Rounding::Down }, &[relu]);
     let axes = SoftmaxAxes::From(1);
     let shares = graph.add_node("shares", Op::Softmax { function: Softmax::Softmax, axes }, &[pool]);
     let clip = graph.add_node("clip", Op::Clip { low: Some(0.01), high: None }, &[shares]);

@@ -266,7 +266,7 @@ fn number_form(node: &Node, states: &[State]) -> Option<Form> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aleatron_graph::op::{NoAxes, Padding, Reduced, Rounding, Window};
+    use aleatron_graph::op::{Dims, NoAxes, Padding, Rounding, Window};
 
     /// Two integers `i` and `j`, a float `f`, a tensor `d`, and a constant `c`.
     struct Values {
@@ -302,7 +302,7 @@ mod tests {
             dilations: dilations.to_vec(),
             padding: Padding::Explicit(Vec::new()),
         };
-        Op::Pool { pooling: Pooling::Max { column_major: false }, window, rounding: Rounding::Floor }
+        Op::Pool { pooling: Pooling::Max { column_major: false }, window, rounding: Rounding::Down }
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
         let mean = || Op::Reduce {
             reduction: Reduction::Mean,
             axes: None,
-            reduced: Reduced::Kept,
+            reduced: Dims::Keep,
             no_axes: NoAxes::All,
         };
         let reshape = || Op::Reshape { shape: None, allow_zero: false };

@@ -3,7 +3,7 @@
 use super::refused;
 use crate::Result;
 use aleatron_core::arithmetic::{Border, Pool, PoolKind, PoolShape};
-use aleatron_graph::op::{NoAxes, Pooling, Reduced, Reduction, Rounding, Window};
+use aleatron_graph::op::{Dims, NoAxes, Pooling, Reduction, Rounding, Window};
 use aleatron_graph::product::ConvSizes;
 use aleatron_graph::{Node, Op};
 
@@ -54,8 +54,8 @@ pub(super) fn pool(node: &Node, shape: &[usize], given: Option<Vec<i64>>) -> Res
                 _ => return Err(refused(node, "it is neither a mean nor a maximum")),
             };
             let ends = match reduced {
-                Reduced::Kept => vec![1; over.len()],
-                Reduced::Dropped => Vec::new(),
+                Dims::Keep => vec![1; over.len()],
+                Dims::Drop => Vec::new(),
             };
             // The first axis may be all there is beside them.
             let channels = shape[..kept].iter().skip(1).product();
@@ -122,7 +122,7 @@ mod tests {
 
     fn mean(axes: &[i64], no_axes: NoAxes) -> Op {
         let axes = Some(axes.to_vec());
-        Op::Reduce { reduction: Reduction::Mean, axes, reduced: Reduced::Dropped, no_axes }
+        Op::Reduce { reduction: Reduction::Mean, axes, reduced: Dims::Drop, no_axes }
     }
 
     /// Of a sequence, by windows of two at every second place.
@@ -163,10 +163,10 @@ mod tests {
     fn windows_that_count_padding_stay_within_it() {
         let shape = [7, 3, 5];
         // Two windows in five places, or three with one more place.
-        assert_eq!(of(pairs(true, 0, Rounding::Floor), &shape).unwrap(), ([3, 1, 2], vec![7, 3, 2]));
-        assert_eq!(of(pairs(true, 1, Rounding::Floor), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
-        assert_eq!(of(pairs(false, 0, Rounding::Ceil), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
+        assert_eq!(of(pairs(true, 0, Rounding::Down), &shape).unwrap(), ([3, 1, 2], vec![7, 3, 2]));
+        assert_eq!(of(pairs(true, 1, Rounding::Down), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
+        assert_eq!(of(pairs(false, 0, Rounding::Up), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
         // The third would count a place that is no padding.
-        assert!(of(pairs(true, 0, Rounding::Ceil), &shape).is_err());
+        assert!(of(pairs(true, 0, Rounding::Up), &shape).is_err());
     }
 }

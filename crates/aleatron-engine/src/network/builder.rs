@@ -175,7 +175,7 @@ impl NetworkBuilder {
         };
         let name = self.layers.last().map_or_else(|| "features".to_owned(), |layer| layer.name.clone());
         let n = self.graph.nodes().len();
-        self.add(&format!("{name}_pool{n}"), Op::Pool { pooling, window, rounding: Rounding::Floor }, &[]);
+        self.add(&format!("{name}_pool{n}"), Op::Pool { pooling, window, rounding: Rounding::Down }, &[]);
         self
     }
 

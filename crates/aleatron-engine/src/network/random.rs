@@ -154,7 +154,7 @@ fn lenet5(build: &mut Build) -> Result<ValueId> {
             padding: Padding::Explicit(Vec::new()),
         };
         let pooling = Pooling::Max { column_major: false };
-        let op = Op::Pool { pooling, window, rounding: aleatron_graph::op::Rounding::Floor };
+        let op = Op::Pool { pooling, window, rounding: aleatron_graph::op::Rounding::Down };
         x.id = build.node("pool", op, &[x.id]);
     }
     let mut x = build.flatten(x);

@@ -89,7 +89,7 @@ struct Exact<'a> {
 }
 
 impl Observer for Exact<'_> {
-    fn made(&mut self, index: usize, _: &Node, outputs: &[Tensor]) -> aleatron_graph::Result<()> {
+    fn made(&mut self, index: usize, _: &Node, outputs: &mut [Tensor]) -> aleatron_graph::Result<()> {
         let (Some(values), Some(first)) = (self.nodes.get(&index), outputs.first()) else { return Ok(()) };
         let exact = self.streams.by_sample(self.compiled, index, first);
         let exact = exact.map_err(|error| GraphError::Other(Box::new(error)))?;

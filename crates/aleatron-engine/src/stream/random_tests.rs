@@ -8,9 +8,7 @@ use crate::network::{Arithmetic, Batching, Calibration, Graph, Mode, Op, ValueRa
 use aleatron_core::conformance::{Case, LayerCase, Reference};
 use aleatron_core::program::{ProgramBatch, ProgramOutput, SlotId, plain};
 use aleatron_core::{LayerSpec, Polarity, Weights};
-use aleatron_graph::op::{
-    NoAxes, Padding, Pooling, Reduced, Reduction, Rounding, Softmax, SoftmaxAxes, Window,
-};
+use aleatron_graph::op::{Dims, NoAxes, Padding, Pooling, Reduction, Rounding, Softmax, SoftmaxAxes, Window};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Tensor};
 
@@ -242,7 +240,7 @@ impl RandomGraph {
             Pooling::Average { count_padding: true },
         ];
         let pooling = self.random.choose(&kinds);
-        let op = Op::Pool { pooling, window, rounding: Rounding::Floor };
+        let op = Op::Pool { pooling, window, rounding: Rounding::Down };
         self.add(op, &[x], vec![shape[0], sizes[0], sizes[1]]);
     }
 
@@ -256,7 +254,7 @@ impl RandomGraph {
     fn center(&mut self) {
         let (x, shape) = self.last();
         let (reduction, axes) = (Reduction::Mean, Some(vec![0]));
-        let op = Op::Reduce { reduction, axes, reduced: Reduced::Kept, no_axes: NoAxes::All };
+        let op = Op::Reduce { reduction, axes, reduced: Dims::Keep, no_axes: NoAxes::All };
         let mean = self.graph.add_node("mean", op, &[x]);
         self.add(Op::Binary(Binary::Sub), &[x, mean], shape);
     }

@@ -5,7 +5,7 @@ use super::*;
 use crate::backend::fake::{FakeBackend, FakeLayer, fault};
 use crate::network::{Graph, NetworkBuilder, Op};
 use aleatron_core::BackendFault;
-use aleatron_graph::op::{NoAxes, Reduced, Reduction};
+use aleatron_graph::op::{Dims, NoAxes, Reduction};
 use aleatron_graph::{Dim, Value};
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -109,7 +109,7 @@ fn last_compilations_of_whole_batches_are_cached() {
     let op = Op::Reduce {
         reduction: Reduction::Mean,
         axes: Some(vec![0]),
-        reduced: Reduced::Kept,
+        reduced: Dims::Keep,
         no_axes: NoAxes::All,
     };
     let mean = graph.add_node("mean", op, &[product]);

@@ -7,13 +7,13 @@ use aleatron_engine::network::{
     Arithmetic, Batching, Calibration, Graph, InputScale, Network, Op, StreamConfig,
 };
 use aleatron_engine::stream::{Detail, Measured};
-use aleatron_graph::op::{NoAxes, Reduced, Reduction, Softmax, SoftmaxAxes};
+use aleatron_graph::op::{Dims, NoAxes, Reduction, Softmax, SoftmaxAxes};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::DType;
 
 fn mean(axis: i64) -> Op {
     let axes = Some(vec![axis]);
-    Op::Reduce { reduction: Reduction::Mean, axes, reduced: Reduced::Kept, no_axes: NoAxes::All }
+    Op::Reduce { reduction: Reduction::Mean, axes, reduced: Dims::Keep, no_axes: NoAxes::All }
 }
 
 /// A layer, from whose outputs the mean over all samples is subtracted.
@@ -128,12 +128,8 @@ fn outputs_that_are_not_rows_of_samples_are_refused_by_name() {
         "{regrouped}"
     );
     let total = with(&|graph, x| {
-        let op = Op::Reduce {
-            reduction: Reduction::Sum,
-            axes: None,
-            reduced: Reduced::Dropped,
-            no_axes: NoAxes::All,
-        };
+        let op =
+            Op::Reduce { reduction: Reduction::Sum, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
         graph.add_node("total", op, &[x])
     });
     assert!(total.starts_with("output \"total_output\": it has shape [] for 2 samples"), "{total}");

@@ -187,7 +187,7 @@ fn exact_nodes(network: &Network, x: &[f64]) -> Vec<Vec<f64>> {
             &mut self,
             _: usize,
             _: &aleatron_graph::Node,
-            made: &[Tensor],
+            made: &mut [Tensor],
         ) -> aleatron_graph::Result<()> {
             self.0.push(made[0].to_vec::<f32>()?.into_iter().map(f64::from).collect());
             Ok(())

@@ -9,7 +9,7 @@ use aleatron_engine::network::{
     Arithmetic, Bindings, Calibration, Graph, InputScale, InputValue, Mode, Network, NetworkBuilder, Op,
     StreamConfig, WeightScale,
 };
-use aleatron_graph::op::{NoAxes, Reduced, Reduction};
+use aleatron_graph::op::{Dims, NoAxes, Reduction};
 use aleatron_graph::{Binary, Dim, Unary, Value};
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -153,7 +153,7 @@ fn with_choices() -> Vec<u8> {
     let op = Op::Reduce {
         reduction: Reduction::Mean,
         axes: Some(vec![1]),
-        reduced: Reduced::Kept,
+        reduced: Dims::Keep,
         no_axes: NoAxes::All,
     };
     let mean = graph.add_node("mean", op, &[masked]);

@@ -14,7 +14,7 @@ use aleatron_engine::network::{
 };
 use aleatron_engine::stream::{Detail, Measured};
 use aleatron_engine::{Error, StreamLayer};
-use aleatron_graph::op::{NoAxes, Pooling, Reduced, Reduction, Rounding};
+use aleatron_graph::op::{Dims, NoAxes, Pooling, Reduction, Rounding};
 use aleatron_graph::{Binary, Dim, Unary, Value};
 use aleatron_tensor::DType;
 
@@ -71,7 +71,7 @@ fn residual() -> Network {
         over.kernel = vec![2, 2];
         let pooling = Pooling::Max { column_major: false };
         let max =
-            graph.add_node("max", Op::Pool { pooling, window: over, rounding: Rounding::Floor }, &[relu]);
+            graph.add_node("max", Op::Pool { pooling, window: over, rounding: Rounding::Down }, &[relu]);
         let k2 = constant(graph, "k2", &[4, 4, 3, 3], 3);
         let conv2 = graph.add_node("conv2", same(), &[max, k2]);
         let sum = graph.add_node("sum", Op::Binary(Binary::Sub), &[conv2, max]);
@@ -471,7 +471,7 @@ fn scores_must_be_floats() {
     let sum = Op::Reduce {
         reduction: Reduction::Sum,
         axes: Some(vec![0]),
-        reduced: Reduced::Kept,
+        reduced: Dims::Keep,
         no_axes: NoAxes::All,
     };
     let error = message(with(sum));

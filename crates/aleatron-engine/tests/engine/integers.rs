@@ -15,7 +15,7 @@ use aleatron_engine::network::{
     WeightScale,
 };
 use aleatron_engine::stream::{Detail, Measured};
-use aleatron_graph::op::{NoAxes, Pooling, Reduced, Reduction, Rounding, Softmax, SoftmaxAxes};
+use aleatron_graph::op::{Dims, NoAxes, Pooling, Reduction, Rounding, Softmax, SoftmaxAxes};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::DType;
 
@@ -28,7 +28,7 @@ fn config(length: usize, generator: &str) -> StreamConfig {
 fn pool(pooling: Pooling, kernel: [i64; 2], strides: [i64; 2], pads: [i64; 4]) -> Op {
     let mut window = window(&strides, &pads);
     window.kernel = kernel.to_vec();
-    Op::Pool { pooling, window, rounding: Rounding::Floor }
+    Op::Pool { pooling, window, rounding: Rounding::Down }
 }
 
 /// Convolutions with padding, pools of both kinds, a residual sum, bounds, moves, constants, and a dense layer.
@@ -357,8 +357,8 @@ fn pools_over_a_whole_image_are_equal() {
     };
     let global = with(Op::GlobalPool(average));
     assert_eq!(with(pool(average, [4, 4], [1, 1], [0, 0, 0, 0])), global);
-    assert_eq!(with(reduce(Some(vec![-1, 2]), Reduced::Kept)), global);
-    assert_eq!(with(reduce(Some(vec![2, 3]), Reduced::Dropped)), global);
+    assert_eq!(with(reduce(Some(vec![-1, 2]), Dims::Keep)), global);
+    assert_eq!(with(reduce(Some(vec![2, 3]), Dims::Drop)), global);
     let max = Pooling::Max { column_major: false };
     assert_ne!(with(Op::GlobalPool(max)), global);
     assert_eq!(with(Op::GlobalPool(max)), with(pool(max, [4, 4], [4, 4], [0, 0, 0, 0])));
@@ -585,7 +585,7 @@ fn nodes_without_a_form_behind_the_last_layer_run_on_tensors() {
         let op = Op::Reduce {
             reduction: Reduction::Mean,
             axes: Some(vec![1]),
-            reduced: Reduced::Kept,
+            reduced: Dims::Keep,
             no_axes: NoAxes::All,
         };
         graph.add_node("mean", op, &[x])
@@ -619,8 +619,7 @@ fn reduced_axes_may_be_an_input() {
         let k = constant(&mut graph, "k", &[3, 1, 3, 3], 1);
         let conv = Op::Conv { window: window(&[1, 1], &[0, 0, 0, 0]), groups: 1 };
         let conv = graph.add_node("conv", conv, &[x, k]);
-        let op =
-            Op::Reduce { reduction, axes: axes.clone(), reduced: Reduced::Dropped, no_axes: NoAxes::All };
+        let op = Op::Reduce { reduction, axes: axes.clone(), reduced: Dims::Drop, no_axes: NoAxes::All };
         let mut inputs = vec![conv];
         if axes.is_none() {
             inputs.push(given(&mut graph, "axes", &[2_i64, 3_i64], &[2]));

@@ -5,7 +5,7 @@ use aleatron_core::{Cancel, Error as CoreError, LayerIndex, SampleSeed};
 use aleatron_engine::network::{Arithmetic, Batching, Calibration, Graph, Mode, Network, Op, StreamConfig};
 use aleatron_engine::stream::{Detail, Measured};
 use aleatron_engine::{Error, StreamLayer};
-use aleatron_graph::op::{Cell, Direction, NoAxes, Recurrent, Reduced, Reduction, Softmax, SoftmaxAxes};
+use aleatron_graph::op::{Cell, Dims, Direction, NoAxes, Recurrent, Reduction, Softmax, SoftmaxAxes};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -354,7 +354,7 @@ fn integer_arithmetic_refuses_tensor_nodes_between_layers_by_name() {
         let op = Op::Reduce {
             reduction: Reduction::Sum,
             axes: Some(vec![1]),
-            reduced: Reduced::Dropped,
+            reduced: Dims::Drop,
             no_axes: NoAxes::All,
         };
         let sum = graph.add_node("total", op, &[first]);

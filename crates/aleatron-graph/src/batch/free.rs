@@ -121,7 +121,7 @@ impl Observer for Repair<'_> {
         self.tracer.compute(index, node, inputs)
     }
 
-    fn made(&mut self, index: usize, node: &Node, outputs: &[Tensor]) -> Result<()> {
+    fn made(&mut self, index: usize, node: &Node, outputs: &mut [Tensor]) -> Result<()> {
         let mut site = self.tracer.site(node, outputs);
         let mut fixes = Fixes { site: &mut site, node: index, edits: &mut self.edits };
         let decided = fixes.node();
@@ -331,7 +331,7 @@ impl Fixes<'_, '_> {
         if let [Some(one), Some(two), Some(three)] = PROBES.map(probe)
             && let Some(Some(input)) = self.site.inputs.get_mut(k)
         {
-            input.dependence = Dependence::Number([one, two, three]);
+            input.dependence = Dependence::Number(Box::new([one, two, three]));
             let sizes = sizes.iter().enumerate().map(|(at, &size)| (at != own).then_some(size));
             self.edit(k, Operand::Sizes(sizes.collect()));
         }

@@ -326,7 +326,7 @@ impl Observer for Tracer<'_> {
         Ok(None)
     }
 
-    fn made(&mut self, index: usize, node: &Node, outputs: &[Tensor]) -> Result<()> {
+    fn made(&mut self, index: usize, node: &Node, outputs: &mut [Tensor]) -> Result<()> {
         let site = self.site(node, outputs);
         let dependences = self.outputs(&site);
         let of_features = !matches!(node.op, Op::Shape { .. } | Op::Size)
@@ -361,7 +361,7 @@ fn compared(values: [Tensor; PROBES.len()]) -> Dependence {
     });
     let Some(axis) = axes.next() else {
         let is_constant = same(one, two) && same(two, three);
-        return if is_constant { Dependence::Constant } else { Dependence::Number(values) };
+        return if is_constant { Dependence::Constant } else { Dependence::Number(Box::new(values)) };
     };
     // One row for each sample, all of them equal, is what a constant for each sample is.
     let is_repeated = axes.next().is_none()

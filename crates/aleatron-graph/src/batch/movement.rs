@@ -24,7 +24,7 @@ pub(super) fn layouts(site: &Site<'_>) -> Layouts {
         Op::OneHot { axis } => one_hot(site, *axis),
         Op::Upsample { .. } => resize(site, None, Aspect::Stretch, [1, 2]),
         // Regions are shares of an axis, which that of the samples is not to be cut by.
-        Op::Resize(resized) if resized.coordinates != Coordinates::CropAndResize => {
+        Op::Resize(resized) if !matches!(resized.options.coordinates, Coordinates::CropAndResize(_)) => {
             resize(site, resized.axes.as_deref(), resized.aspect, [2, 3])
         }
         _ => None,

@@ -5,7 +5,7 @@
 
 use super::site::{Batched, Dependence, Site, axes_of, axis_of};
 use super::{Layout, movement, product};
-use crate::op::{NoAxes, Op, Recurrent, Reduced, SoftmaxAxes};
+use crate::op::{Dims, NoAxes, Op, Recurrent, SoftmaxAxes};
 
 /// The layouts of the outputs of a node; `None` for one whose elements depend on several samples.
 pub(super) type Layouts = Option<Vec<Option<Layout>>>;
@@ -139,7 +139,7 @@ fn matrices(site: &Site<'_>) -> Layouts {
     if x.axis() + 2 < x.rank() && site.are_constant(1) { site.all(x.layout) } else { None }
 }
 
-fn reduce(site: &Site<'_>, axes: Option<&[i64]>, reduced: Reduced, no_axes: NoAxes) -> Layouts {
+fn reduce(site: &Site<'_>, axes: Option<&[i64]>, reduced: Dims, no_axes: NoAxes) -> Layouts {
     let x = site.samples(0)?;
     let given = match (axes, site.input(1)) {
         (Some(axes), _) => axes.to_vec(),
@@ -155,8 +155,8 @@ fn reduce(site: &Site<'_>, axes: Option<&[i64]>, reduced: Reduced, no_axes: NoAx
     }
     let before = (0..x.axis()).filter(|axis| axes.contains(axis)).count();
     match reduced {
-        Reduced::Kept => site.all(x.layout),
-        Reduced::Dropped => site.all(x.layout.moved(x.axis() - before)),
+        Dims::Keep => site.all(x.layout),
+        Dims::Drop => site.all(x.layout.moved(x.axis() - before)),
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) enum Dependence {
     /// It is the same for all samples, however many there are.
     Constant,
     /// It depends on the number of samples alone: its values for [`PROBES`], all of one shape.
-    Number([Tensor; PROBES.len()]),
+    Number(Box<[Tensor; PROBES.len()]>),
     /// Each element depends on one sample, and the samples lie so.
     Samples(Layout),
     /// Elements depend on several samples, on their number, or on their position.
@@ -102,7 +102,10 @@ impl Site<'_> {
                 let values = integers(&input.tensor)?;
                 Some([values.clone(), values.clone(), values])
             }
-            Dependence::Number([one, two, three]) => Some([integers(one)?, integers(two)?, integers(three)?]),
+            Dependence::Number(values) => {
+                let [one, two, three] = &**values;
+                Some([integers(one)?, integers(two)?, integers(three)?])
+            }
             Dependence::Samples(_) | Dependence::Several => None,
         }
     }

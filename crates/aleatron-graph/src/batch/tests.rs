@@ -3,8 +3,8 @@
 use super::{BatchAnalysis, Batching, Layout, free};
 use crate::graph::{Dim, Graph, Value, ValueId};
 use crate::op::{
-    Attention, Binary, Cell, ConstantValue, Direction, Equation, EquationTerm, Extreme, NoAxes, Op, Padding,
-    Pooling, Quantized, Recurrent, Reduced, Reduction, Rounding, ShownScores, Softmax, SoftmaxAxes, Unary,
+    Attention, Binary, Cell, ConstantValue, Dims, Direction, Equation, EquationTerm, Extreme, NoAxes, Op,
+    Padding, Pooling, Quantized, Recurrent, Reduction, Rounding, ShownScores, Softmax, SoftmaxAxes, Unary,
     Window,
 };
 use crate::run::Runner;
@@ -100,7 +100,7 @@ impl Build {
     }
 }
 
-fn mean(axes: &[i64], reduced: Reduced) -> Op {
+fn mean(axes: &[i64], reduced: Dims) -> Op {
     Op::Reduce { reduction: Reduction::Mean, axes: Some(axes.to_vec()), reduced, no_axes: NoAxes::All }
 }
 

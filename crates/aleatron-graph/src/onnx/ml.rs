@@ -9,7 +9,7 @@ use super::lower::Lowering;
 use super::proto::NodeProto;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
-use crate::op::{Binary, Extreme, NoAxes, Op, Reduced, Reduction, Softmax, SoftmaxAxes, Tie, Unary};
+use crate::op::{Binary, Dims, Extreme, NoAxes, Op, Reduction, Softmax, SoftmaxAxes, Tie, Unary};
 
 /// Adds the nodes of an operator of classical machine learning.
 pub(super) fn lower(to: &mut Lowering<'_>, node: &NodeProto, folder: Option<&Path>) -> Result<()> {
@@ -100,7 +100,7 @@ fn classifier(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
     }
     let transform = post_transform(a)?;
     let scores = product(to, rows, &coefficients, &biases)?;
-    let arg = Op::ArgReduce { extreme: Extreme::Max, axis: 1, reduced: Reduced::Dropped, tie: Tie::First };
+    let arg = Op::ArgReduce { extreme: Extreme::Max, axis: 1, reduced: Dims::Drop, tie: Tie::First };
     let best = to.node("best", arg, &[scores]);
     let labels = to.constant("labels", &labels, &[rows])?;
     to.finish(0, Op::Gather { axis: 0 }, &[labels, best]);
@@ -115,7 +115,7 @@ fn normalizer(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
         "L1" => to.finish(0, Op::LpNormalization { axis: -1, p: 1 }, &[x]),
         "L2" => to.finish(0, Op::LpNormalization { axis: -1, p: 2 }, &[x]),
         "MAX" => {
-            let (axes, reduced) = (Some(vec![-1]), Reduced::Kept);
+            let (axes, reduced) = (Some(vec![-1]), Dims::Keep);
             let op = Op::Reduce { reduction: Reduction::Max, axes, reduced, no_axes: NoAxes::All };
             let most = to.node("most", op, &[x]);
             // A row of zeros stays one.
@@ -186,9 +186,9 @@ fn label_encoder(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
     let apart = to.node("apart", Op::Unsqueeze { axes: Some(vec![-1]) }, &[x]);
     let is_key = to.node("is_key", Op::Binary(Binary::Equal), &[apart, keys]);
     let matches = to.node("matches", Op::Cast(DType::I32), &[is_key]);
-    let arg = Op::ArgReduce { extreme: Extreme::Max, axis: -1, reduced: Reduced::Dropped, tie: Tie::First };
+    let arg = Op::ArgReduce { extreme: Extreme::Max, axis: -1, reduced: Dims::Drop, tie: Tie::First };
     let index = to.node("index", arg, &[matches]);
-    let (axes, reduced) = (Some(vec![-1]), Reduced::Dropped);
+    let (axes, reduced) = (Some(vec![-1]), Dims::Drop);
     let any = Op::Reduce { reduction: Reduction::Max, axes, reduced, no_axes: NoAxes::All };
     let any = to.node("any", any, &[matches]);
     let is_found = to.node("is_found", Op::Cast(DType::Bool), &[any]);

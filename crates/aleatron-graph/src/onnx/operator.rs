@@ -8,10 +8,10 @@ use super::tensor::{ElementType, type_name};
 use super::{Importer, quantized, signal, window};
 use crate::error::{Error, Result};
 use crate::op::{
-    Aspect, Attention, Binary, BlockOrder, Cell, ConstantValue, Coordinates, Direction, Equation,
-    EquationTerm, Extreme, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Pooling, Recurrent,
-    Reduced, Reduction, Resize, Rounding, Scatter, ShownScores, SliceGiven, Softmax, SoftmaxAxes, Tie,
-    Triangle, Unary, Variadic,
+    Aspect, Attention, Binary, BlockOrder, Border, Cell, ConstantValue, Coordinates, Dims, Direction,
+    Equation, EquationTerm, Extreme, Filter, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid,
+    Pooling, Recurrent, Reduction, Resize, ResizeOptions, Rounding, Scatter, ShownScores, SliceGiven,
+    Softmax, SoftmaxAxes, Tie, Triangle, Unary, Variadic,
 };
 
 /// What a node computes. The attributes that are not asked for here are refused by the caller.
@@ -204,8 +204,8 @@ fn constant(a: &Attributes<'_>) -> Result<ConstantValue> {
     Err(Error::attribute("value", "missing", "a tensor, floats or integers are needed"))
 }
 
-fn reduced(a: &Attributes<'_>) -> Result<Reduced> {
-    Ok(if a.flag("keepdims", true)? { Reduced::Kept } else { Reduced::Dropped })
+fn reduced(a: &Attributes<'_>) -> Result<Dims> {
+    Ok(if a.flag("keepdims", true)? { Dims::Keep } else { Dims::Drop })
 }
 
 fn reduction(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
@@ -261,8 +261,7 @@ fn along_axis(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>
 }
 
 fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
-    let rounding =
-        || Ok::<_, Error>(if a.flag("ceil_mode", false)? { Rounding::Ceil } else { Rounding::Floor });
+    let rounding = || Ok::<_, Error>(if a.flag("ceil_mode", false)? { Rounding::Up } else { Rounding::Down });
     let epsilon = || a.float("epsilon", 1e-5);
     let stash = || match a.int("stash_type", 1)? {
         1 | 11 => Ok(()),
@@ -355,7 +354,10 @@ fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
         },
         "Resize" if version >= 11 => Op::Resize(resize(a)?),
         // Before operator set 11 it was what Upsample is.
-        "Resize" | "Upsample" => Op::Upsample { interpolation: interpolation(&a.text("mode", "nearest")?)? },
+        "Resize" | "Upsample" => {
+            let mode = a.text("mode", "nearest")?;
+            Op::Upsample { interpolation: interpolation(&mode, Nearest::Floor, -0.75)? }
+        }
         "GridSample" => {
             let edge = match a.text("padding_mode", "zeros")?.as_str() {
                 "zeros" => PadModeOfGrid::Zeros,
@@ -369,18 +371,18 @@ fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
                     ));
                 }
             };
-            let interpolation = interpolation(&a.text("mode", "linear")?)?;
+            let interpolation = interpolation(&a.text("mode", "linear")?, Nearest::PreferFloor, -0.75)?;
             Op::GridSample { interpolation, edge, align_corners: a.flag("align_corners", false)? }
         }
         _ => return Ok(None),
     }))
 }
 
-fn interpolation(mode: &str) -> Result<Interpolation> {
+fn interpolation(mode: &str, nearest: Nearest, cubic_a: f32) -> Result<Interpolation> {
     Ok(match mode {
-        "nearest" => Interpolation::Nearest,
+        "nearest" => Interpolation::Nearest(nearest),
         "linear" | "bilinear" => Interpolation::Linear,
-        "cubic" | "bicubic" => Interpolation::Cubic,
+        "cubic" | "bicubic" => Interpolation::Cubic(cubic_a.into()),
         other => return Err(Error::attribute("mode", other, "nearest, linear or cubic is possible")),
     })
 }
@@ -392,15 +394,22 @@ fn resize(a: &Attributes<'_>) -> Result<Resize> {
         "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
         "align_corners" => Coordinates::AlignCorners,
         "asymmetric" => Coordinates::Asymmetric,
-        "tf_crop_and_resize" => Coordinates::CropAndResize,
+        "tf_crop_and_resize" => Coordinates::CropAndResize(a.float("extrapolation_value", 0.0)?),
         other => return Err(Error::attribute("coordinate_transformation_mode", other, "it is not known")),
     };
     let nearest = match a.text("nearest_mode", "round_prefer_floor")?.as_str() {
-        "round_prefer_floor" => Nearest::RoundPreferFloor,
-        "round_prefer_ceil" => Nearest::RoundPreferCeil,
+        "round_prefer_floor" => Nearest::PreferFloor,
+        "round_prefer_ceil" => Nearest::PreferCeil,
         "floor" => Nearest::Floor,
         "ceil" => Nearest::Ceil,
         other => return Err(Error::attribute("nearest_mode", other, "it is not known")),
+    };
+    let cubic_a = a.float("cubic_coeff_a", -0.75)?;
+    let options = ResizeOptions {
+        interpolation: interpolation(&a.text("mode", "nearest")?, nearest, cubic_a)?,
+        coordinates,
+        filter: if a.flag("antialias", false)? { Filter::Antialias } else { Filter::Fixed },
+        border: if a.flag("exclude_outside", false)? { Border::Ignore } else { Border::Repeat },
     };
     let aspect = match a.text("keep_aspect_ratio_policy", "stretch")?.as_str() {
         "stretch" => Aspect::Stretch,
@@ -408,17 +417,7 @@ fn resize(a: &Attributes<'_>) -> Result<Resize> {
         "not_smaller" => Aspect::NotSmaller,
         other => return Err(Error::attribute("keep_aspect_ratio_policy", other, "it is not known")),
     };
-    Ok(Resize {
-        interpolation: interpolation(&a.text("mode", "nearest")?)?,
-        coordinates,
-        nearest,
-        cubic_a: a.float("cubic_coeff_a", -0.75)?,
-        exclude_outside: a.flag("exclude_outside", false)?,
-        antialias: a.flag("antialias", false)?,
-        extrapolation: a.float("extrapolation_value", 0.0)?,
-        axes: a.ints_or_none("axes"),
-        aspect,
-    })
+    Ok(Resize { options, axes: a.ints_or_none("axes"), aspect })
 }
 
 fn recurrent(cell: Cell, a: &Attributes<'_>) -> Result<Op> {

@@ -3,6 +3,9 @@
 mod name;
 mod quantized;
 
+pub use aleatron_tensor::{
+    Border, Coordinates, Dims, Filter, Interpolation, Nearest, ResizeOptions, Rounding,
+};
 use aleatron_tensor::{DType, Tensor};
 
 pub use self::quantized::Quantized;
@@ -148,15 +151,6 @@ pub enum Tie {
     Last,
 }
 
-/// What becomes of reduced axes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reduced {
-    /// They stay with size 1.
-    Kept,
-    /// They are gone.
-    Dropped,
-}
-
 /// What no axes at all mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAxes {
@@ -212,14 +206,6 @@ pub enum Pooling {
     },
 }
 
-/// How the size of an output is rounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they say it")]
-pub enum Rounding {
-    Floor,
-    Ceil,
-}
-
 /// What is put around a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the modes")]
@@ -261,55 +247,12 @@ pub enum BlockOrder {
 /// How [`Op::Resize`] computes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resize {
-    /// Which function is put through the elements.
-    pub interpolation: Interpolation,
-    /// Which place of the input belongs to a place of the output.
-    pub coordinates: Coordinates,
-    /// How places are rounded to the nearest.
-    pub nearest: Nearest,
-    /// The coefficient of cubic functions.
-    pub cubic_a: f32,
-    /// Whether elements outside have no weight.
-    pub exclude_outside: bool,
-    /// Whether it smoothes where it makes smaller.
-    pub antialias: bool,
-    /// What is outside, for [`Coordinates::CropAndResize`].
-    pub extrapolation: f32,
+    /// How elements of the output are found.
+    pub options: ResizeOptions,
     /// Which axes are resized; all where `None`.
     pub axes: Option<Vec<i64>>,
     /// Whether the ratio of sides is kept, and how.
     pub aspect: Aspect,
-}
-
-/// Which function is put through elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they say it")]
-pub enum Interpolation {
-    Nearest,
-    Linear,
-    Cubic,
-}
-
-/// Which place of the input belongs to a place of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after the modes")]
-pub enum Coordinates {
-    HalfPixel,
-    HalfPixelSymmetric,
-    PytorchHalfPixel,
-    AlignCorners,
-    Asymmetric,
-    CropAndResize,
-}
-
-/// How places are rounded to the nearest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after the modes")]
-pub enum Nearest {
-    RoundPreferFloor,
-    RoundPreferCeil,
-    Floor,
-    Ceil,
 }
 
 /// Whether the ratio of sides is kept.
@@ -438,13 +381,13 @@ pub enum Op {
     Reduce {
         reduction: Reduction,
         axes: Option<Vec<i64>>,
-        reduced: Reduced,
+        reduced: Dims,
         no_axes: NoAxes,
     },
     ArgReduce {
         extreme: Extreme,
         axis: i64,
-        reduced: Reduced,
+        reduced: Dims,
         tie: Tie,
     },
     Softmax {

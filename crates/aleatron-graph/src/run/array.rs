@@ -31,31 +31,6 @@ impl<T: Element> Array<T> {
         data.resize(len(shape)?, value);
         Ok(Self { shape: shape.to_vec(), data })
     }
-
-    /// The elements at some places, in a new shape; `None` is the default.
-    pub(crate) fn picked(
-        &self,
-        shape: &[usize],
-        default: T,
-        mut place: impl FnMut(&[usize]) -> Option<usize>,
-    ) -> Result<Self> {
-        let mut data = room(shape)?;
-        let mut outside = None;
-        each_place(shape, |at| {
-            let index = place(at);
-            let element = index.and_then(|index| self.data.get(index).copied());
-            if element.is_none() {
-                outside = outside.or(index);
-            }
-            data.push(element.unwrap_or(default));
-        });
-        if let Some(index) = outside {
-            let reason =
-                format!("internal error: index {index} is out of range for {} elements", self.data.len());
-            return Err(Error::model("result", reason));
-        }
-        Ok(Self { shape: shape.to_vec(), data })
-    }
 }
 
 impl Array<f32> {

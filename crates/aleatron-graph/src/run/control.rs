@@ -6,7 +6,7 @@ use aleatron_tensor::{Device, Tensor};
 
 use super::inputs::Inputs;
 use super::memory::Limits;
-use super::{Nobody, Runner};
+use super::{Runner, Unobserved};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 
@@ -36,7 +36,7 @@ pub(super) fn branch(
     limits: &Limits,
 ) -> Result<Vec<Tensor>> {
     let graph = if truth(inputs.get(0)?, 0)? { then_branch } else { else_branch };
-    Runner::new(graph.clone(), device)?.run_values(captured(graph, outer)?, &mut Nobody, limits)
+    Runner::new(graph.clone(), device)?.run_values(captured(graph, outer)?, &mut Unobserved, limits)
 }
 
 pub(super) fn repeat(
@@ -72,7 +72,7 @@ pub(super) fn repeat(
         let condition = Tensor::from_slice(&[goes_on], &[], &Device::Cpu)?;
         let all = [number, condition].into_iter().chain(carried);
         values.extend(body.inputs().iter().copied().zip(all));
-        let mut made = runner.run_values(values, &mut Nobody, limits)?.into_iter();
+        let mut made = runner.run_values(values, &mut Unobserved, limits)?.into_iter();
         let condition = made.next().ok_or_else(|| {
             Error::model("body", "internal error: it has no condition, and its outputs were counted")
         })?;
@@ -135,7 +135,7 @@ mod tests {
         let sum = repeated(&mut graph, 3, zero, outer);
         graph.add_output(sum);
         let runner = Runner::new(graph, &Device::Cpu).unwrap();
-        let run = |steps: u32| runner.run_values(HashMap::new(), &mut Nobody, &Limits::new(steps));
+        let run = |steps: u32| runner.run_values(HashMap::new(), &mut Unobserved, &Limits::new(steps));
         assert_eq!(run(15).unwrap()[0].to_vec::<i64>().unwrap(), [12]);
         let error = run(14).unwrap_err().to_string();
         assert!(error.contains("the loops of the graph take more than"), "{error}");

@@ -2,8 +2,8 @@
 
 use aleatron_tensor::{BinaryOp, DType, Device, Scalar, Tensor};
 
-use super::array::{Array, Number, for_number};
-use super::inputs::Inputs;
+use super::array::{Number, for_number};
+use super::inputs::{Inputs, floats};
 use crate::error::{Error, Result};
 use crate::op::{Binary, Unary, Variadic};
 
@@ -64,23 +64,16 @@ pub(super) fn apply(function: Unary, x: &Tensor) -> Result<Tensor> {
             x.lt(-lambda)?.where_(&x.add(bias)?, &above)?
         }
         Unary::ThresholdedRelu { alpha } => x.gt(alpha)?.where_(x, 0.0)?,
-        Unary::Acos => on_host(x, f64::acos)?,
-        Unary::Acosh => on_host(x, f64::acosh)?,
-        Unary::Asin => on_host(x, f64::asin)?,
-        Unary::Asinh => on_host(x, f64::asinh)?,
-        Unary::Atan => on_host(x, f64::atan)?,
-        Unary::Atanh => on_host(x, f64::atanh)?,
-        Unary::Cosh => on_host(x, f64::cosh)?,
-        Unary::Sinh => on_host(x, f64::sinh)?,
-        Unary::Tan => x.sin()?.div(&x.cos()?)?,
+        Unary::Acos => x.acos()?,
+        Unary::Acosh => x.acosh()?,
+        Unary::Asin => x.asin()?,
+        Unary::Asinh => x.asinh()?,
+        Unary::Atan => x.atan()?,
+        Unary::Atanh => x.atanh()?,
+        Unary::Cosh => x.cosh()?,
+        Unary::Sinh => x.sinh()?,
+        Unary::Tan => x.tan()?,
     })
-}
-
-/// A function that tensors do not have, in 64 bits.
-fn on_host(x: &Tensor, function: fn(f64) -> f64) -> Result<Tensor> {
-    let mut array = Array::floats(x)?;
-    array.data.iter_mut().for_each(|value| *value = function(f64::from(*value)) as f32);
-    array.tensor_as(x.dtype())
 }
 
 pub(super) fn binary(function: Binary, inputs: &Inputs<'_>) -> Result<Tensor> {
@@ -125,29 +118,30 @@ fn shift(function: Binary, x: &Tensor, distance: &Tensor) -> Result<Tensor> {
 
 /// Integers divided towards zero, as ONNX does it; a divisor of 0 is an error.
 fn divide(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let shape = broadcast(x, y)?;
-    let (x, y) = (x.broadcast_to(&shape)?, y.broadcast_to(&shape)?);
-    macro_rules! divide {
-        ($type:ty) => {{
-            let (x, y) = (Array::<$type>::read(&x)?, Array::<$type>::read(&y)?);
-            if let Some(index) = y.data.iter().position(|&divisor| divisor == 0) {
-                return Err(Error::input(1, format!("the divisor at index {index} is 0")));
-            }
-            let data = x.data.iter().zip(&y.data).map(|(a, b)| a.wrapping_div(*b)).collect();
-            Array { shape, data }.tensor()
-        }};
-    }
-    match x.dtype() {
-        DType::I32 => divide!(i32),
-        DType::I64 => divide!(i64),
-        DType::U8 => divide!(u8),
-        other => Err(Error::input(0, format!("numbers are needed, not {other}"))),
-    }
+    check_divisors(y)?;
+    let (quotient, rest) = (x.floor_divide(y)?, x.remainder(y)?);
+    towards_zero(&quotient, &rest)
 }
 
-/// The shape of two tensors that are broadcast.
-pub(super) fn broadcast(x: &Tensor, y: &Tensor) -> Result<Vec<usize>> {
-    broadcast_shapes(x.shape(), y.shape())
+/// Returns a quotient that was rounded down as one that is rounded towards zero.
+fn towards_zero(quotient: &Tensor, rest: &Tensor) -> Result<Tensor> {
+    let zero = Scalar::Int(0);
+    let is_low = quotient.lt(zero)?.and(&rest.ne(zero)?)?;
+    Ok(quotient.add(&is_low.cast(quotient.dtype())?)?)
+}
+
+/// Integers divided towards zero by a positive number.
+pub(super) fn divide_by(x: &Tensor, divisor: i64) -> Result<Tensor> {
+    let divisor = Scalar::Int(divisor);
+    towards_zero(&x.floor_divide(divisor)?, &x.remainder(divisor)?)
+}
+
+fn check_divisors(y: &Tensor) -> Result<()> {
+    if y.is_empty() || !y.eq(Scalar::Int(0))?.any_all()?.item::<bool>()? {
+        return Ok(());
+    }
+    let index = y.eq(Scalar::Int(0))?.to_vec::<bool>()?.iter().position(|&is_zero| is_zero);
+    Err(Error::input(1, format!("the divisor at index {} is 0", index.unwrap_or(0))))
 }
 
 /// Returns the shape of two tensors that are broadcast.
@@ -167,32 +161,21 @@ pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Result<Vec<usize>> {
         .collect()
 }
 
-/// What a division towards zero leaves.
+/// What a division towards zero leaves: it has the sign of the dividend.
 fn fmod(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let shape = broadcast(x, y)?;
-    let dtype = x.dtype();
-    let (x, y) = (x.broadcast_to(&shape)?, y.broadcast_to(&shape)?);
-    if dtype.is_float() {
-        let (x, y) = (Array::floats(&x)?, Array::floats(&y)?);
-        let data = x.data.iter().zip(&y.data).map(|(a, b)| a % b).collect();
-        return Array { shape, data }.tensor_as(dtype);
+    if x.dtype() != y.dtype() {
+        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
     }
-    macro_rules! remainder {
-        ($type:ty) => {{
-            let (x, y) = (Array::<$type>::read(&x)?, Array::<$type>::read(&y)?);
-            if let Some(index) = y.data.iter().position(|&divisor| divisor == 0) {
-                return Err(Error::input(1, format!("the divisor at index {index} is 0")));
-            }
-            let data = x.data.iter().zip(&y.data).map(|(a, b)| a.wrapping_rem(*b)).collect();
-            Array { shape, data }.tensor()
-        }};
+    if x.dtype().is_float() {
+        // Of magnitudes, the remainder of a division that rounds down is the same.
+        let rest = x.abs()?.remainder(&y.abs()?)?;
+        return Ok(Tensor::binary(BinaryOp::CopySign, &rest, x)?);
     }
-    match dtype {
-        DType::I32 => remainder!(i32),
-        DType::I64 => remainder!(i64),
-        DType::U8 => remainder!(u8),
-        other => Err(Error::input(0, format!("numbers are needed, not {other}"))),
-    }
+    check_divisors(y)?;
+    let rest = x.remainder(y)?;
+    let zero = Scalar::Int(0);
+    let is_turned = rest.ne(zero)?.and(&x.lt(zero)?.ne(&y.lt(zero)?)?)?;
+    Ok(is_turned.where_(&rest.sub(y)?, &rest)?)
 }
 
 /// A power; the result has the type of the base.
@@ -203,14 +186,14 @@ fn power(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if !y.dtype().is_float() {
         return Ok(x.pow(&y.cast(x.dtype())?)?);
     }
-    let shape = broadcast(x, y)?;
-    let exponents = Array::floats(&y.broadcast_to(&shape)?)?;
+    // In 64 bits on the host: the power of an integer is cut off after its point, and must not be below it.
+    let shape = broadcast_shapes(x.shape(), y.shape())?;
+    let exponents = floats(&y.broadcast_to(&shape)?)?;
     let x = x.broadcast_to(&shape)?;
     for_number!(x, T => {
-        let bases = Array::<T>::read(&x)?;
-        let powers = bases.data.iter().zip(&exponents.data);
-        let data = powers.map(|(a, b)| <T as Number>::narrow(a.wide().powf(f64::from(*b)))).collect();
-        Array::<T> { shape, data }.tensor()
+        let powers = x.to_vec::<T>()?.into_iter().zip(&exponents);
+        let data: Vec<T> = powers.map(|(a, b)| T::narrow(a.wide().powf(f64::from(*b)))).collect();
+        Ok(Tensor::from_slice(&data, &shape, &Device::Cpu)?)
     })
 }
 

@@ -1,13 +1,31 @@
-//! Samples of an image at places that a grid names.
+//! Samples of an image at positions that a grid names.
 
-use aleatron_tensor::Tensor;
+use aleatron_tensor::{DType, Scalar, Tensor};
 
-use super::array::{Array, each_place, len};
+use super::array::len;
 use super::inputs::Inputs;
-use super::resize::cubic;
 use super::window::spatial;
 use crate::error::{Error, Result};
 use crate::op::{Interpolation, PadModeOfGrid};
+
+/// A neighbour of all positions along one axis.
+struct Tap {
+    /// Its index, inside the axis.
+    index: Tensor,
+    /// Whether the index was inside.
+    is_inside: Tensor,
+    weight: Tensor,
+}
+
+/// How positions along an axis become elements.
+struct Sampler {
+    interpolation: Interpolation,
+    edge: PadModeOfGrid,
+    /// Whether -1 and 1 are the middles of the outermost elements, and not their edges.
+    align_corners: bool,
+    /// The elements of the axis.
+    size: usize,
+}
 
 pub(super) fn sample(
     inputs: &Inputs<'_>,
@@ -24,104 +42,109 @@ pub(super) fn sample(
     }
     let output = &grid.shape()[1..=rank];
     let (plane, positions) = (len(input)?, len(output)?);
-    let (image, places) = (Array::floats(x)?, Array::floats(grid)?);
-    let mut out = Array::<f32>::full(&[&[batch, channels], output].concat(), 0.0)?;
-    for b in 0..batch {
-        for p in 0..positions {
-            let place = &places.data[(b * positions + p) * rank..][..rank];
-            // The grid names the last axis first.
-            let axes: Vec<Vec<(Option<usize>, f64)>> = (0..rank)
-                .map(|axis| {
-                    let at = f64::from(place[rank - 1 - axis]);
-                    taps(at, input[axis], interpolation, edge, align_corners)
-                })
-                .collect();
-            let counts: Vec<usize> = axes.iter().map(Vec::len).collect();
-            for channel in 0..channels {
-                let elements = &image.data[(b * channels + channel) * plane..][..plane];
-                let mut sum = 0.0;
-                each_place(&counts, |at| {
-                    let (mut element, mut weight) = (Some(0), 1.0);
-                    for (axis, &k) in at.iter().enumerate() {
-                        let (index, share) = axes[axis][k];
-                        element = element.zip(index).map(|(all, index)| all * input[axis] + index);
-                        weight *= share;
-                    }
-                    if let Some(element) = element {
-                        sum += weight * f64::from(elements[element]);
-                    }
-                });
-                out.data[(b * channels + channel) * positions + p] = sum as f32;
+    let shape = [&[batch, channels], output].concat();
+    if len(&shape)? == 0 || plane == 0 {
+        return Ok(Tensor::zeros(&shape, x.dtype(), &x.device())?);
+    }
+    let grid = grid.cast(DType::F32)?.reshape(&[batch, 1, positions, rank])?;
+    let image = x.cast(DType::F32)?.reshape(&[batch, channels, plane])?;
+    let mut axes = Vec::with_capacity(rank);
+    for (axis, &size) in input.iter().enumerate() {
+        // The grid names the last axis first.
+        axes.push(
+            Sampler { interpolation, edge, align_corners, size }.taps(&grid.select(3, rank - 1 - axis)?)?,
+        );
+    }
+    let mut sum = Tensor::zeros(&[], DType::F32, &x.device())?;
+    for choice in 0..axes.iter().map(Vec::len).product() {
+        let mut rest = choice;
+        let chosen = axes.iter().map(|taps| {
+            let tap = &taps[rest % taps.len()];
+            rest /= taps.len();
+            tap
+        });
+        let mut joined: Option<Tap> = None;
+        for (tap, &size) in chosen.zip(input) {
+            joined = Some(match joined {
+                None => Tap {
+                    index: tap.index.clone(),
+                    is_inside: tap.is_inside.clone(),
+                    weight: tap.weight.clone(),
+                },
+                Some(outer) => Tap {
+                    index: outer.index.mul(Scalar::Int(size as i64))?.add(&tap.index)?,
+                    is_inside: outer.is_inside.and(&tap.is_inside)?,
+                    weight: outer.weight.mul(&tap.weight)?,
+                },
+            });
+        }
+        let Some(Tap { index, is_inside, weight }) = joined else { continue };
+        let met = image.gather(2, &index)?;
+        sum = sum.add(&is_inside.where_(&met.mul(&weight)?, 0.0)?)?;
+    }
+    Ok(sum.reshape(&shape)?.cast(x.dtype())?)
+}
+
+impl Sampler {
+    /// Returns the neighbours of positions in [-1, 1], with their weights.
+    fn taps(&self, at: &Tensor) -> Result<Vec<Tap>> {
+        let size = self.size as f64;
+        let mut x = match self.align_corners {
+            true => at.add(1.0)?.div(2.0)?.mul(size - 1.0)?,
+            false => at.add(1.0)?.mul(size)?.sub(1.0)?.div(2.0)?,
+        };
+        let is_cubic = matches!(self.interpolation, Interpolation::Cubic(_));
+        if matches!(self.interpolation, Interpolation::Nearest(_)) {
+            x = x.round()?;
+        }
+        if !is_cubic && self.edge != PadModeOfGrid::Zeros {
+            x = self.inside(&x)?;
+        }
+        let base = x.floor()?;
+        let share = x.sub(&base)?;
+        let tap = |step: f64, weight: Tensor| -> Result<Tap> {
+            let index = self.inside(&base.add(step)?)?.trunc()?;
+            let is_inside = index.ge(0.0)?.and(&index.lt(size)?)?;
+            let index = index.clip(0.0, size - 1.0)?.cast(DType::I32)?;
+            Ok(Tap { index, is_inside, weight })
+        };
+        match self.interpolation {
+            Interpolation::Nearest(_) => Ok(vec![Tap {
+                weight: Tensor::ones(&[], DType::F32, &x.device())?,
+                ..tap(0.0, share.clone())?
+            }]),
+            Interpolation::Linear => Ok(vec![tap(0.0, share.neg()?.add(1.0)?)?, tap(1.0, share.clone())?]),
+            Interpolation::Cubic(a) => {
+                let near = |d: &Tensor| d.mul(a + 2.0)?.sub(a + 3.0)?.mul(d)?.mul(d)?.add(1.0);
+                let far = |d: &Tensor| d.mul(a)?.sub(5.0 * a)?.mul(d)?.add(8.0 * a)?.mul(d)?.sub(4.0 * a);
+                let rest = share.neg()?.add(1.0)?;
+                let weights = [far(&share.add(1.0)?)?, near(&share)?, near(&rest)?, far(&rest.add(1.0)?)?];
+                [-1.0, 0.0, 1.0, 2.0]
+                    .into_iter()
+                    .zip(weights)
+                    .map(|(step, weight)| tap(step, weight))
+                    .collect()
             }
         }
     }
-    out.tensor_as(x.dtype())
-}
 
-/// The elements of an axis near a place in [-1, 1], with their weights; `None` for one outside.
-fn taps(
-    at: f64,
-    n: usize,
-    interpolation: Interpolation,
-    edge: PadModeOfGrid,
-    align_corners: bool,
-) -> Vec<(Option<usize>, f64)> {
-    let size = n as f64;
-    let (low, high) = if align_corners { (0.0, size - 1.0) } else { (-0.5, size - 0.5) };
-    let mut x = match align_corners {
-        true => (at + 1.0) / 2.0 * (size - 1.0),
-        false => ((at + 1.0) * size - 1.0) / 2.0,
-    };
-    if interpolation == Interpolation::Nearest {
-        x = x.round_ties_even();
-    }
-    if interpolation != Interpolation::Cubic && !(low..=high).contains(&x) {
-        x = match edge {
-            PadModeOfGrid::Zeros => x,
-            PadModeOfGrid::Border => x.clamp(0.0, (size - 1.0).max(0.0)),
-            PadModeOfGrid::Reflection => reflect(x, low, high),
-        };
-    }
-    let element = |index: f64| -> Option<usize> {
-        let index = match edge {
-            PadModeOfGrid::Zeros => index,
-            PadModeOfGrid::Border => index.clamp(0.0, (size - 1.0).max(0.0)),
-            PadModeOfGrid::Reflection => reflect(index, low, high).trunc(),
-        };
-        (0.0..size).contains(&index).then_some(index as usize)
-    };
-    let base = x.floor();
-    let share = x - base;
-    match interpolation {
-        Interpolation::Nearest => vec![(element(x.round_ties_even()), 1.0)],
-        Interpolation::Linear => vec![(element(base), 1.0 - share), (element(base + 1.0), share)],
-        Interpolation::Cubic => (-1..3)
-            .map(|k| {
-                let k = f64::from(k);
-                (element(base + k), cubic((k - share).abs(), -0.75))
-            })
-            .collect(),
-    }
-}
-
-/// A place thrown back at the borders until it is inside.
-fn reflect(x: f64, low: f64, high: f64) -> f64 {
-    let range = high - low;
-    if range <= 0.0 || !x.is_finite() {
-        return low.max(0.0);
-    }
-    let beyond = if x < low {
-        low - x
-    } else if x > high {
-        x - high
-    } else {
-        return x;
-    };
-    let turns = (beyond / range).floor();
-    let rest = beyond - turns * range;
-    let is_even = turns % 2.0 == 0.0;
-    match (x < low, is_even) {
-        (true, true) | (false, false) => low + rest,
-        (true, false) | (false, true) => high - rest,
+    /// Returns positions as the edges continue the axis.
+    fn inside(&self, x: &Tensor) -> Result<Tensor> {
+        let size = self.size as f64;
+        Ok(match self.edge {
+            PadModeOfGrid::Zeros => x.clone(),
+            PadModeOfGrid::Border => x.clip(0.0, size - 1.0)?,
+            PadModeOfGrid::Reflection => {
+                let (low, range) = if self.align_corners { (0.0, size - 1.0) } else { (-0.5, size) };
+                match range > 0.0 {
+                    false => x.mul(0.0)?,
+                    true => {
+                        // Positions repeat after twice the range, the second half backwards.
+                        let turned = x.sub(low)?.abs()?.remainder(2.0 * range)?;
+                        turned.minimum(&turned.neg()?.add(2.0 * range)?)?.add(low)?
+                    }
+                }
+            }
+        })
     }
 }

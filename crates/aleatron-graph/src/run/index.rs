@@ -1,8 +1,8 @@
 //! Elements by their index.
 
-use aleatron_tensor::Tensor;
+use aleatron_tensor::{DType, Scalar, Tensor};
 
-use super::array::{Array, Number, each_place, for_dtype, for_number, len, place, room, strides};
+use super::array::{Array, Number, each_place, for_dtype, for_number, len, place, strides};
 use super::inputs::{Inputs, axis};
 use crate::error::{Error, Result};
 use crate::op::Scatter;
@@ -14,30 +14,22 @@ fn index(number: i64, n: usize, position: usize) -> Result<usize> {
     found.ok_or_else(|| Error::input(1, format!("index {number} at place {position} of an axis of {n}")))
 }
 
-fn indices(numbers: &[i64], n: usize) -> Result<Vec<usize>> {
-    numbers.iter().enumerate().map(|(position, &number)| index(number, n, position)).collect()
-}
-
 pub(super) fn gather(x: &Tensor, which: &Tensor, number: i64) -> Result<Tensor> {
     let axis = axis(number, x.rank())?;
-    let [before, n, after] = super::reduce::around(x.shape(), axis)?;
-    let wanted = [None, Some(which.clone())];
-    let picked = indices(&Inputs(&wanted).ints(1)?, n)?;
-    let shape = [&x.shape()[..axis], which.shape(), &x.shape()[axis + 1..]].concat();
-    for_dtype!(x, T => {
-        let array = Array::<T>::read(x)?;
-        let mut data = room(&shape)?;
-        for i in 0..before {
-            for &k in &picked {
-                data.extend_from_slice(&array.data[(i * n + k) * after..][..after]);
-            }
-        }
-        Array { shape, data }.tensor()
-    })
+    check_integers(which)?;
+    Ok(x.index_select(axis as isize, which)?)
+}
+
+fn check_integers(which: &Tensor) -> Result<()> {
+    match which.dtype() {
+        DType::I32 | DType::I64 => Ok(()),
+        other => Err(Error::input(1, format!("integers are needed, not {other}"))),
+    }
 }
 
 /// Checks that the indices of an elementwise operation lie in the shape of the data, but for the axis.
 fn check_elements(x: &Tensor, which: &Tensor, axis: usize) -> Result<()> {
+    check_integers(which)?;
     let fits = which.rank() == x.rank()
         && (0..x.rank()).all(|other| other == axis || which.shape()[other] <= x.shape()[other]);
     if fits {
@@ -50,24 +42,19 @@ pub(super) fn gather_elements(inputs: &Inputs<'_>, number: i64) -> Result<Tensor
     let (x, which) = (inputs.get(0)?, inputs.get(1)?);
     let axis = axis(number, x.rank())?;
     check_elements(x, which, axis)?;
-    let picked = indices(&inputs.ints(1)?, x.shape()[axis])?;
-    let steps = strides(x.shape());
-    for_dtype!(x, T => {
-        let array = Array::<T>::read(x)?;
-        let mut data = Vec::with_capacity(picked.len());
-        let mut picked = picked.iter();
-        each_place(which.shape(), |at| {
-            if let Some(&k) = picked.next() {
-                data.push(array.data[place(at, &steps) - at[axis] * steps[axis] + k * steps[axis]]);
-            }
-        });
-        Array { shape: which.shape().to_vec(), data }.tensor()
-    })
+    // Indices may be fewer along other axes than the data.
+    let mut part = x.clone();
+    for (other, &n) in which.shape().iter().enumerate() {
+        if other != axis {
+            part = part.slice(other as isize, ..n)?;
+        }
+    }
+    Ok(part.gather(axis as isize, which)?)
 }
 
 pub(super) fn gather_nd(inputs: &Inputs<'_>, batch_dims: i64) -> Result<Tensor> {
     let (x, which) = (inputs.get(0)?, inputs.get(1)?);
-    let numbers = inputs.ints(1)?;
+    check_integers(which)?;
     let fault = || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
     let batch = usize::try_from(batch_dims).map_err(|_| fault())?;
     let Some(&depth) = which.shape().last() else { return Err(fault()) };
@@ -77,26 +64,28 @@ pub(super) fn gather_nd(inputs: &Inputs<'_>, batch_dims: i64) -> Result<Tensor> 
         return Err(fault());
     }
     let (lead, rest) = (&which.shape()[..which.rank() - 1], &x.shape()[batch + depth..]);
-    let (run, steps) = (len(rest)?, strides(x.shape()));
-    let n_batches = len(&x.shape()[..batch])?;
-    let per_batch = len(&lead[batch..])?;
-    let batch_step = len(&x.shape()[batch..])?;
+    let (n_batches, per_batch, run) = (len(&lead[..batch])?, len(&lead[batch..])?, len(rest)?);
+    let indexed = &x.shape()[batch..batch + depth];
+    let n = len(indexed)?;
     let shape = [lead, rest].concat();
-    for_dtype!(x, T => {
-        let array = Array::<T>::read(x)?;
-        let mut data = room(&shape)?;
-        for i in 0..n_batches {
-            for j in 0..per_batch {
-                let position = (i * per_batch + j) * depth;
-                let mut first = i * batch_step;
-                for (k, &number) in numbers[position..position + depth].iter().enumerate() {
-                    first += index(number, x.shape()[batch + k], position + k)? * steps[batch + k];
-                }
-                data.extend_from_slice(&array.data[first..first + run]);
-            }
-        }
-        Array { shape, data }.tensor()
-    })
+    if len(&shape)? == 0 {
+        return Ok(Tensor::zeros(&shape, x.dtype(), &x.device())?);
+    }
+    // The indexed axes become one. A coordinate that is outside makes the position outside as well.
+    let mut position = Tensor::zeros(&[n_batches, per_batch], which.dtype(), &which.device())?;
+    let mut is_outside = Tensor::full(&[], false, DType::Bool, &which.device())?;
+    let numbers = which.reshape(&[n_batches, per_batch, depth])?;
+    for (k, &size) in indexed.iter().enumerate() {
+        let size = Scalar::Int(i64::try_from(size).map_err(|_| fault())?);
+        let number = numbers.select(2, k)?;
+        let from_start = number.lt(Scalar::Int(0))?.where_(&number.add(size)?, &number)?;
+        let inside = from_start.ge(Scalar::Int(0))?.and(&from_start.lt(size)?)?;
+        is_outside = is_outside.or(&inside.not()?)?;
+        position = position.mul(size)?.add(&from_start)?;
+    }
+    let position = is_outside.where_(Scalar::Int(n as i64), &position)?;
+    let rows = x.reshape(&[n_batches, n, run])?;
+    Ok(rows.gather(1, &position.unsqueeze(2)?)?.reshape(&shape)?)
 }
 
 /// What becomes of an element that an update meets.
@@ -158,7 +147,9 @@ pub(super) fn scatter_elements(inputs: &Inputs<'_>, number: i64, scatter: Scatte
             format!("updates {:?} for indices {:?}", updates.shape(), which.shape()),
         ));
     }
-    let picked = indices(&inputs.ints(1)?, x.shape()[axis])?;
+    let n = x.shape()[axis];
+    let numbers = inputs.ints(1)?.into_iter().enumerate();
+    let picked = numbers.map(|(position, number)| index(number, n, position)).collect::<Result<Vec<_>>>()?;
     let steps = strides(x.shape());
     let mut places = Vec::with_capacity(picked.len());
     let mut picked = picked.iter();

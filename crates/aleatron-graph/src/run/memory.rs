@@ -217,7 +217,7 @@ mod tests {
     use super::super::Runner;
     use super::*;
     use crate::graph::Value;
-    use crate::op::{NoAxes, Reduced, Reduction, Unary, Variadic};
+    use crate::op::{Dims, NoAxes, Reduction, Unary, Variadic};
     use aleatron_tensor::{DType, Device};
 
     /// Many values of 2^26 elements, each of which is reduced to one number right away or at the end.
@@ -225,7 +225,7 @@ mod tests {
         let sum = || Op::Reduce {
             reduction: Reduction::Sum,
             axes: None,
-            reduced: Reduced::Dropped,
+            reduced: Dims::Drop,
             no_axes: NoAxes::All,
         };
         let mut graph = Graph::new("many");

@@ -1,13 +1,10 @@
 //! Running graphs on tensors.
 //!
-//! Nodes run one after the other; a value is dropped after its last use. Operators that tensors have run on the device; the others run on
-//! the host, and their results go back to the device. Values of types that a device does not have, such as the 64-bit integers of
-//! shapes, stay on the host.
+//! Nodes run one after the other; a value is dropped after its last use. Operators run as operations of tensors, on the device where
+//! their inputs are; [`place`] decides it. Operators that tensors do not have read their inputs to the host.
 
-mod activation;
 mod array;
 mod attention;
-mod cell;
 mod control;
 mod elementwise;
 mod grid;
@@ -16,6 +13,7 @@ mod inputs;
 mod memory;
 mod nms;
 mod normalize;
+mod place;
 mod pool;
 mod product;
 mod quantize;
@@ -37,6 +35,7 @@ use self::inputs::Inputs;
 pub(crate) use self::inputs::axis as axis_of;
 use self::memory::Limits;
 pub(crate) use self::memory::at_least;
+use self::place::Role;
 pub(crate) use self::shape::reshaped_shape;
 pub(crate) use self::window::Geometry;
 use crate::error::{Error, Result};
@@ -59,26 +58,27 @@ pub trait Observer {
         Ok(None)
     }
 
-    /// Called with what a node has made.
+    /// Receives the outputs of a node, and may replace them.
     ///
     /// # Errors
     /// What went wrong; the run ends.
-    fn made(&mut self, index: usize, node: &Node, outputs: &[Tensor]) -> Result<()> {
+    fn made(&mut self, index: usize, node: &Node, outputs: &mut [Tensor]) -> Result<()> {
         let _ = (index, node, outputs);
         Ok(())
     }
 }
 
-/// Nobody watches.
-struct Nobody;
+/// An observer that does nothing.
+struct Unobserved;
 
-impl Observer for Nobody {}
+impl Observer for Unobserved {}
 
 /// A graph on a device.
 #[derive(Debug)]
 pub struct Runner {
     graph: Arc<Graph>,
     device: Device,
+    /// The constants that nodes compute with, on the device.
     constants: HashMap<ValueId, Tensor>,
     /// Values that are not needed after each node.
     last_uses: Vec<Vec<ValueId>>,
@@ -93,8 +93,15 @@ impl Runner {
         let graph = graph.into();
         graph.check_values()?;
         let mut constants = HashMap::new();
-        for (id, tensor) in graph.constants() {
-            constants.insert(id, to_device(tensor.clone(), device)?);
+        for node in graph.nodes() {
+            for (k, id) in node.inputs.iter().enumerate() {
+                let Some((id, tensor)) = id.and_then(|id| Some((id, graph.constant(id)?))) else { continue };
+                let role = place::role(&node.op, k);
+                let is_needed = role != Role::Parameter && !place::is_on_host(&node.op);
+                if is_needed && !constants.contains_key(&id) && place::fits(tensor, role, device) {
+                    constants.insert(id, place::moved(tensor, role, device)?);
+                }
+            }
         }
         let mut seen = vec![false; graph.n_values()];
         for id in graph.outputs() {
@@ -129,7 +136,7 @@ impl Runner {
     /// # Errors
     /// [`Error::NotGiven`] or [`Error::InputType`] for inputs that do not fit, [`Error::Node`] with the node that failed and why.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
-        self.run_with(inputs, &mut Nobody)
+        self.run_with(inputs, &mut Unobserved)
     }
 
     /// As [`Self::run`], with inputs by name.
@@ -154,14 +161,32 @@ impl Runner {
     /// # Errors
     /// As [`Self::run`], and what the observer says.
     pub fn run_with(&self, inputs: Vec<Tensor>, observer: &mut dyn Observer) -> Result<Vec<Tensor>> {
+        self.run_replacing(inputs, &HashMap::new(), observer)
+    }
+
+    /// Runs like [`Self::run_with`], with some constants replaced, such as the parameters of a network in training.
+    ///
+    /// # Errors
+    /// As [`Self::run_with`], and [`Error::Model`] for a replacement of another shape or type, or of a value that is no constant.
+    pub fn run_replacing(
+        &self,
+        inputs: Vec<Tensor>,
+        constants: &HashMap<ValueId, Tensor>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Tensor>> {
         self.check_inputs(&inputs)?;
+        for (&id, tensor) in constants {
+            self.graph.check_replacement(id, tensor)?;
+        }
         if !self.device.is_gpu() {
             memory::check_run(&self.graph, &inputs, &self.last_uses)?;
         }
         let mut values: HashMap<ValueId, Tensor> = HashMap::new();
         for (&id, tensor) in self.graph.inputs().iter().zip(inputs) {
-            values.insert(id, to_device(tensor, &self.device)?);
+            let is_float = tensor.dtype().is_float();
+            values.insert(id, if is_float { tensor.to_device(&self.device)? } else { tensor });
         }
+        values.extend(constants.iter().map(|(&id, tensor)| (id, tensor.clone())));
         self.run_values(values, observer, &Limits::new(control::MAX_STEPS))
     }
 
@@ -184,7 +209,13 @@ impl Runner {
     /// # Errors
     /// What the node says.
     pub fn compute_with(&self, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
-        compute_in(&self.graph, node, &placed(inputs, &self.device)?)
+        let target = self.target(node, inputs);
+        let moved = |(k, tensor): (usize, &Option<Tensor>)| {
+            let role = place::role(&node.op, k);
+            tensor.as_ref().map(|tensor| place::moved(tensor, role, device_of(role, target))).transpose()
+        };
+        let inputs = inputs.iter().enumerate().map(moved).collect::<Result<Vec<_>>>()?;
+        compute_in(&self.graph, node, &inputs)
     }
 
     fn run_values(
@@ -193,32 +224,24 @@ impl Runner {
         observer: &mut dyn Observer,
         limits: &Limits,
     ) -> Result<Vec<Tensor>> {
+        let mut copies = HashMap::new();
         for (index, node) in self.graph.nodes().iter().enumerate() {
-            let in_node = |source: Error| Error::Node {
-                index,
-                name: node.name.clone(),
-                operator: node.op.name().to_owned(),
-                source: Box::new(source),
-            };
-            let mut inputs = Vec::with_capacity(node.inputs.len());
-            for id in &node.inputs {
-                inputs.push(match id {
-                    None => None,
-                    Some(id) => Some(self.lookup(&values, *id)?),
-                });
-            }
-            let made = match observer.compute(index, node, &inputs).map_err(in_node)? {
+            let in_node = |source: Error| in_node(index, node, source);
+            let inputs = self.inputs(node, &values, &mut copies)?;
+            let mut made = match observer.compute(index, node, &inputs).map_err(in_node)? {
                 Some(made) => made,
                 None => self.node(node, &inputs, &values, limits).map_err(in_node)?,
             };
             limits.count(&made).map_err(in_node)?;
-            observer.made(index, node, &made).map_err(in_node)?;
-            self.keep(node, made, &mut values).map_err(in_node)?;
+            observer.made(index, node, &mut made).map_err(in_node)?;
+            keep(node, made, &mut values).map_err(in_node)?;
             for id in &self.last_uses[index] {
                 values.remove(id);
+                copies.remove(id);
             }
         }
-        self.graph.outputs().iter().map(|&id| self.lookup(&values, id)).collect()
+        let outputs = self.graph.outputs().iter();
+        outputs.map(|&id| to_device(self.lookup(&values, id)?, &self.device)).collect()
     }
 
     /// Runs some of the nodes, in their order, and adds their outputs to `values`, which must hold their inputs unless those are constants.
@@ -227,46 +250,78 @@ impl Runner {
     /// As [`Self::run`], and [`Error::MissingValue`] for an input that is neither.
     pub fn run_nodes(&self, nodes: &[usize], values: &mut HashMap<ValueId, Tensor>) -> Result<()> {
         let limits = Limits::new(control::MAX_STEPS);
+        let mut copies = HashMap::new();
         for &index in nodes {
             let Some(node) = self.graph.nodes().get(index) else {
                 return Err(Error::model("graph", format!("node {index} is out of range")));
             };
-            let in_node = |source: Error| Error::Node {
-                index,
-                name: node.name.clone(),
-                operator: node.op.name().to_owned(),
-                source: Box::new(source),
-            };
-            let inputs = node.inputs.iter().map(|id| id.map(|id| self.lookup(values, id)).transpose());
-            let inputs = inputs.collect::<Result<Vec<_>>>()?;
+            let in_node = |source: Error| in_node(index, node, source);
+            let inputs = self.inputs(node, values, &mut copies)?;
             let made = self.node(node, &inputs, values, &limits).map_err(in_node)?;
             limits.count(&made).map_err(in_node)?;
-            self.keep(node, made, values).map_err(in_node)?;
-        }
-        Ok(())
-    }
-
-    /// Adds the outputs of a node to the values.
-    fn keep(&self, node: &Node, made: Vec<Tensor>, values: &mut HashMap<ValueId, Tensor>) -> Result<()> {
-        let mut made = made.into_iter();
-        for (k, id) in node.outputs.iter().enumerate() {
-            match (id, made.next()) {
-                (Some(id), Some(tensor)) => {
-                    values.insert(*id, to_device(tensor, &self.device)?);
-                }
-                (Some(_), None) => {
-                    return Err(Error::model(format!("output {k}"), "the operator does not make it"));
-                }
-                (None, _) => {}
-            }
+            keep(node, made, values).map_err(in_node)?;
         }
         Ok(())
     }
 
     fn lookup(&self, values: &HashMap<ValueId, Tensor>, id: ValueId) -> Result<Tensor> {
-        match values.get(&id).or_else(|| self.constants.get(&id)) {
+        match values.get(&id).or_else(|| self.graph.constant(id)) {
             Some(tensor) => Ok(tensor.clone()),
             None => Err(Error::MissingValue { name: self.graph.value(id)?.name.clone() }),
+        }
+    }
+
+    /// Returns the inputs of a node where it needs them. `copies` retains what had to be moved.
+    fn inputs(
+        &self,
+        node: &Node,
+        values: &HashMap<ValueId, Tensor>,
+        copies: &mut HashMap<ValueId, Tensor>,
+    ) -> Result<Vec<Option<Tensor>>> {
+        let own = node.inputs.iter().map(|id| id.map(|id| self.lookup(values, id)).transpose());
+        let mut inputs = own.collect::<Result<Vec<_>>>()?;
+        if !self.device.is_gpu() {
+            return Ok(inputs);
+        }
+        let target = self.target(node, &inputs);
+        for (k, (id, input)) in node.inputs.iter().zip(&mut inputs).enumerate() {
+            let (Some(id), Some(tensor)) = (id, input) else { continue };
+            let role = place::role(&node.op, k);
+            let device = device_of(role, target);
+            if tensor.device() == *device || matches!(node.op, Op::Loop { .. }) && role == Role::Data {
+                continue;
+            }
+            let constant = self.constants.get(id).filter(|_| self.graph.constant(*id).is_some());
+            *tensor = match constant.or_else(|| copies.get(id)) {
+                Some(copy) if copy.device() == *device => copy.clone(),
+                _ => {
+                    let copy = place::moved(tensor, role, device)?;
+                    copies.insert(*id, copy.clone());
+                    copy
+                }
+            };
+        }
+        Ok(inputs)
+    }
+
+    /// Returns where a node runs: on the device if an input that it computes with is there and all of them can be.
+    fn target(&self, node: &Node, inputs: &[Option<Tensor>]) -> &Device {
+        let data = || {
+            let given = inputs.iter().enumerate().filter_map(|(k, tensor)| Some((k, tensor.as_ref()?)));
+            given.map(|(k, tensor)| (k, place::role(&node.op, k), tensor))
+        };
+        let is_weight = |k: usize, tensor: &Tensor| {
+            let id = node.inputs.get(k).copied().flatten();
+            id.is_some_and(|id| self.graph.constant(id).is_some()) && place::is_weight(tensor)
+        };
+        let is_there = data().any(|(k, role, tensor)| {
+            role != Role::Parameter && (tensor.device().is_gpu() || is_weight(k, tensor))
+        });
+        let fits = data()
+            .all(|(_, role, tensor)| role == Role::Parameter || place::fits(tensor, role, &self.device));
+        match is_there && fits && !place::is_on_host(&node.op) {
+            true => &self.device,
+            false => &Device::Cpu,
         }
     }
 
@@ -284,7 +339,7 @@ impl Runner {
                 control::branch(&Inputs(inputs), then_branch, else_branch, &outer, &self.device, limits)
             }
             Op::Loop { body } => control::repeat(&Inputs(inputs), body, &outer, &self.device, limits),
-            _ => compute_in(&self.graph, node, &placed(inputs, &self.device)?),
+            _ => compute_in(&self.graph, node, inputs),
         }
     }
 
@@ -350,11 +405,30 @@ fn to_device(tensor: Tensor, device: &Device) -> Result<Tensor> {
     Ok(tensor.to_device(device)?)
 }
 
-/// The inputs of a node on one device: the one of the run, or the host where one of them cannot be there.
-fn placed(inputs: &[Option<Tensor>], device: &Device) -> Result<Vec<Option<Tensor>>> {
-    let all_fit = inputs.iter().flatten().all(|tensor| device.supports(tensor.dtype()));
-    let target = if all_fit { device } else { &Device::Cpu };
-    inputs.iter().map(|tensor| tensor.as_ref().map(|t| Ok(t.to_device(target)?)).transpose()).collect()
+/// Returns where an input with this role is needed by a node that runs on `target`.
+fn device_of(role: Role, target: &Device) -> &Device {
+    if role == Role::Parameter { &Device::Cpu } else { target }
+}
+
+/// Returns an error with the node that it occurred in.
+fn in_node(index: usize, node: &Node, source: Error) -> Error {
+    let (name, operator) = (node.name.clone(), node.op.name().to_owned());
+    Error::Node { index, name, operator, source: Box::new(source) }
+}
+
+/// Adds the outputs of a node to the values.
+fn keep(node: &Node, made: Vec<Tensor>, values: &mut HashMap<ValueId, Tensor>) -> Result<()> {
+    let mut made = made.into_iter();
+    for (k, id) in node.outputs.iter().enumerate() {
+        match (id, made.next()) {
+            (Some(id), Some(tensor)) => drop(values.insert(*id, tensor)),
+            (Some(_), None) => {
+                return Err(Error::model(format!("output {k}"), "the operator does not make it"));
+            }
+            (None, _) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Computes a node without graphs inside; integers of types that tensors hold in wider ones are reduced to their types.
@@ -431,7 +505,7 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
         }
         Op::InstanceNormalization { epsilon } => one(normalize::instance(x, *epsilon)?),
         Op::GroupNormalization { epsilon, groups } => one(normalize::group(x, *epsilon, *groups)?),
-        Op::LayerNormalization { axis, epsilon } => normalize::layer(x, *axis, *epsilon),
+        Op::LayerNormalization { axis, epsilon } => normalize::layer(x, *axis, *epsilon, n_outputs),
         Op::RmsNormalization { axis, epsilon } => one(normalize::rms(x, *axis, *epsilon)?),
         Op::LpNormalization { axis, p } => one(normalize::lp(x.get(0)?, *axis, *p)?),
         Op::Lrn { alpha, beta, bias, size } => one(normalize::lrn(x.get(0)?, *alpha, *beta, *bias, *size)?),

@@ -1,10 +1,11 @@
 //! Pools: what a window makes of the elements it meets.
 
-use aleatron_tensor::{DType, PoolOptions, Tensor};
+use aleatron_tensor::{DType, Padding, PoolOptions, Scalar, Tensor};
 
-use super::array::{Array, Number, each_place, for_number, len};
+use super::array::{Array, len};
+use super::elementwise::cast;
 use super::inputs::{Inputs, size};
-use super::window::{Geometry, spatial};
+use super::window::{Geometry, Sum, spatial, spread};
 use crate::error::{Error, Result};
 use crate::op::{Pooling, Rounding, Window};
 
@@ -15,9 +16,8 @@ pub(super) fn pool(
     rounding: Rounding,
     n_outputs: usize,
 ) -> Result<Vec<Tensor>> {
-    let (batch, channels, input) = spatial(x.shape())?;
+    let (_, _, input) = spatial(x.shape())?;
     let geometry = Geometry::new(window, input, &[], rounding)?;
-    let shape = [&[batch, channels], geometry.output.as_slice()].concat();
     if x.dtype().is_float()
         && n_outputs < 2
         && let Some(pooled) = on_tensors(x, pooling, &geometry, rounding)?
@@ -25,21 +25,44 @@ pub(super) fn pool(
         return Ok(vec![pooled]);
     }
     match pooling {
-        Pooling::Max { column_major } => {
-            for_number!(x, T => max_pool::<T>(x, &geometry, &shape, column_major, n_outputs))
-        }
+        Pooling::Max { column_major } => max_pool(x, &geometry, column_major, n_outputs),
         Pooling::Average { count_padding } => {
-            let mean = |values: &mut dyn Iterator<Item = f64>, met: usize, padded: usize| {
-                let n = if count_padding { padded } else { met };
-                values.sum::<f64>() / n as f64
-            };
-            Ok(vec![each_window(x, &geometry, &shape, mean)?])
+            let sum = sum_of_taps(&x.cast(DType::F32)?, &geometry)?;
+            let counts = geometry.counts(padding(count_padding), &x.device())?;
+            Ok(vec![sum.div(&counts)?.cast(x.dtype())?])
         }
         Pooling::Lp { p } => {
-            let norm = |values: &mut dyn Iterator<Item = f64>, _: usize, _: usize| p_norm(values, p);
-            Ok(vec![each_window(x, &geometry, &shape, norm)?])
+            let powers = power(&x.cast(DType::F32)?, p)?;
+            Ok(vec![root(&sum_of_taps(&powers, &geometry)?, p)?.cast(x.dtype())?])
         }
     }
+}
+
+fn padding(count_padding: bool) -> Padding {
+    if count_padding { Padding::Counted } else { Padding::Ignored }
+}
+
+/// The magnitudes of elements to the power of p.
+fn power(x: &Tensor, p: i64) -> Result<Tensor> {
+    Ok(match p {
+        1 => x.abs()?,
+        2 => x.square()?,
+        p => x.abs()?.pow(p as f64)?,
+    })
+}
+
+fn root(x: &Tensor, p: i64) -> Result<Tensor> {
+    Ok(match p {
+        1 => x.clone(),
+        2 => x.sqrt()?,
+        p => x.pow(1.0 / p as f64)?,
+    })
+}
+
+fn sum_of_taps(x: &Tensor, geometry: &Geometry) -> Result<Tensor> {
+    let mut sum = Sum::default();
+    geometry.each_tap(x, Scalar::Int(0), |_, met| sum.add(met))?;
+    sum.total()
 }
 
 /// The pool that tensors have: of one or two axes, means and largest ones.
@@ -55,16 +78,9 @@ fn on_tensors(
             stride: std::array::from_fn(|axis| geometry.strides[axis]),
             padding: std::array::from_fn(|axis| [geometry.begins[axis], geometry.ends[axis]]),
             dilation: std::array::from_fn(|axis| geometry.dilations[axis]),
-            rounding: match rounding {
-                Rounding::Floor => aleatron_tensor::Rounding::Down,
-                Rounding::Ceil => aleatron_tensor::Rounding::Up,
-            },
+            rounding,
         }
     }
-    let padding = |count_padding| match count_padding {
-        true => aleatron_tensor::Padding::Counted,
-        false => aleatron_tensor::Padding::Ignored,
-    };
     Ok(Some(match (pooling, geometry.input.len()) {
         (Pooling::Max { .. }, 1) => x.max_pool1d(&options(geometry, rounding))?,
         (Pooling::Max { .. }, 2) => x.max_pool2d(&options(geometry, rounding))?,
@@ -78,125 +94,95 @@ fn on_tensors(
     }))
 }
 
-fn p_norm(values: &mut dyn Iterator<Item = f64>, p: i64) -> f64 {
-    match p {
-        1 => values.map(f64::abs).sum(),
-        2 => values.map(|v| v * v).sum::<f64>().sqrt(),
-        p => values.map(|v| v.abs().powf(p as f64)).sum::<f64>().powf(1.0 / p as f64),
-    }
-}
-
-/// A float for every window, of its elements, their number, and their number with padding.
-fn each_window(
-    x: &Tensor,
-    geometry: &Geometry,
-    shape: &[usize],
-    value: impl Fn(&mut dyn Iterator<Item = f64>, usize, usize) -> f64,
-) -> Result<Tensor> {
-    let array = Array::floats(x)?;
-    let mut out = Array::<f32>::full(shape, 0.0)?;
-    let (plane, positions) = (len(&geometry.input)?, len(&geometry.output)?);
-    let (mut met, mut position) = (Vec::new(), 0);
-    each_place(&geometry.output, |at| {
-        met.clear();
-        geometry.each_tap(at, |_, element| met.push(element));
-        let padded = geometry.taps_with_padding(at);
-        for image in 0..shape[0] * shape[1] {
-            let elements = &array.data[image * plane..][..plane];
-            let mut values = met.iter().map(|&element| f64::from(elements[element]));
-            out.data[image * positions + position] = value(&mut values, met.len(), padded) as f32;
-        }
-        position += 1;
-    });
-    out.tensor_as(x.dtype())
-}
-
-fn max_pool<T: Number>(
-    x: &Tensor,
-    geometry: &Geometry,
-    shape: &[usize],
-    column_major: bool,
-    n_outputs: usize,
-) -> Result<Vec<Tensor>> {
-    let array = Array::<T>::read(x)?;
+/// The largest element of each window, and on request its position in all of `x`.
+fn max_pool(x: &Tensor, geometry: &Geometry, column_major: bool, n_outputs: usize) -> Result<Vec<Tensor>> {
     let lowest = match x.dtype() {
-        DType::I64 => T::narrow(i64::MIN as f64),
-        DType::I32 => T::narrow(f64::from(i32::MIN)),
-        _ => T::narrow(f64::NEG_INFINITY),
+        DType::I64 => Scalar::Int(i64::MIN),
+        DType::I32 => Scalar::Int(i32::MIN.into()),
+        DType::U8 => Scalar::Int(0),
+        dtype if dtype.is_float() => Scalar::Float(f64::NEG_INFINITY),
+        other => return Err(Error::input(0, format!("numbers are needed, not {other}"))),
     };
-    let mut out = Array::<T>::full(shape, lowest)?;
-    let mut indices = Array::<i64>::full(if n_outputs > 1 { shape } else { &[] }, 0)?;
-    let (plane, positions) = (len(&geometry.input)?, len(&geometry.output)?);
-    let (mut met, mut position) = (Vec::new(), 0);
-    each_place(&geometry.output, |at| {
-        met.clear();
-        geometry.each_tap(at, |_, element| met.push(element));
-        for image in 0..shape[0] * shape[1] {
-            let elements = &array.data[image * plane..][..plane];
-            let mut best: Option<usize> = None;
-            for &element in &met {
-                let is_better = best.is_none_or(|best| {
-                    elements[element] > elements[best]
-                        || (elements[element].wide().is_nan() && !elements[best].wide().is_nan())
-                });
-                if is_better {
-                    best = Some(element);
-                }
-            }
-            let target = image * positions + position;
-            if let Some(best) = best {
-                out.data[target] = elements[best];
-                if n_outputs > 1 {
-                    let place = if column_major { column_first(best, &geometry.input) } else { best };
-                    indices.data[target] = (image * plane + place) as i64;
-                }
-            }
+    let mut best: Option<Tensor> = None;
+    if n_outputs < 2 {
+        geometry.each_tap(x, lowest, |_, met| {
+            best = Some(match &best {
+                Some(best) => best.maximum(&met)?,
+                None => met,
+            });
+            Ok(())
+        })?;
+        return Ok(best.into_iter().collect());
+    }
+    let (device, plane) = (x.device(), len(&geometry.input)?);
+    // Positions are 64-bit integers where the device has them; on others, tensors have fewer than 2^31 elements here.
+    let dtype = if device.supports(DType::I64) { DType::I64 } else { DType::I32 };
+    let count = i64::try_from(x.len()).map_err(|_| Error::input(0, "it has too many elements"))?;
+    let numbers = |shape: &[usize], step: usize| -> Result<Tensor> {
+        let n = len(shape)? as i64;
+        Ok(Tensor::arange(0_i64, n * step as i64, step.max(1) as i64, dtype, &device)?.reshape(shape)?)
+    };
+    let places = match column_major {
+        false => numbers(&geometry.input, 1)?,
+        true => {
+            let turned: Vec<usize> = geometry.input.iter().rev().copied().collect();
+            let back: Vec<isize> = (0..turned.len() as isize).rev().collect();
+            numbers(&turned, 1)?.permute(&back)?
         }
-        position += 1;
-    });
-    let mut made = vec![out.tensor()?];
-    if n_outputs > 1 {
-        made.push(indices.tensor()?);
-    }
-    Ok(made)
-}
-
-/// The place of an element where the first axis runs fastest.
-fn column_first(mut place: usize, shape: &[usize]) -> usize {
-    let mut at = vec![0; shape.len()];
-    for axis in (0..shape.len()).rev() {
-        at[axis] = place % shape[axis];
-        place /= shape[axis];
-    }
-    at.iter().zip(shape).rev().fold(0, |all, (a, n)| all * n + a)
+    };
+    let mut met_places = Vec::new();
+    let places = places.unsqueeze(0)?.unsqueeze(0)?;
+    geometry.each_tap(&places, Scalar::Int(-1), |_, met| {
+        met_places.push(met);
+        Ok(())
+    })?;
+    let mut found: Option<Tensor> = None;
+    geometry.each_tap(x, lowest, |tap, met| {
+        let here = &met_places[tap];
+        let (Some(old), Some(old_place)) = (&best, &found) else {
+            (best, found) = (Some(met.clone()), Some(here.broadcast_to(met.shape())?));
+            return Ok(());
+        };
+        // Padding is never the largest; the first element of the input is, until another one is larger.
+        let is_element = here.ge(Scalar::Int(0))?;
+        let mut is_better = met.gt(old)?;
+        if x.dtype().is_float() {
+            is_better = is_better.or(&met.is_nan()?.and(&old.is_nan()?.not()?)?)?;
+        }
+        is_better = is_element.and(&is_better.or(&old_place.lt(Scalar::Int(0))?)?)?;
+        let (new, new_place) = (is_better.where_(&met, old)?, is_better.where_(here, old_place)?);
+        (best, found) = (Some(new), Some(new_place));
+        Ok(())
+    })?;
+    let (Some(best), Some(found)) = (best, found) else {
+        return Err(Error::model("window", "internal error: it has no taps"));
+    };
+    let images = &x.shape()[..2];
+    let ones = vec![1; geometry.input.len()];
+    let first = match count {
+        0 => Tensor::zeros(&[&[1, 1], ones.as_slice()].concat(), dtype, &device)?,
+        _ => numbers(images, plane)?.reshape(&[images, &ones].concat())?,
+    };
+    // A window without elements has position 0.
+    let found = found.maximum(Scalar::Int(0))?.add(&first)?;
+    Ok(vec![best, cast(&found, DType::I64)?])
 }
 
 /// A pool over all of each channel.
 pub(super) fn global(x: &Tensor, pooling: Pooling) -> Result<Tensor> {
-    let (batch, channels, input) = spatial(x.shape())?;
-    let plane = len(input)?;
-    if plane == 0 {
+    let (_, _, input) = spatial(x.shape())?;
+    if len(input)? == 0 {
         return Err(Error::input(0, format!("shape {:?} has nothing to pool", x.shape())));
     }
     match pooling {
-        Pooling::Average { .. } if x.dtype().is_float() => return Ok(x.global_avg_pool()?),
-        Pooling::Max { .. } if x.dtype().is_float() => return Ok(x.global_max_pool()?),
-        _ => {}
+        Pooling::Average { .. } => Ok(x.global_avg_pool()?),
+        Pooling::Max { .. } => Ok(x.global_max_pool()?),
+        Pooling::Lp { p } => {
+            let axes: Vec<isize> = (2..x.rank() as isize).collect();
+            let sum = power(&x.cast(DType::F32)?, p)?.sum_keepdim(&axes)?;
+            Ok(root(&sum, p)?.cast(x.dtype())?)
+        }
     }
-    let array = Array::floats(x)?;
-    let data = array.data.chunks(plane).map(|elements| {
-        let mut values = elements.iter().map(|&value| f64::from(value));
-        let value = match pooling {
-            Pooling::Average { .. } => values.sum::<f64>() / plane as f64,
-            Pooling::Max { .. } => {
-                values.fold(f64::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a })
-            }
-            Pooling::Lp { p } => p_norm(&mut values, p),
-        };
-        value as f32
-    });
-    let shape = [&[batch, channels], vec![1; input.len()].as_slice()].concat();
-    Array { shape, data: data.collect() }.tensor_as(x.dtype())
 }
 
 /// Elements back at the places a pool took them from.
@@ -252,7 +238,7 @@ pub(super) fn col2im(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let sizes = |k| -> Result<Vec<usize>> { inputs.ints(k)?.iter().map(|&n| size(n, "shape")).collect() };
     let (image, block) = (sizes(1)?, sizes(2)?);
-    let geometry = Geometry::new(window, &image, &block, Rounding::Floor)?;
+    let geometry = Geometry::new(window, &image, &block, Rounding::Down)?;
     let (taps, positions) = (len(&block)?, len(&geometry.output)?);
     let &[batch, rows, columns] = x.shape() else {
         return Err(Error::input(0, format!("rank 3 is needed, not {:?}", x.shape())));
@@ -263,17 +249,21 @@ pub(super) fn col2im(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
             format!("{:?} does not go with {positions} blocks of {taps}", x.shape()),
         ));
     }
-    let (channels, plane) = (rows / taps, len(&image)?);
-    let array = Array::floats(x)?;
-    let mut out = Array::<f32>::full(&[&[batch, channels], image.as_slice()].concat(), 0.0)?;
-    let mut position = 0;
-    each_place(&geometry.output, |at| {
-        geometry.each_tap(at, |tap, element| {
-            for image in 0..batch * channels {
-                out.data[image * plane + element] += array.data[(image * taps + tap) * positions + position];
-            }
-        });
-        position += 1;
-    });
-    out.tensor_as(x.dtype())
+    let blocks = x.reshape(&[&[batch, rows / taps, taps], geometry.output.as_slice()].concat())?;
+    let mut sum = Sum::default();
+    for tap in 0..taps {
+        let (mut placed, mut rest) = (blocks.select(2, tap)?, tap);
+        for axis in (0..block.len()).rev() {
+            let begin = rest % block[axis] * geometry.dilations[axis];
+            rest /= block[axis];
+            let total = image[axis] + geometry.begins[axis] + geometry.ends[axis];
+            placed = spread(&placed, axis + 2, geometry.strides[axis], begin, total)?;
+        }
+        sum.add(placed)?;
+    }
+    let mut sum = sum.total()?;
+    for (axis, &n) in image.iter().enumerate() {
+        sum = sum.slice(axis as isize + 2, geometry.begins[axis]..geometry.begins[axis] + n)?;
+    }
+    Ok(sum)
 }

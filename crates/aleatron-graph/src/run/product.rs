@@ -1,10 +1,10 @@
 //! Products: matrices, convolutions, sums of products.
 
-use aleatron_tensor::{ConvOptions, DType, Device, Tensor};
+use aleatron_tensor::{ConvOptions, ConvTransposeOptions, DType, Device, Scalar, Tensor};
 
-use super::array::{Array, each_place, len, place, room, strides};
+use super::array::{Array, len};
 use super::inputs::{Inputs, size};
-use super::window::{Geometry, spatial};
+use super::window::{Geometry, Sum, spatial, spread};
 use crate::error::{Error, Result};
 use crate::op::{Equation, EquationTerm, Padding, Rounding, Window};
 
@@ -57,7 +57,7 @@ pub(super) fn gemm(
 
 pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<Tensor> {
     let (x, w) = (inputs.get(0)?, inputs.get(1)?);
-    let (batch, channels, input) = spatial(x.shape())?;
+    let (_, channels, input) = spatial(x.shape())?;
     let groups = positive(groups, "group")?;
     let fault = || {
         Error::input(1, format!("weights {:?} do not go with {:?}, {groups} groups", w.shape(), x.shape()))
@@ -66,47 +66,55 @@ pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<
     if group_channels * groups != channels || out_channels % groups != 0 || kernel.len() != input.len() {
         return Err(fault());
     }
-    let geometry = Geometry::new(window, input, kernel, Rounding::Floor)?;
+    let geometry = Geometry::new(window, input, kernel, Rounding::Down)?;
     if geometry.kernel != kernel {
         return Err(fault());
     }
-    let bias = inputs.maybe(2).map(Array::floats).transpose()?;
-    if bias.as_ref().is_some_and(|bias| bias.shape != [out_channels]) {
+    let bias = inputs.maybe(2);
+    if bias.is_some_and(|bias| bias.shape() != [out_channels]) {
         return Err(Error::input(2, format!("{out_channels} biases are needed")));
     }
-    let bias_tensor = inputs.maybe(2);
-    match input.len() {
-        1 => return Ok(x.conv1d(w, bias_tensor, &options(&geometry, groups))?),
-        2 => return Ok(x.conv2d(w, bias_tensor, &options(&geometry, groups))?),
+    convolve(x, w, bias, &geometry, groups)
+}
+
+/// A convolution of any number of axes: that of the last two axes at each offset of the others.
+fn convolve(
+    x: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    geometry: &Geometry,
+    groups: usize,
+) -> Result<Tensor> {
+    match geometry.input.len() {
+        1 => return Ok(x.conv1d(w, bias, &options(geometry, groups))?),
+        2 => return Ok(x.conv2d(w, bias, &options(geometry, groups))?),
         _ => {}
     }
-    let (data, weights) = (Array::floats(x)?, Array::floats(w)?);
-    let (plane, taps, positions) = (len(input)?, len(kernel)?, len(&geometry.output)?);
-    let shape = [&[batch, out_channels], geometry.output.as_slice()].concat();
-    let mut out = Array::<f32>::full(&shape, 0.0)?;
-    let per_group = out_channels / groups;
-    let mut met: Vec<(usize, usize)> = Vec::with_capacity(taps);
-    let mut position = 0;
-    each_place(&geometry.output, |at| {
-        met.clear();
-        geometry.each_tap(at, |tap, element| met.push((tap, element)));
-        for sample in 0..batch {
-            for channel in 0..out_channels {
-                let first = sample * channels + channel / per_group * group_channels;
-                let mut sum = bias.as_ref().map_or(0.0, |bias| f64::from(bias.data[channel]));
-                for i in 0..group_channels {
-                    let w = &weights.data[(channel * group_channels + i) * taps..][..taps];
-                    let x = &data.data[(first + i) * plane..][..plane];
-                    for &(tap, element) in &met {
-                        sum += f64::from(w[tap]) * f64::from(x[element]);
-                    }
-                }
-                out.data[(sample * out_channels + channel) * positions + position] = sum as f32;
-            }
-        }
-        position += 1;
-    });
-    out.tensor_as(x.dtype())
+    let (first, inner) = (geometry.first(), geometry.without_first());
+    let mut sum = Sum::default();
+    first.each_tap(x, Scalar::Int(0), |k, met| {
+        sum.add(convolve(&with_batch(&met)?, &w.select(2, k)?, None, &inner, groups)?)
+    })?;
+    with_bias(&without_batch(&sum.total()?, x.shape()[0], geometry.output[0])?, bias)
+}
+
+/// The first spatial axis as a part of the batch.
+fn with_batch(x: &Tensor) -> Result<Tensor> {
+    let moved = x.transpose(1, 2)?;
+    let (n, rest) = (len(&moved.shape()[..2])?, &moved.shape()[2..]);
+    Ok(moved.reshape(&[&[n], rest].concat())?)
+}
+
+/// The opposite of [`with_batch`].
+fn without_batch(x: &Tensor, batch: usize, n: usize) -> Result<Tensor> {
+    Ok(x.reshape(&[&[batch, n], &x.shape()[1..]].concat())?.transpose(1, 2)?)
+}
+
+fn with_bias(x: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let Some(bias) = bias else { return Ok(x.clone()) };
+    let mut shape = vec![1; x.rank() - 1];
+    shape[0] = bias.len();
+    Ok(x.add(&bias.reshape(&shape)?)?)
 }
 
 /// The options of a convolution of tensors.
@@ -134,7 +142,7 @@ pub(super) fn conv_transpose(
     output_shape: &[i64],
 ) -> Result<Tensor> {
     let (x, w) = (inputs.get(0)?, inputs.get(1)?);
-    let (batch, channels, input) = spatial(x.shape())?;
+    let (_, channels, input) = spatial(x.shape())?;
     let (in_channels, per_group, kernel) = spatial(w.shape())?;
     let groups = positive(groups, "group")?;
     let rank = input.len();
@@ -155,81 +163,206 @@ pub(super) fn conv_transpose(
         0 => None,
         _ => Some(numbers("output_shape", &output_shape[output_shape.len().saturating_sub(rank)..], 0)?),
     };
-    let mut begins = vec![0_usize; rank];
-    let mut output = Vec::with_capacity(rank);
+    let mut axes = Vec::with_capacity(rank);
     for axis in 0..rank {
-        let reach = (kernel[axis].max(1) - 1) * dilations[axis] + 1;
-        let full = strides_of[axis] * input[axis].saturating_sub(1) + extra[axis] + reach;
+        let (stride, dilation) = (strides_of[axis], dilations[axis]);
+        let too_large = || Error::attribute("strides", &strides_of, "the output is too large");
+        let reach = (kernel[axis].max(1) - 1).checked_mul(dilation).ok_or_else(too_large)?;
+        let spread = stride.checked_mul(input[axis].saturating_sub(1)).ok_or_else(too_large)?;
+        let full = [spread, extra[axis], 1].iter().try_fold(reach, |sum, &n| sum.checked_add(n));
+        let full = full.filter(|&full| full < 1 << 40).ok_or_else(too_large)?;
         let same = match window.padding {
-            Padding::SameUpper | Padding::SameLower => Some(input[axis] * strides_of[axis]),
+            Padding::SameUpper | Padding::SameLower => input[axis].checked_mul(stride),
             _ => None,
         };
         let target = wanted.as_ref().map(|wanted| wanted[axis]).or(same);
-        match (target, &window.padding) {
+        let (begin, output) = match (target, &window.padding) {
             (Some(target), padding) => {
                 let total = full.saturating_sub(target);
-                begins[axis] = match padding {
-                    Padding::SameUpper => total / 2,
-                    _ => total - total / 2,
-                };
-                output.push(target);
+                (if *padding == Padding::SameUpper { total / 2 } else { total - total / 2 }, target)
             }
             (None, Padding::Explicit(pads)) if !pads.is_empty() => {
                 if pads.len() != 2 * rank {
                     return Err(Error::attribute("pads", pads, format!("{} are needed", 2 * rank)));
                 }
-                begins[axis] = size(pads[axis], "pads")?;
-                let total = begins[axis] + size(pads[rank + axis], "pads")?;
-                output.push(
-                    full.checked_sub(total)
-                        .ok_or_else(|| Error::attribute("pads", pads, "nothing is left"))?,
-                );
+                let (begin, end) = (size(pads[axis], "pads")?, size(pads[rank + axis], "pads")?);
+                let kept = begin.checked_add(end).and_then(|total| full.checked_sub(total));
+                (begin, kept.ok_or_else(|| Error::attribute("pads", pads, "nothing is left"))?)
             }
-            _ => output.push(full),
+            _ => (0, full),
+        };
+        axes.push(TransposedAxis { stride, dilation, full, begin, output, extra: extra[axis] });
+    }
+    let bias = inputs.maybe(2);
+    if bias.is_some_and(|bias| bias.shape() != [per_group * groups]) {
+        return Err(Error::input(2, format!("{} biases are needed", per_group * groups)));
+    }
+    convolve_transposed(x, w, bias, &axes, groups)
+}
+
+/// An axis of a transposed convolution.
+#[derive(Debug, Clone, Copy)]
+struct TransposedAxis {
+    stride: usize,
+    dilation: usize,
+    /// The size of the output before it is cut.
+    full: usize,
+    /// How much is cut off at the beginning.
+    begin: usize,
+    output: usize,
+    extra: usize,
+}
+
+impl TransposedAxis {
+    /// Returns what is cut off after the output, and what is added there.
+    fn end(&self) -> [usize; 2] {
+        let kept = self.full - self.begin.min(self.full);
+        [kept.saturating_sub(self.output), self.output.saturating_sub(kept)]
+    }
+}
+
+/// A transposed convolution of any number of axes: that of the last two axes at each offset of the others.
+fn convolve_transposed(
+    x: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    axes: &[TransposedAxis],
+    groups: usize,
+) -> Result<Tensor> {
+    fn options<const D: usize>(axes: &[TransposedAxis], groups: usize) -> ConvTransposeOptions<D> {
+        ConvTransposeOptions {
+            stride: std::array::from_fn(|axis| axes[axis].stride),
+            padding: std::array::from_fn(|axis| [axes[axis].begin, axes[axis].end()[0]]),
+            dilation: std::array::from_fn(|axis| axes[axis].dilation),
+            output_padding: std::array::from_fn(|axis| axes[axis].extra + axes[axis].end()[1]),
+            groups,
         }
     }
-    let out_channels = per_group * groups;
-    let bias = inputs.maybe(2).map(Array::floats).transpose()?;
-    if bias.as_ref().is_some_and(|bias| bias.shape != [out_channels]) {
-        return Err(Error::input(2, format!("{out_channels} biases are needed")));
+    let (first, inner) = match axes {
+        [_] => return Ok(x.conv_transpose1d(w, bias, &options(axes, groups))?),
+        [_, _] => return Ok(x.conv_transpose2d(w, bias, &options(axes, groups))?),
+        [first, inner @ ..] => (first, inner),
+        [] => return Err(Error::input(0, "spatial axes are needed")),
+    };
+    let [_, added] = first.end();
+    let (batch, n) = (x.shape()[0], x.shape()[2]);
+    let flat = with_batch(x)?;
+    let mut sum = Sum::default();
+    for k in 0..w.shape()[2] {
+        let product = convolve_transposed(&flat, &w.select(2, k)?, None, inner, groups)?;
+        let product = without_batch(&product, batch, n)?;
+        sum.add(spread(&product, 2, first.stride, k * first.dilation, first.full + added)?)?;
     }
-    let (data, weights) = (Array::floats(x)?, Array::floats(w)?);
-    let (plane, taps, positions) = (len(input)?, len(kernel)?, len(&output)?);
-    let shape = [&[batch, out_channels], output.as_slice()].concat();
-    let mut sums = Array::<f32>::full(&shape, 0.0)?.data.iter().map(|_| 0.0_f64).collect::<Vec<_>>();
-    let mut element = 0;
-    let in_group = channels / groups;
-    each_place(input, |at| {
-        let mut tap = 0;
-        each_place(kernel, |k| {
-            let mut target = Some(0_usize);
-            for axis in 0..rank {
-                let to = (at[axis] * strides_of[axis] + k[axis] * dilations[axis])
-                    .checked_sub(begins[axis])
-                    .filter(|&to| to < output[axis]);
-                target = target.zip(to).map(|(target, to)| target * output[axis] + to);
-            }
-            if let Some(target) = target {
-                for sample in 0..batch {
-                    for channel in 0..channels {
-                        let value = f64::from(data.data[(sample * channels + channel) * plane + element]);
-                        let first = channel / in_group * per_group;
-                        for j in 0..per_group {
-                            let weight = f64::from(weights.data[(channel * per_group + j) * taps + tap]);
-                            sums[(sample * out_channels + first + j) * positions + target] += value * weight;
-                        }
-                    }
+    let sum = sum.total()?;
+    with_bias(&sum.slice(2, first.begin..first.begin + first.output)?, bias)
+}
+
+/// A factor of a sum of products: a tensor, and the label of each of its axes.
+struct Factor {
+    tensor: Tensor,
+    labels: Vec<usize>,
+}
+
+impl Factor {
+    /// Takes a tensor of floats; an axis that has the label of another one is joined with it.
+    fn new(tensor: &Tensor, labels: &[usize]) -> Result<Self> {
+        if !tensor.dtype().is_float() {
+            return Err(Error::input(0, format!("floats are needed, not {}", tensor.dtype())));
+        }
+        let (mut tensor, mut labels) = (tensor.cast(DType::F32)?, labels.to_vec());
+        while let Some(second) = (0..labels.len()).find(|&axis| labels[..axis].contains(&labels[axis])) {
+            let first = labels.iter().position(|label| *label == labels[second]).unwrap_or(0);
+            let (axis, n) = (second as isize, tensor.shape()[second]);
+            match (tensor.shape()[first], n) {
+                (_, 1) => tensor = tensor.squeeze(axis)?,
+                (1, _) => tensor = tensor.transpose(first as isize, axis)?.squeeze(axis)?,
+                _ => {
+                    let along = |axis: usize| -> Result<Tensor> {
+                        let mut shape = vec![1; labels.len()];
+                        shape[axis] = n;
+                        Ok(Tensor::arange(0_i64, n as i64, 1_i64, DType::I32, &tensor.device())?
+                            .reshape(&shape)?)
+                    };
+                    let diagonal = along(first)?.eq(&along(second)?)?;
+                    tensor = diagonal.where_(&tensor, 0.0)?.sum(axis)?;
                 }
             }
-            tap += 1;
-        });
-        element += 1;
-    });
-    let data = sums.iter().enumerate().map(|(k, sum)| {
-        let channel = k / positions.max(1) % out_channels;
-        (sum + bias.as_ref().map_or(0.0, |bias| f64::from(bias.data[channel]))) as f32
-    });
-    Array { shape, data: data.collect() }.tensor_as(x.dtype())
+            labels.remove(second);
+        }
+        Ok(Self { tensor, labels })
+    }
+
+    /// Adds up the axes whose labels are not needed.
+    fn summed(self, is_needed: impl Fn(usize) -> bool) -> Result<Self> {
+        let over = |label: usize| !is_needed(label);
+        let axes: Vec<isize> = (0..self.labels.len())
+            .filter(|&axis| over(self.labels[axis]))
+            .map(|axis| axis as isize)
+            .collect();
+        if axes.is_empty() {
+            return Ok(self);
+        }
+        let labels = self.labels.into_iter().filter(|&label| is_needed(label)).collect();
+        Ok(Self { tensor: self.tensor.sum(&axes)?, labels })
+    }
+
+    /// Returns the tensor with axes of these labels, in this order; one that it has not has size 1.
+    fn arranged(&self, labels: &[usize]) -> Result<Tensor> {
+        let own: Vec<isize> = labels
+            .iter()
+            .filter_map(|label| self.labels.iter().position(|own| own == label))
+            .map(|axis| axis as isize)
+            .collect();
+        let mut tensor = self.tensor.permute(&own)?;
+        for (axis, label) in labels.iter().enumerate() {
+            if !self.labels.contains(label) {
+                tensor = tensor.unsqueeze(axis as isize)?;
+            }
+        }
+        Ok(tensor)
+    }
+
+    /// Multiplies two factors as matrices: axes that both have and no later factor needs are summed.
+    fn times(self, other: Self, is_needed: impl Fn(usize) -> bool) -> Result<Self> {
+        let a = {
+            let has = other.labels.clone();
+            self.summed(|label| is_needed(label) || has.contains(&label))?
+        };
+        let b = {
+            let has = a.labels.clone();
+            other.summed(|label| is_needed(label) || has.contains(&label))?
+        };
+        let in_both = |label: &usize| a.labels.contains(label) && b.labels.contains(label);
+        let of = |labels: &[usize], keep: &dyn Fn(&usize) -> bool| -> Vec<usize> {
+            labels.iter().copied().filter(|label| keep(label)).collect()
+        };
+        let shared = of(&a.labels, &|label| in_both(label) && is_needed(*label));
+        let inner = of(&a.labels, &|label| in_both(label) && !is_needed(*label));
+        let left = of(&a.labels, &|label| !in_both(label));
+        let right = of(&b.labels, &|label| !in_both(label));
+        let (x, y) = (
+            a.arranged(&[&shared[..], &left, &inner].concat())?,
+            b.arranged(&[&shared[..], &inner, &right].concat())?,
+        );
+        // One element of an axis goes with all of the other tensor's.
+        let sizes = |x: &Tensor, first: usize, n: usize| x.shape()[first..first + n].to_vec();
+        let (s, l, i, r) = (shared.len(), left.len(), inner.len(), right.len());
+        let common = |one: Vec<usize>, two: Vec<usize>| -> Vec<usize> {
+            one.into_iter().zip(two).map(|(a, b)| if a == 1 { b } else { a }).collect()
+        };
+        let batch = common(sizes(&x, 0, s), sizes(&y, 0, s));
+        let depth = common(sizes(&x, s + l, i), sizes(&y, s, i));
+        let (rows, columns) = (sizes(&x, s, l), sizes(&y, s + i, r));
+        let (m, k, n) = (len(&rows)?, len(&depth)?, len(&columns)?);
+        let x = x
+            .broadcast_to(&[&batch[..], &rows, &depth].concat())?
+            .reshape(&[&batch[..], &[m, k]].concat())?;
+        let y = y
+            .broadcast_to(&[&batch[..], &depth, &columns].concat())?
+            .reshape(&[&batch[..], &[k, n]].concat())?;
+        let tensor = x.matmul(&y)?.reshape(&[batch, rows, columns].concat())?;
+        Ok(Self { tensor, labels: [shared, left, right].concat() })
+    }
 }
 
 /// Sums over products, any axes.
@@ -277,44 +410,21 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
             }
         }
     }
-    let summed: Vec<usize> = sizes.keys().copied().filter(|label| !output.contains(label)).collect();
-    let all: Vec<usize> = output.iter().chain(&summed).copied().collect();
-    let shape_of = |labels: &[usize]| -> Result<Vec<usize>> {
-        let missing = || Error::attribute("equation", "an axis of the output", "which no input has");
-        labels.iter().map(|label| sizes.get(label).copied().ok_or_else(missing)).collect()
-    };
-    let (out_shape, whole) = (shape_of(&output)?, shape_of(&all)?);
-    let inner = len(&whole[output.len()..])?;
-    let dtype = tensors.first().map_or(DType::F32, |tensor| tensor.dtype());
-    let mut arrays = Vec::new();
-    for (tensor, term) in tensors.iter().zip(&terms) {
-        let array = Array::floats(tensor)?;
-        let own = strides(&array.shape);
-        // How far the place moves with each axis; an axis of one element does not.
-        let steps: Vec<usize> = all
-            .iter()
-            .map(|label| {
-                let axes =
-                    term.iter().enumerate().filter(|(axis, own)| *own == label && array.shape[*axis] > 1);
-                axes.map(|(axis, _)| own[axis]).sum()
-            })
-            .collect();
-        arrays.push((array, steps));
+    if output.iter().any(|label| !sizes.contains_key(label)) {
+        return Err(Error::attribute("equation", "an axis of the output", "which no input has"));
     }
-    let mut data: Vec<f32> = room(&out_shape)?;
-    let (mut sum, mut n) = (0.0_f64, 0);
-    if inner == 0 {
-        return Array::full(&out_shape, 0.0_f32)?.tensor_as(dtype);
+    if (0..output.len()).any(|axis| output[..axis].contains(&output[axis])) {
+        return Err(Error::attribute("equation", "an axis of the output", "which is named twice"));
     }
-    each_place(&whole, |at| {
-        sum += arrays.iter().map(|(array, steps)| f64::from(array.data[place(at, steps)])).product::<f64>();
-        n += 1;
-        if n == inner {
-            data.push(sum as f32);
-            (sum, n) = (0.0, 0);
-        }
-    });
-    Array { shape: out_shape, data }.tensor_as(dtype)
+    let Some(first) = tensors.first() else { return Err(Error::input(0, "it is missing")) };
+    let mut product = Factor::new(first, &terms[0])?;
+    for k in 1..tensors.len() {
+        let is_needed =
+            |label: usize| output.contains(&label) || terms[k + 1..].iter().any(|term| term.contains(&label));
+        product = product.times(Factor::new(tensors[k], &terms[k])?, is_needed)?;
+    }
+    let sum = product.summed(|label| output.contains(&label))?;
+    Ok(sum.arranged(&output)?.cast(first.dtype())?)
 }
 
 /// The determinants of square matrices, by elimination with pivots.

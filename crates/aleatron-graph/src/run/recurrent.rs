@@ -1,144 +1,129 @@
 //! Recurrent nodes: RNN, GRU, LSTM.
 //!
-//! The products with inputs are one product for all steps, samples and directions; [`cell`](super::cell) adds those with states.
+//! The products with inputs are one product for all steps, samples and directions; each step adds those with the states of all samples.
 
-use aleatron_core::{Quantity, memory};
-use aleatron_tensor::{Device, Tensor};
+use aleatron_tensor::{DType, Scalar, Tensor};
 
-use super::activation::Activation;
-use super::array::Array;
-use super::cell::{Matrix, Order, Sequence, States, Weights};
+use super::elementwise;
 use super::inputs::{Inputs, size};
 use crate::error::{Error, Result};
-use crate::op::{Cell, Direction, Recurrent};
-
-/// From this many products on, two directions run on two threads.
-const MANY_PRODUCTS: usize = 1 << 20;
+use crate::op::{Cell, Direction, Recurrent, Unary};
 
 /// The inputs of a node, checked.
-struct Given {
+struct Given<'a> {
+    node: &'a Recurrent,
     steps: usize,
     batch: usize,
     hidden: usize,
     directions: usize,
     /// Gates times units.
     rows: usize,
-    lengths: Vec<usize>,
+    /// The steps of each sample, if some have fewer than others.
+    lengths: Option<Vec<usize>>,
     recurrent: Tensor,
-    bias: Option<Vec<f32>>,
-    initial_h: Option<Vec<f32>>,
-    initial_c: Option<Vec<f32>>,
-    peepholes: Option<Vec<f32>>,
+    bias: Option<Tensor>,
+    initial_h: Option<Tensor>,
+    initial_c: Option<Tensor>,
+    peepholes: Option<Tensor>,
 }
 
-/// What one direction computes: the states of every step, and the last ones.
-struct Made {
-    all: Vec<f32>,
-    last: States,
+/// The parameters of one direction.
+struct Weights<'a> {
+    cell: Cell,
+    functions: &'a [Unary],
+    clip: Option<f32>,
+    hidden: usize,
+    /// Recurrent weights by unit and gate; for a GRU whose reset comes before the product, without those of the candidate.
+    gates: Tensor,
+    /// The recurrent weights of the candidate of such a GRU.
+    candidate: Option<Tensor>,
+    /// The recurrent bias of the candidate of a GRU whose reset comes after the product.
+    candidate_bias: Option<Tensor>,
+    /// Of an LSTM: input, output, forget.
+    peepholes: Option<Tensor>,
+}
+
+/// The states of all samples.
+struct States {
+    h: Tensor,
+    c: Tensor,
 }
 
 pub(super) fn run(inputs: &Inputs<'_>, node: &Recurrent) -> Result<Vec<Tensor>> {
     let x = inputs.get(0)?;
-    let dtype = x.dtype();
     if x.rank() != 3 {
         return Err(Error::input(0, format!("rank 3 is needed, not {:?}", x.shape())));
     }
     // Time first.
-    let x = Array::floats(&if node.batch_first { x.transpose(0, 1)? } else { x.clone() })?;
-    let given = Given::new(inputs, node, &x.shape)?;
-    let Given { steps, batch, hidden, directions, .. } = given;
-    let products = given.products(inputs, node, x)?;
-    let direction = |d: usize| given.run(node, d, &products);
-    let work = steps.saturating_mul(given.rows * hidden).saturating_mul(batch);
-    let is_apart = directions == 2 && work >= MANY_PRODUCTS;
-    let made = match is_apart {
-        true => on_two_threads(&direction)?,
-        false => (0..directions).map(direction).collect::<Result<Vec<_>>>()?,
+    let first = if node.batch_first { x.transpose(0, 1)? } else { x.clone() };
+    let given = Given::new(inputs, node, first.shape())?;
+    let products = given.products(inputs, &first.cast(DType::F32)?)?;
+    let made = (0..given.directions).map(|d| given.run(d, &products)).collect::<Result<Vec<_>>>()?;
+    let joined = |of: &dyn Fn(&(Tensor, States)) -> &Tensor, axis: isize| -> Result<Tensor> {
+        let parts: Vec<&Tensor> = made.iter().map(of).collect();
+        Ok(Tensor::stack(&parts, axis)?.cast(x.dtype())?)
     };
-    let mut all = Array::<f32>::full(&[steps, directions, batch, hidden], 0.0)?;
-    let block = batch * hidden;
-    for (d, made) in made.iter().enumerate() {
-        let targets = all.data.chunks_exact_mut(block.max(1)).skip(d).step_by(directions);
-        targets.zip(made.all.chunks_exact(block.max(1))).for_each(|(to, from)| to.copy_from_slice(from));
-    }
-    let states = |of: fn(&Made) -> &[f32]| -> Result<Tensor> {
-        let data: Vec<f32> = made.iter().flat_map(|made| of(made).iter().copied()).collect();
-        let state = Array { shape: vec![directions, batch, hidden], data }.tensor_as(dtype)?;
+    let states = |state: Tensor| -> Result<Tensor> {
         Ok(if node.batch_first { state.transpose(0, 1)? } else { state })
     };
-    let y = all.tensor_as(dtype)?;
+    let y = joined(&|made| &made.0, 1)?;
     let y = if node.batch_first { y.permute(&[2, 0, 1, 3])? } else { y };
-    let mut outputs = vec![y, states(|made| &made.last.h)?];
+    let mut outputs = vec![y, states(joined(&|made| &made.1.h, 0)?)?];
     if matches!(node.cell, Cell::Lstm { .. }) {
-        outputs.push(states(|made| &made.last.c)?);
+        outputs.push(states(joined(&|made| &made.1.c, 0)?)?);
     }
     Ok(outputs)
 }
 
-/// Runs two directions on two threads, or one after the other if there is no second thread.
-fn on_two_threads(direction: &(dyn Fn(usize) -> Result<Made> + Sync)) -> Result<Vec<Made>> {
-    std::thread::scope(|scope| {
-        let second = std::thread::Builder::new().spawn_scoped(scope, || direction(1));
-        let first = direction(0)?;
-        let second = match second {
-            Ok(thread) => thread
-                .join()
-                .map_err(|_| Error::model("second direction", "internal error: its thread panicked"))??,
-            Err(_) => direction(1)?,
-        };
-        Ok(vec![first, second])
-    })
-}
-
-impl Given {
-    fn new(inputs: &Inputs<'_>, node: &Recurrent, x: &[usize]) -> Result<Self> {
+impl<'a> Given<'a> {
+    fn new(inputs: &Inputs<'_>, node: &'a Recurrent, x: &[usize]) -> Result<Self> {
         let &[steps, batch, n_inputs] = x else { return Err(Error::input(0, "rank 3 is needed")) };
         let (gates, is_lstm) = match node.cell {
             Cell::Rnn => (1, false),
             Cell::Gru { .. } => (3, false),
             Cell::Lstm { .. } => (4, true),
         };
-        let (w, r) = (inputs.get(1)?, Array::floats(inputs.get(2)?)?);
+        let (w, r) = (inputs.get(1)?, inputs.get(2)?);
         let directions = if node.direction == Direction::Both { 2 } else { 1 };
-        let hidden = r.shape.last().copied().unwrap_or(0);
+        let hidden = r.shape().last().copied().unwrap_or(0);
         let rows = gates * hidden;
-        if w.shape() != [directions, rows, n_inputs] || r.shape != [directions, rows, hidden] || hidden == 0 {
-            let reason = format!("weights {:?} and {:?} for inputs {x:?}", w.shape(), r.shape);
+        let fits = w.shape() == [directions, rows, n_inputs] && r.shape() == [directions, rows, hidden];
+        if !fits || hidden == 0 {
+            let reason = format!("weights {:?} and {:?} for inputs {x:?}", w.shape(), r.shape());
             return Err(Error::input(1, reason));
         }
         if node.hidden.is_some_and(|given| size(given, "hidden_size").ok() != Some(hidden)) {
             return Err(Error::attribute("hidden_size", node.hidden, format!("the weights have {hidden}")));
         }
-        let optional = |k: usize, shape: &[usize]| -> Result<Option<Vec<f32>>> {
+        let optional = |k: usize, shape: &[usize]| -> Result<Option<Tensor>> {
             let Some(tensor) = inputs.maybe(k) else { return Ok(None) };
-            let array = match node.batch_first && (k == 5 || k == 6) {
-                true => Array::floats(&tensor.transpose(0, 1)?)?,
-                false => Array::floats(tensor)?,
-            };
-            if array.shape != shape {
-                return Err(Error::input(k, format!("shape {:?}, expected {shape:?}", array.shape)));
+            let is_state = k == 5 || k == 6;
+            let tensor = if node.batch_first && is_state { tensor.transpose(0, 1)? } else { tensor.clone() };
+            if tensor.shape() != shape {
+                return Err(Error::input(k, format!("shape {:?}, expected {shape:?}", tensor.shape())));
             }
-            Ok(Some(array.data))
+            Ok(Some(tensor.cast(DType::F32)?))
         };
         let lengths = match inputs.maybe_ints(4)? {
             Some(lengths) if lengths.len() == batch => {
                 let lengths = lengths.iter().map(|&n| Ok(size(n, "sequence_lens")?.min(steps)));
-                lengths.collect::<Result<Vec<_>>>()?
+                Some(lengths.collect::<Result<Vec<_>>>()?)
             }
             Some(lengths) => {
                 return Err(Error::input(4, format!("{} lengths for a batch of {batch}", lengths.len())));
             }
-            None => vec![steps; batch],
+            None => None,
         };
         let state = [directions, batch, hidden];
         Ok(Self {
+            node,
             steps,
             batch,
             hidden,
             directions,
             rows,
-            lengths,
-            recurrent: r.tensor()?,
+            lengths: lengths.filter(|lengths| lengths.iter().any(|&length| length < steps)),
+            recurrent: r.cast(DType::F32)?,
             bias: optional(3, &[directions, 2 * rows])?,
             initial_h: optional(5, &state)?,
             initial_c: if is_lstm { optional(6, &state)? } else { None },
@@ -146,79 +131,181 @@ impl Given {
         })
     }
 
-    /// The products of all steps with the input weights of all directions, and all biases that are added to them.
-    fn products(&self, inputs: &Inputs<'_>, node: &Recurrent, x: Array<f32>) -> Result<Vec<f32>> {
-        let (n, n_inputs) = (self.steps * self.batch, x.shape[2]);
-        let width = self.directions * self.rows;
-        let w = Array::floats(inputs.get(1)?)?.tensor()?.reshape(&[width, n_inputs])?;
-        let x = Tensor::from_vec(x.data, &[n, n_inputs], &Device::Cpu)?;
-        let mut products = x.matmul(&w.t()?.contiguous()?)?.to_vec::<f32>()?;
-        let Some(bias) = &self.bias else { return Ok(products) };
-        let mut summed = vec![0.0_f32; width];
-        for (d, bias) in bias.chunks_exact(2 * self.rows).enumerate() {
-            let (input, recurrent) = bias.split_at(self.rows);
-            for (k, sum) in summed[d * self.rows..][..self.rows].iter_mut().enumerate() {
-                // The reset of such a GRU applies to the recurrent bias of the candidate.
-                let is_inside = is_reset_last(node.cell) && k >= 2 * self.hidden;
-                *sum = input[k] + if is_inside { 0.0 } else { recurrent[k] };
-            }
-        }
-        for row in products.chunks_exact_mut(width) {
-            row.iter_mut().zip(&summed).for_each(|(product, bias)| *product += bias);
-        }
-        Ok(products)
+    /// Returns whether the reset of a GRU applies to the recurrent product and bias of its candidate.
+    fn is_reset_last(&self) -> bool {
+        matches!(self.node.cell, Cell::Gru { linear_before_reset: true })
     }
 
-    /// Runs one direction.
-    fn run(&self, node: &Recurrent, d: usize, products: &[f32]) -> Result<Made> {
-        let Self { batch, hidden, rows, .. } = *self;
-        let own = self.recurrent.select(0, d)?;
-        let is_gru = matches!(node.cell, Cell::Gru { .. });
-        let (gates, candidate) = match is_gru && !is_reset_last(node.cell) {
-            true => (own.slice(0, 0..2 * hidden)?, Some(own.slice(0, 2 * hidden..rows)?)),
+    /// The products of all steps with the input weights of all directions, and all biases that are added to them.
+    fn products(&self, inputs: &Inputs<'_>, x: &Tensor) -> Result<Tensor> {
+        let (n_inputs, width) = (x.shape()[2], self.directions * self.rows);
+        let w = inputs.get(1)?.cast(DType::F32)?.reshape(&[width, n_inputs])?;
+        let products = x.reshape(&[self.steps * self.batch, n_inputs])?.matmul(&w.t()?)?;
+        let products = products.reshape(&[self.steps, self.batch, width])?;
+        let Some(bias) = &self.bias else { return Ok(products) };
+        let (input, mut recurrent) = (bias.slice(1, ..self.rows)?, bias.slice(1, self.rows..)?);
+        if self.is_reset_last() {
+            let none = Tensor::zeros(&[self.directions, self.hidden], DType::F32, &x.device())?;
+            recurrent = Tensor::concat(&[&recurrent.slice(1, ..2 * self.hidden)?, &none], 1)?;
+        }
+        Ok(products.add(&input.add(&recurrent)?.reshape(&[width])?)?)
+    }
+
+    /// Returns steps in the opposite order, those of each sample by its own length.
+    fn turned(&self, x: &Tensor) -> Result<Tensor> {
+        let Some(lengths) = &self.lengths else { return Ok(x.flip(0)?) };
+        let from = (0..self.steps).flat_map(|k| {
+            lengths.iter().map(move |&length| if k < length { length - 1 - k } else { k } as i32)
+        });
+        let from = Tensor::from_vec(from.collect(), &[self.steps, self.batch, 1], &x.device())?;
+        Ok(x.gather(0, &from)?)
+    }
+
+    /// Runs one direction: returns the states of every step, and the last ones.
+    fn run(&self, d: usize, products: &Tensor) -> Result<(Tensor, States)> {
+        let (node, device) = (self.node, products.device());
+        let weights = self.weights(d)?;
+        let is_reversed = node.direction == Direction::Reverse || d == 1;
+        let mut products = products.slice(2, d * self.rows..(d + 1) * self.rows)?;
+        if is_reversed {
+            products = self.turned(&products)?;
+        }
+        let start = |initial: &Option<Tensor>| -> Result<Tensor> {
+            match initial {
+                Some(all) => Ok(all.select(0, d)?),
+                None => Ok(Tensor::zeros(&[self.batch, self.hidden], DType::F32, &device)?),
+            }
+        };
+        let mut states = States { h: start(&self.initial_h)?, c: start(&self.initial_c)? };
+        let lengths = match &self.lengths {
+            Some(lengths) => {
+                let lengths: Vec<i32> =
+                    lengths.iter().map(|&n| i32::try_from(n).unwrap_or(i32::MAX)).collect();
+                Some(Tensor::from_vec(lengths, &[self.batch, 1], &device)?)
+            }
+            None => None,
+        };
+        let mut all = Vec::with_capacity(self.steps);
+        for k in 0..self.steps {
+            let next = weights.step(&products.select(0, k)?, &states)?;
+            let Some(lengths) = &lengths else {
+                all.push(next.h.clone());
+                states = next;
+                continue;
+            };
+            // A sample that has ended keeps its states.
+            let is_active = lengths.gt(Scalar::Int(k as i64))?;
+            all.push(is_active.where_(&next.h, 0.0)?);
+            let h = is_active.where_(&next.h, &states.h)?;
+            states = States { h, c: is_active.where_(&next.c, &states.c)? };
+        }
+        let mut all = match all.is_empty() {
+            true => Tensor::zeros(&[0, self.batch, self.hidden], DType::F32, &device)?,
+            false => Tensor::stack(&all.iter().collect::<Vec<_>>(), 0)?,
+        };
+        if is_reversed {
+            all = self.turned(&all)?;
+        }
+        Ok((all, states))
+    }
+
+    fn weights(&self, d: usize) -> Result<Weights<'a>> {
+        let (hidden, cell) = (self.hidden, self.node.cell);
+        let own = self.recurrent.select(0, d)?.t()?.contiguous()?;
+        let is_split = matches!(cell, Cell::Gru { linear_before_reset: false });
+        let (gates, candidate) = match is_split {
+            true => {
+                let candidate = own.slice(1, 2 * hidden..)?.contiguous()?;
+                (own.slice(1, ..2 * hidden)?.contiguous()?, Some(candidate))
+            }
             false => (own, None),
         };
-        let bias = self.bias.as_ref().map(|bias| &bias[(2 * d + 1) * rows..(2 * d + 2) * rows]);
-        let candidate_bias = match bias.filter(|_| is_reset_last(node.cell)) {
-            Some(bias) => bias[2 * hidden..].to_vec(),
-            None => vec![0.0; hidden],
+        let candidate_bias = match &self.bias {
+            Some(bias) if self.is_reset_last() => {
+                Some(bias.select(0, d)?.slice(0, self.rows + 2 * hidden..)?)
+            }
+            _ => None,
         };
-        let per_direction = node.activations.len() / self.directions;
-        let functions = node.activations.iter().skip(d * per_direction).take(per_direction);
-        let weights = Weights {
-            cell: node.cell,
-            gates: Matrix::new(&gates)?,
-            candidate: candidate.map(|candidate| Matrix::new(&candidate)).transpose()?,
-            candidate_bias,
-            peepholes: self
-                .peepholes
-                .as_ref()
-                .map_or_else(Vec::new, |all| all[d * 3 * hidden..][..3 * hidden].to_vec()),
-            functions: functions.map(|&function| Activation::new(function)).collect::<Result<_>>()?,
-            clip: node.clip,
-            hidden,
-        };
-        let start = |initial: &Option<Vec<f32>>| {
-            let n = batch * hidden;
-            initial.as_ref().map_or_else(|| vec![0.0; n], |all| all[d * n..][..n].to_vec())
-        };
-        let mut last = States { h: start(&self.initial_h), c: start(&self.initial_c) };
-        let is_reversed = node.direction == Direction::Reverse || d == 1;
-        let sequence = Sequence {
-            products,
-            stride: self.directions * rows,
-            offset: d * rows,
-            batch,
-            lengths: &self.lengths,
-            order: if is_reversed { Order::Reverse } else { Order::Forward },
-        };
-        let n = (self.steps as u128).saturating_mul(batch as u128).saturating_mul(hidden as u128);
-        let mut all = memory::zeros(n, Quantity::Value)?;
-        weights.run(&sequence, &mut last, &mut all)?;
-        Ok(Made { all, last })
+        let per_direction = self.node.activations.len() / self.directions;
+        let functions = self.node.activations.get(d * per_direction..(d + 1) * per_direction);
+        let peepholes = self.peepholes.as_ref().map(|all| all.select(0, d)).transpose()?;
+        let (functions, clip) = (functions.unwrap_or_default(), self.node.clip);
+        Ok(Weights { cell, functions, clip, hidden, gates, candidate, candidate_bias, peepholes })
     }
 }
 
-fn is_reset_last(cell: Cell) -> bool {
-    matches!(cell, Cell::Gru { linear_before_reset: true })
+impl Weights<'_> {
+    /// Applies the function of a gate to its sums.
+    fn activate(&self, function: usize, x: &Tensor) -> Result<Tensor> {
+        match self.clip {
+            Some(clip) => self.function(function, &x.clip(-clip, clip)?),
+            None => self.function(function, x),
+        }
+    }
+
+    fn function(&self, k: usize, x: &Tensor) -> Result<Tensor> {
+        let missing = || Error::model("activations", format!("internal error: function {k} is missing"));
+        elementwise::apply(*self.functions.get(k).ok_or_else(missing)?, x)
+    }
+
+    /// Returns the sums of a gate of an LSTM with what its peephole adds.
+    fn peephole(&self, sums: &Tensor, k: usize, c: &Tensor) -> Result<Tensor> {
+        let units = k * self.hidden..(k + 1) * self.hidden;
+        let sum = sums.slice(1, units.clone())?;
+        let Some(weights) = &self.peepholes else { return Ok(sum) };
+        Ok(sum.add(&weights.slice(0, units)?.mul(c)?)?)
+    }
+
+    /// Returns the states after a step whose products with the inputs are given.
+    fn step(&self, products: &Tensor, States { h, c }: &States) -> Result<States> {
+        let recurrent = h.matmul(&self.gates)?;
+        let gate = |x: &Tensor, k: usize| x.slice(1, k * self.hidden..(k + 1) * self.hidden);
+        match self.cell {
+            Cell::Rnn => {
+                let h = self.activate(0, &products.add(&recurrent)?)?;
+                Ok(States { h, c: c.clone() })
+            }
+            Cell::Gru { .. } => {
+                let both = 2 * self.hidden;
+                let sums = products.slice(1, ..both)?.add(&recurrent.slice(1, ..both)?)?;
+                let gates = self.activate(0, &sums)?;
+                let (update, reset) = (gate(&gates, 0)?, gate(&gates, 1)?);
+                let past = match &self.candidate {
+                    Some(candidate) => h.mul(&reset)?.matmul(candidate)?,
+                    None => {
+                        let past = gate(&recurrent, 2)?;
+                        let bias = self.candidate_bias.as_ref().map(|bias| past.add(bias)).transpose()?;
+                        bias.unwrap_or(past).mul(&reset)?
+                    }
+                };
+                let new = self.activate(1, &gate(products, 2)?.add(&past)?)?;
+                // (1 - z) new + z h
+                let h = new.add(&update.mul(&h.sub(&new)?)?)?;
+                Ok(States { h, c: c.clone() })
+            }
+            Cell::Lstm { input_forget } => {
+                let sums = products.add(&recurrent)?;
+                let (input, output, forget) = match &self.peepholes {
+                    // Without peepholes the three gates are known at once: one pass instead of three.
+                    None => {
+                        let gates = self.activate(0, &sums.slice(1, ..3 * self.hidden)?)?;
+                        (gate(&gates, 0)?, Some(gate(&gates, 1)?), gate(&gates, 2)?)
+                    }
+                    Some(_) => {
+                        let [input, forget] = [0, 2].map(|k| self.activate(0, &self.peephole(&sums, k, c)?));
+                        (input?, None, forget?)
+                    }
+                };
+                let forget = if input_forget { input.neg()?.add(1.0)? } else { forget };
+                let new = self.activate(1, &gate(&sums, 3)?)?;
+                let c = forget.mul(c)?.add(&input.mul(&new)?)?;
+                let output = match output {
+                    Some(output) => output,
+                    None => self.activate(0, &self.peephole(&sums, 1, &c)?)?,
+                };
+                let h = self.function(2, &c)?.mul(&output)?;
+                Ok(States { h, c })
+            }
+        }
+    }
 }

@@ -1,13 +1,10 @@
-//! Resizing, one axis after the other.
+//! Resizing: sizes and scales as ONNX gives them.
 
-use aleatron_core::{Quantity, memory};
-use aleatron_tensor::{DType, Tensor};
+use aleatron_tensor::{DType, ResizeAxis, Tensor};
 
-use super::array::{Array, Number, for_number, room};
 use super::inputs::{Inputs, axis, floats, size};
-use super::reduce::around;
 use crate::error::{Error, Result};
-use crate::op::{Aspect, Coordinates, Interpolation, Nearest, Resize};
+use crate::op::{Aspect, Coordinates, Interpolation, Resize, ResizeOptions};
 
 /// An axis that is resized.
 struct Axis {
@@ -20,17 +17,8 @@ struct Axis {
 }
 
 pub(super) fn upsample(inputs: &Inputs<'_>, interpolation: Interpolation) -> Result<Tensor> {
-    let resize_as = Resize {
-        interpolation,
-        coordinates: Coordinates::Asymmetric,
-        nearest: Nearest::Floor,
-        cubic_a: -0.75,
-        exclude_outside: false,
-        antialias: false,
-        extrapolation: 0.0,
-        axes: None,
-        aspect: Aspect::Stretch,
-    };
+    let options = ResizeOptions { coordinates: Coordinates::Asymmetric, ..ResizeOptions::new(interpolation) };
+    let resize_as = Resize { options, axes: None, aspect: Aspect::Stretch };
     resize(&Inputs(&[inputs.maybe(0).cloned(), None, inputs.maybe(1).cloned()]), &resize_as)
 }
 
@@ -92,125 +80,19 @@ pub(super) fn resize(inputs: &Inputs<'_>, resize: &Resize) -> Result<Tensor> {
             axis.region = [f64::from(region[k]), f64::from(region[over.len() + k])];
         }
     }
-    if x.dtype() == DType::F32 || x.dtype() == DType::F16 {
-        let mut values = Array::floats(x)?;
-        apply_axes(&mut values, &axes, resize)?;
-        return values.tensor_as(x.dtype());
+    let is_cropped = matches!(resize.options.coordinates, Coordinates::CropAndResize(_));
+    let changed = axes.iter().filter(|axis| is_cropped || axis.input != axis.output || axis.scale != 1.0);
+    let steps: Vec<ResizeAxis> = changed
+        .map(|to| ResizeAxis {
+            scale: Some(to.scale),
+            region: to.region,
+            ..ResizeAxis::new(to.axis as isize, to.output)
+        })
+        .collect();
+    let is_exact = matches!(resize.options.interpolation, Interpolation::Nearest(_)) && !is_cropped;
+    if x.dtype().is_float() || is_exact {
+        return Ok(x.resize(&steps, &resize.options)?);
     }
-    // Integers: nearest ones stay exact, others are rounded.
-    for_number!(x, T => {
-        let wide = Array::<T>::read(x)?;
-        let mut values = Array { shape: wide.shape.clone(), data: wide.data.iter().map(|v| v.wide() as f32).collect() };
-        apply_axes(&mut values, &axes, resize)?;
-        let data = values.data.iter().map(|&v| T::narrow(f64::from(v).round_ties_even())).collect();
-        Array { shape: values.shape, data }.tensor()
-    })
-}
-
-fn apply_axes(values: &mut Array<f32>, axes: &[Axis], resize: &Resize) -> Result<()> {
-    // In 64 bits between axes.
-    let mut data: Vec<f64> = values.data.iter().map(|&v| f64::from(v)).collect();
-    for axis in axes {
-        let is_same = axis.input == axis.output && axis.scale == 1.0;
-        if is_same && resize.coordinates != Coordinates::CropAndResize {
-            continue;
-        }
-        memory::check(64 * axis.output as u128, Quantity::Value)?;
-        let taps: Vec<Option<Vec<(usize, f64)>>> =
-            (0..axis.output).map(|k| taps_of(axis, k, resize)).collect();
-        let [before, n, after] = around(&values.shape, axis.axis)?;
-        let mut shape = values.shape.clone();
-        shape[axis.axis] = axis.output;
-        let mut next = room(&shape)?;
-        for i in 0..before {
-            for taps in &taps {
-                for j in 0..after {
-                    next.push(match taps {
-                        None => f64::from(resize.extrapolation),
-                        Some(taps) => {
-                            taps.iter().map(|&(k, weight)| weight * data[(i * n + k) * after + j]).sum()
-                        }
-                    });
-                }
-            }
-        }
-        (data, values.shape) = (next, shape);
-    }
-    values.data = data.iter().map(|&v| v as f32).collect();
-    Ok(())
-}
-
-/// Which elements make an output, with their weights; `None` outside a region that is cropped to.
-fn taps_of(axis: &Axis, k: usize, resize: &Resize) -> Option<Vec<(usize, f64)>> {
-    let Axis { input, output, scale, region, .. } = *axis;
-    let (n, x) = (input as f64, k as f64);
-    let at = match resize.coordinates {
-        Coordinates::HalfPixel => (x + 0.5) / scale - 0.5,
-        Coordinates::HalfPixelSymmetric => {
-            let adjusted = output as f64 / (scale * n);
-            n / 2.0 * (1.0 - adjusted) + (x + 0.5) / scale - 0.5
-        }
-        Coordinates::PytorchHalfPixel if output > 1 => (x + 0.5) / scale - 0.5,
-        // The corners of an output that is not a whole number of elements wide are at its true width.
-        Coordinates::AlignCorners if scale * n != 1.0 => x * (n - 1.0) / (scale * n - 1.0),
-        Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
-        Coordinates::Asymmetric => x / scale,
-        Coordinates::CropAndResize => {
-            let [start, end] = region;
-            let at = match output > 1 {
-                true => start * (n - 1.0) + x * (end - start) * (n - 1.0) / (output as f64 - 1.0),
-                false => 0.5 * (start + end) * (n - 1.0),
-            };
-            if !(0.0..=n - 1.0).contains(&at) {
-                return None;
-            }
-            at
-        }
-    };
-    let last = input.checked_sub(1)?;
-    let clamped = |index: f64| index.clamp(0.0, last as f64) as usize;
-    if resize.interpolation == Interpolation::Nearest {
-        let nearest = match resize.nearest {
-            Nearest::RoundPreferFloor => (at - 0.5).ceil(),
-            Nearest::RoundPreferCeil => (at + 0.5).floor(),
-            Nearest::Floor => at.floor(),
-            Nearest::Ceil => at.ceil(),
-        };
-        return Some(vec![(clamped(nearest), 1.0)]);
-    }
-    let (base, share) = (at.floor(), at - at.floor());
-    // Where it makes smaller, the function is stretched so that no element is left out.
-    let stretch = if resize.antialias { scale.min(1.0) } else { 1.0 };
-    let reach = if resize.interpolation == Interpolation::Cubic { 2.0 } else { 1.0 };
-    let start = (-reach / stretch).floor() as i64 + 1;
-    let end = 2 - start;
-    let weight = |distance: f64| match resize.interpolation {
-        Interpolation::Cubic => cubic(distance.abs(), f64::from(resize.cubic_a)),
-        _ => (1.0 - distance.abs()).max(0.0),
-    };
-    let mut taps: Vec<(f64, f64)> =
-        (start..end).map(|k| (base + k as f64, weight((k as f64 - share) * stretch))).collect();
-    if resize.exclude_outside {
-        for (index, weight) in &mut taps {
-            if !(0.0..n).contains(index) {
-                *weight = 0.0;
-            }
-        }
-    }
-    if resize.exclude_outside || resize.antialias {
-        let total: f64 = taps.iter().map(|(_, weight)| weight).sum();
-        taps.iter_mut().for_each(|(_, weight)| *weight /= total);
-    }
-    Some(taps.into_iter().map(|(index, weight)| (clamped(index), weight)).collect())
-}
-
-/// The cubic function of a distance.
-pub(super) fn cubic(x: f64, a: f64) -> f64 {
-    if x <= 1.0 {
-        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
-    } else if x < 2.0 {
-        ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
-    } else {
-        0.0
-    }
+    // Means of integers are rounded.
+    Ok(x.cast(DType::F32)?.resize(&steps, &resize.options)?.round()?.cast(x.dtype())?)
 }

@@ -1,11 +1,10 @@
 //! Elements that are chosen by values, and tensors that are made from numbers.
 
 use aleatron_core::{Quantity, memory};
-use aleatron_tensor::{DType, Device, Tensor};
+use aleatron_tensor::{DType, Tensor};
 
-use super::array::{Array, Number, each_place, for_dtype, for_number, len};
+use super::array::{Array, Number, each_place, for_number, len};
 use super::inputs::{Inputs, axis, size};
-use super::reduce::around;
 use super::shape::ints;
 use crate::error::{Error, Result};
 use crate::op::Triangle;
@@ -27,63 +26,38 @@ pub(super) fn compress(inputs: &Inputs<'_>, number: Option<i64>) -> Result<Tenso
 
 pub(super) fn one_hot(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
     let (which, values) = (inputs.get(0)?, inputs.get(2)?);
-    // Indices and depth may be floats that hold integers.
-    let whole = |tensor: &Tensor| -> Result<Vec<i64>> {
-        Ok(tensor.to_device(&Device::Cpu)?.cast(DType::I64)?.to_vec::<i64>()?)
-    };
-    let numbers = whole(which)?;
-    let depth = match whole(inputs.get(1)?)?.as_slice() {
+    let depth = match inputs.get(1)?.cast(DType::I64)?.to_vec::<i64>()?.as_slice() {
         [depth] => size(*depth, "depth")?,
         other => return Err(Error::input(1, format!("{} depths", other.len()))),
     };
+    if values.len() != 2 {
+        return Err(Error::input(2, format!("two values are needed, not {}", values.len())));
+    }
     let axis = axis(number, which.rank() + 1)?;
-    let mut shape = which.shape().to_vec();
-    shape.insert(axis, depth);
-    let [before, _, after] = around(&shape, axis)?;
-    for_dtype!(values, T => {
-        let values = values.to_vec::<T>()?;
-        let [off, on] = values.as_slice() else {
-            return Err(Error::input(2, format!("two values are needed, not {}", values.len())));
-        };
-        let mut out = Array::<T>::full(&shape, *off)?;
-        for i in 0..before {
-            for j in 0..after {
-                let number = numbers[i * after + j];
-                let k = if number < 0 { number.checked_add(depth as i64) } else { Some(number) };
-                // An index outside has no element that is on.
-                if let Some(k) = k.and_then(|k| usize::try_from(k).ok()).filter(|&k| k < depth) {
-                    out.data[(i * depth + k) * after + j] = *on;
-                }
-            }
-        }
-        out.tensor()
-    })
+    let mut shape = vec![1; which.rank() + 1];
+    shape[axis] = depth;
+    // Indices may be floats that hold integers.
+    let which = if which.dtype().is_float() { which.trunc()? } else { which.clone() };
+    let last = i64::try_from(depth).map_err(|_| Error::input(1, format!("a depth of {depth}")))?;
+    let from_start = which.lt(0_i64)?.where_(&which.add(last)?, &which)?.unsqueeze(axis as isize)?;
+    // An index outside has no element that is on.
+    let numbers = Tensor::arange(0_i64, last, 1_i64, which.dtype(), &which.device())?.reshape(&shape)?;
+    let values = values.reshape(&[2])?;
+    Ok(numbers.eq(&from_start)?.where_(&values.slice(0, 1..2)?, &values.slice(0, 0..1)?)?)
 }
 
 pub(super) fn trilu(inputs: &Inputs<'_>, triangle: Triangle) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let diagonal = if inputs.maybe(1).is_some() { inputs.int(1)? } else { 0 };
-    if x.rank() < 2 {
+    let &[.., rows, columns] = x.shape() else {
         return Err(Error::input(0, format!("matrices are needed, not {:?}", x.shape())));
-    }
-    let rank = x.rank();
-    for_dtype!(x, T => {
-        let mut array = Array::<T>::read(x)?;
-        let zero = Tensor::zeros(&[1], x.dtype(), &Device::Cpu)?.to_vec::<T>()?[0];
-        let mut elements = array.data.iter_mut();
-        each_place(x.shape(), |at| {
-            let (row, column) = (at[rank - 2] as i128, at[rank - 1] as i128);
-            let is_kept = match triangle {
-                Triangle::Upper => column - row >= i128::from(diagonal),
-                Triangle::Lower => column - row <= i128::from(diagonal),
-            };
-            if let Some(element) = elements.next()
-                && !is_kept
-            {
-                *element = zero;
-            }
-        });
-        array.tensor()
+    };
+    // Past the corners nothing changes.
+    let limit = |n: usize| i64::try_from(n).unwrap_or(i64::MAX).min(i64::from(i32::MAX) - 1);
+    let diagonal = diagonal.clamp(-limit(rows) - 1, limit(columns) + 1) as i32;
+    Ok(match triangle {
+        Triangle::Lower => x.tril(diagonal)?,
+        Triangle::Upper => x.triu(diagonal)?,
     })
 }
 
@@ -91,14 +65,9 @@ pub(super) fn eye_like(x: &Tensor, diagonal: i64, dtype: Option<DType>) -> Resul
     let &[rows, columns] = x.shape() else {
         return Err(Error::input(0, format!("a matrix is needed, not {:?}", x.shape())));
     };
-    let mut out = Array::<i32>::full(&[rows, columns], 0)?;
-    for row in 0..rows {
-        let column = usize::try_from(row as i128 + i128::from(diagonal)).unwrap_or(columns);
-        if column < columns {
-            out.data[row * columns + column] = 1;
-        }
-    }
-    Ok(out.tensor()?.cast(dtype.unwrap_or(x.dtype()))?)
+    let numbers = |n: usize| Tensor::arange(0_i64, n as i64, 1_i64, DType::I64, &x.device());
+    let is_on = numbers(columns)?.sub(diagonal)?.eq(&numbers(rows)?.unsqueeze(1)?)?;
+    Ok(is_on.cast(dtype.unwrap_or(x.dtype()))?)
 }
 
 pub(super) fn non_zero(x: &Tensor) -> Result<Tensor> {
@@ -126,18 +95,17 @@ pub(super) fn reverse_sequence(inputs: &Inputs<'_>, batch_axis: i64, time_axis: 
         .map(|&length| Some(size(length, "length").ok()?).filter(|&length| length <= n))
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Error::input(1, format!("lengths are at most {n}")))?;
-    let steps = super::array::strides(x.shape());
-    for_dtype!(x, T => {
-        let array = Array::<T>::read(x)?;
-        let mut data = Vec::with_capacity(array.data.len());
-        each_place(x.shape(), |at| {
-            let (k, length) = (at[time], lengths[at[batch]]);
-            let from = if k < length { length - 1 - k } else { k };
-            let here = super::array::place(at, &steps);
-            data.push(array.data[here - k * steps[time] + from * steps[time]]);
-        });
-        Array { shape: array.shape, data }.tensor()
-    })
+    // The position that each element of the result is taken from.
+    let from = lengths
+        .iter()
+        .flat_map(|&length| (0..n).map(move |k| if k < length { length - 1 - k } else { k } as i32));
+    let mut shape = vec![1; x.rank()];
+    (shape[batch], shape[time]) = (lengths.len(), n);
+    let mut from = Tensor::from_vec(from.collect::<Vec<i32>>(), &[lengths.len(), n], &x.device())?;
+    if time < batch {
+        from = from.t()?;
+    }
+    Ok(x.gather(time as isize, &from.reshape(&shape)?)?)
 }
 
 pub(super) fn unique(x: &Tensor, number: Option<i64>, sorted: bool) -> Result<Vec<Tensor>> {

@@ -1,8 +1,9 @@
 //! Shapes, and parts of tensors.
 
-use aleatron_tensor::{Device, Slice, Tensor};
+use aleatron_core::{Quantity, memory};
+use aleatron_tensor::{DType, Device, Scalar, Slice, Tensor};
 
-use super::array::{Array, for_dtype, len, place, strides};
+use super::array::len;
 use super::elementwise::broadcast_shapes;
 use super::inputs::{Inputs, axes, axis, size};
 use crate::error::{Error, Result};
@@ -243,59 +244,91 @@ pub(super) fn pad(inputs: &Inputs<'_>, mode: PadMode, given: Option<&(Vec<i64>, 
     if pads.len() != 2 * over.len() {
         return Err(Error::input(1, format!("{} pads for {} axes", pads.len(), over.len())));
     }
-    let mut begins = vec![0_i64; x.rank()];
-    let mut shape = x.shape().to_vec();
-    // Negative padding cuts off; what is left is what the modes continue.
-    let mut inside: Vec<[i64; 2]> = x.shape().iter().map(|&n| [0, n as i64]).collect();
+    let mut around = vec![[0_i64; 2]; x.rank()];
     for (k, &axis) in over.iter().enumerate() {
-        let (begin, end) = (pads[k], pads[over.len() + k]);
-        let n = i64::try_from(shape[axis]).ok().and_then(|n| n.checked_add(begin)?.checked_add(end));
-        let n = n.filter(|&n| (0..1 << 40).contains(&n));
-        let Some(n) = n else {
-            return Err(Error::input(1, format!("pads {pads:?} of shape {:?}", x.shape())));
-        };
-        begins[axis] = begin;
-        inside[axis] = [(-begin).max(0), shape[axis] as i64 + end.min(0)];
-        shape[axis] = n as usize;
+        around[axis] = [pads[k], pads[over.len() + k]];
     }
-    let steps = strides(x.shape());
-    let is_empty = inside.iter().any(|[first, last]| first >= last);
-    if is_empty && mode != PadMode::Constant && len(&shape)? > 0 {
+    let value = match (given, inputs.maybe(2)) {
+        (Some((_, value)), _) => Scalar::Float((*value).into()),
+        (None, Some(value)) => scalar(value)?,
+        (None, None) => zero(x.dtype()),
+    };
+    pad_around(x, &around, mode, value)
+}
+
+/// The only element of a tensor.
+fn scalar(value: &Tensor) -> Result<Scalar> {
+    if value.len() != 1 {
+        return Err(Error::input(2, format!("one value is needed, not {}", value.len())));
+    }
+    Ok(match value.dtype() {
+        DType::Bool => Scalar::Bool(value.item()?),
+        DType::F32 | DType::F16 => Scalar::Float(f64::from(value.cast(DType::F32)?.item::<f32>()?)),
+        _ => Scalar::Int(value.cast(DType::I64)?.item()?),
+    })
+}
+
+fn zero(dtype: DType) -> Scalar {
+    if dtype == DType::Bool { Scalar::Bool(false) } else { Scalar::Int(0) }
+}
+
+/// Returns a tensor with so many elements before and after each axis; negative numbers cut off.
+fn pad_around(x: &Tensor, around: &[[i64; 2]], mode: PadMode, value: Scalar) -> Result<Tensor> {
+    let mut inside = x.clone();
+    let mut shape = Vec::with_capacity(x.rank());
+    for (axis, &[begin, end]) in around.iter().enumerate() {
+        let n = i64::try_from(x.shape()[axis]).ok();
+        let new = n.and_then(|n| n.checked_add(begin)?.checked_add(end));
+        let (Some(n), Some(new)) = (n, new.filter(|new| (0..1 << 40).contains(new))) else {
+            return Err(Error::input(1, format!("pads {around:?} of shape {:?}", x.shape())));
+        };
+        shape.push(new as usize);
+        // Both ends may be cut by more than there is if the other one is padded.
+        let first = (-begin).clamp(0, n);
+        let last = (n + end.min(0)).clamp(first, n);
+        inside = inside.slice(axis as isize, first as usize..last as usize)?;
+    }
+    len(&shape)?;
+    if mode == PadMode::Constant {
+        let missing = |axis: usize| {
+            let [begin, end] = around[axis].map(|n| usize::try_from(n).unwrap_or(0));
+            // What was cut off past the other end is cut off from the padding.
+            let extra =
+                (begin + end + inside.shape()[axis]) - shape[axis].min(begin + end + inside.shape()[axis]);
+            match begin >= extra {
+                true => (begin - extra, end),
+                false => (begin, end - extra),
+            }
+        };
+        let pairs: Vec<(usize, usize)> = (0..x.rank()).map(missing).collect();
+        return Ok(inside.pad(&pairs, aleatron_tensor::PadMode::Constant(value))?);
+    }
+    if inside.is_empty() && len(&shape)? > 0 {
         return Err(Error::input(0, "nothing is left to continue"));
     }
-    let source = |at: &[usize]| -> Option<usize> {
-        let mut element = 0;
-        for (axis, &a) in at.iter().enumerate() {
-            let from = a as i64 - begins[axis];
-            let [first, last] = inside[axis];
-            let n = last - first;
-            let k = from - first;
-            let k = match mode {
-                PadMode::Constant if (0..n).contains(&k) => k,
-                PadMode::Constant => return None,
-                PadMode::Edge => k.clamp(0, n - 1),
+    for (axis, &[begin, _]) in around.iter().enumerate() {
+        let (n, wanted) = (inside.shape()[axis] as i64, shape[axis]);
+        if wanted == inside.shape()[axis] {
+            continue;
+        }
+        let begin = begin.max(0);
+        memory::check(8 * wanted as u128, Quantity::Value)?;
+        let source = |k: usize| {
+            let k = k as i64 - begin;
+            (match mode {
                 PadMode::Wrap => k.rem_euclid(n),
-                PadMode::Reflect if n == 1 => 0,
-                PadMode::Reflect => {
+                PadMode::Reflect if n > 1 => {
                     let k = k.rem_euclid(2 * (n - 1));
                     k.min(2 * (n - 1) - k)
                 }
-            };
-            element += (k + first) as usize * steps[axis];
-        }
-        Some(element)
-    };
-    for_dtype!(x, T => {
-        let value = match (given, inputs.maybe(2)) {
-            (Some((_, value)), _) => Tensor::from_slice(&[*value], &[1], &Device::Cpu)?.cast(x.dtype())?.to_vec::<T>()?,
-            // An old node has its value in 32 bits, whatever it pads.
-            (None, Some(value)) if value.dtype().is_float() && x.dtype().is_float() => value.cast(x.dtype())?.to_vec::<T>()?,
-            (None, Some(value)) => value.to_vec::<T>()?,
-            (None, None) => Tensor::zeros(&[1], x.dtype(), &Device::Cpu)?.to_vec::<T>()?,
+                _ => k.clamp(0, n - 1),
+            }) as i32
         };
-        let Some(&value) = value.first() else { return Err(Error::input(2, "it has no element")) };
-        Array::<T>::read(x)?.picked(&shape, value, source)?.tensor()
-    })
+        let from: Vec<i32> = (0..wanted).map(source).collect();
+        let from = Tensor::from_slice(&from, &[wanted], &x.device())?;
+        inside = inside.index_select(axis as isize, &from)?;
+    }
+    Ok(inside)
 }
 
 pub(super) fn center_crop_pad(inputs: &Inputs<'_>, numbers: Option<&[i64]>) -> Result<Tensor> {
@@ -308,26 +341,14 @@ pub(super) fn center_crop_pad(inputs: &Inputs<'_>, numbers: Option<&[i64]>) -> R
     if wanted.len() != over.len() {
         return Err(Error::input(1, format!("{} sizes for {} axes", wanted.len(), over.len())));
     }
-    let mut shape = x.shape().to_vec();
-    let mut shifts = vec![0_i64; x.rank()];
+    let mut around = vec![[0_i64; 2]; x.rank()];
     for (&axis, &wanted) in over.iter().zip(&wanted) {
-        let (old, new) = (shape[axis] as i64, size(wanted, "shape")? as i64);
+        let (old, new) = (x.shape()[axis] as i64, size(wanted, "shape")? as i64);
         // Odd ones are cut or added at the end.
-        shifts[axis] = if new < old { (old - new) / 2 } else { -((new - old) / 2) };
-        shape[axis] = new as usize;
+        let begin = if new < old { -((old - new) / 2) } else { (new - old) / 2 };
+        around[axis] = [begin, new - old - begin];
     }
-    let steps = strides(x.shape());
-    let source = |at: &[usize]| -> Option<usize> {
-        let mut from = Vec::with_capacity(at.len());
-        for (axis, &a) in at.iter().enumerate() {
-            from.push(usize::try_from(a as i64 + shifts[axis]).ok().filter(|&a| a < x.shape()[axis])?);
-        }
-        Some(place(&from, &steps))
-    };
-    for_dtype!(x, T => {
-        let zero = Tensor::zeros(&[1], x.dtype(), &Device::Cpu)?.to_vec::<T>()?[0];
-        Array::<T>::read(x)?.picked(&shape, zero, source)?.tensor()
-    })
+    pad_around(x, &around, PadMode::Constant, zero(x.dtype()))
 }
 
 fn blocks(x: &Tensor, block: i64) -> Result<([usize; 4], usize)> {

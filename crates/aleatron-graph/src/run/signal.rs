@@ -7,7 +7,6 @@ use aleatron_tensor::{DType, Device, Tensor};
 use super::array::{Array, len, room};
 use super::elementwise;
 use super::inputs::{Inputs, axis, size};
-use super::reduce::around;
 use crate::error::{Error, Result};
 use crate::op::SignalWindow;
 
@@ -262,4 +261,9 @@ pub(super) fn window(
         value as f32
     }));
     elementwise::cast(&Tensor::from_vec(data, &[n], &Device::Cpu)?, dtype)
+}
+
+/// The elements before an axis, its size, and the elements after it.
+fn around(shape: &[usize], axis: usize) -> Result<[usize; 3]> {
+    Ok([len(&shape[..axis])?, shape[axis], len(&shape[axis + 1..])?])
 }

@@ -1,6 +1,8 @@
-//! Windows that move over spatial axes: sizes, and which element of the input a tap meets.
+//! Windows that move over spatial axes: sizes, and which elements of the input a tap meets.
 
-use super::array::each_place;
+use aleatron_tensor::{DType, Device, PadMode, Scalar, Slice, Tensor};
+
+use super::array::len;
 use super::inputs::size;
 use crate::error::{Error, Result};
 use crate::op::{Padding, Rounding, Window};
@@ -96,16 +98,50 @@ impl Geometry {
                 ));
             };
             let mut positions = match rounding {
-                Rounding::Floor => room / stride + 1,
-                Rounding::Ceil => room.div_ceil(stride) + 1,
+                Rounding::Down => room / stride + 1,
+                Rounding::Up => room.div_ceil(stride) + 1,
             };
             // A window that begins after the input is none.
-            if rounding == Rounding::Ceil && (positions - 1) * stride >= n + geometry.begins[axis] {
+            if rounding == Rounding::Up && (positions - 1) * stride >= n + geometry.begins[axis] {
                 positions -= 1;
             }
             geometry.output.push(positions);
         }
         Ok(geometry)
+    }
+
+    /// Returns the window along the first spatial axis alone: along the others it has one tap.
+    pub(super) fn first(&self) -> Self {
+        let single = |numbers: &[usize], other: usize| {
+            let mut all = vec![other; numbers.len()];
+            all[..1].copy_from_slice(&numbers[..1]);
+            all
+        };
+        let mut output = self.input.clone();
+        output[..1].copy_from_slice(&self.output[..1]);
+        Self {
+            input: self.input.clone(),
+            kernel: single(&self.kernel, 1),
+            strides: single(&self.strides, 1),
+            dilations: single(&self.dilations, 1),
+            begins: single(&self.begins, 0),
+            ends: single(&self.ends, 0),
+            output,
+        }
+    }
+
+    /// Returns the window without the first spatial axis.
+    pub(super) fn without_first(&self) -> Self {
+        let rest = |numbers: &[usize]| numbers[1..].to_vec();
+        Self {
+            input: rest(&self.input),
+            kernel: rest(&self.kernel),
+            strides: rest(&self.strides),
+            dilations: rest(&self.dilations),
+            begins: rest(&self.begins),
+            ends: rest(&self.ends),
+            output: rest(&self.output),
+        }
     }
 
     /// From the first to the last tap of a window along an axis.
@@ -117,34 +153,101 @@ impl Geometry {
         }
     }
 
-    /// Calls `f` with the place in the kernel and the place in the input of every tap of the window at `at` that meets an element.
-    pub(crate) fn each_tap(&self, at: &[usize], mut f: impl FnMut(usize, usize)) {
-        let mut tap = 0;
-        each_place(&self.kernel, |k| {
-            let mut place = Some(0_usize);
-            for axis in 0..self.input.len() {
-                let element = (at[axis] * self.strides[axis] + k[axis] * self.dilations[axis])
-                    .checked_sub(self.begins[axis])
-                    .filter(|&element| element < self.input[axis]);
-                place = place.zip(element).map(|(place, element)| place * self.input[axis] + element);
+    /// Calls `f` with each tap of the window: its index, and the elements that it meets at all positions, `outside` where there are none.
+    pub(super) fn each_tap(
+        &self,
+        x: &Tensor,
+        outside: Scalar,
+        mut f: impl FnMut(usize, Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut around = vec![(0, 0); 2];
+        for axis in 0..self.input.len() {
+            // The last window may reach past the padding.
+            let end = (self.output[axis].max(1) - 1) * self.strides[axis] + self.reach(axis)?;
+            let after = end.saturating_sub(self.input[axis] + self.begins[axis]).max(self.ends[axis]);
+            around.push((self.begins[axis], after));
+        }
+        let padded = x.pad(&around, PadMode::Constant(outside))?;
+        for tap in 0..len(&self.kernel)? {
+            let (mut met, mut rest) = (padded.clone(), tap);
+            for axis in (0..self.kernel.len()).rev() {
+                let start = rest % self.kernel[axis] * self.dilations[axis];
+                rest /= self.kernel[axis];
+                let span = self.output[axis].checked_sub(1).map_or(0, |last| last * self.strides[axis] + 1);
+                let slice = Slice::from(start..start + span).step(self.strides[axis]);
+                met = met.slice(axis as isize + 2, slice)?;
             }
-            if let Some(place) = place {
-                f(tap, place);
-            }
-            tap += 1;
-        });
+            f(tap, met)?;
+        }
+        Ok(())
     }
 
-    /// The taps of the window at `at` that meet an element or its padding.
-    pub(crate) fn taps_with_padding(&self, at: &[usize]) -> usize {
-        let mut taps = 1;
-        for (axis, &position) in at.iter().enumerate() {
-            let end = self.input[axis] + self.begins[axis] + self.ends[axis];
-            let start = position * self.strides[axis];
-            taps *= (0..self.kernel[axis]).filter(|k| start + k * self.dilations[axis] < end).count();
+    /// Returns how many elements count in each window.
+    pub(super) fn counts(&self, padding: aleatron_tensor::Padding, device: &Device) -> Result<Tensor> {
+        let mut counts = Tensor::ones(&vec![1; self.input.len()], DType::F32, device)?;
+        for axis in 0..self.input.len() {
+            let (begin, n) = (self.begins[axis], self.input[axis]);
+            let inside = match padding {
+                aleatron_tensor::Padding::Counted => 0..n + begin + self.ends[axis],
+                aleatron_tensor::Padding::Ignored => begin..begin + n,
+            };
+            let of_window = |position: usize| {
+                let taps =
+                    (0..self.kernel[axis]).map(|k| position * self.strides[axis] + k * self.dilations[axis]);
+                taps.filter(|place| inside.contains(place)).count() as f32
+            };
+            let along: Vec<f32> = (0..self.output[axis]).map(of_window).collect();
+            let mut shape = vec![1; self.input.len()];
+            shape[axis] = along.len();
+            counts = counts.mul(&Tensor::from_slice(&along, &shape, device)?)?;
         }
-        taps
+        Ok(counts)
     }
+}
+
+/// A sum over the taps of a window.
+#[derive(Default)]
+pub(super) struct Sum(Option<Tensor>);
+
+impl Sum {
+    /// Adds a term.
+    pub(super) fn add(&mut self, term: Tensor) -> Result<()> {
+        self.0 = Some(match &self.0 {
+            Some(sum) => sum.add(&term)?,
+            None => term,
+        });
+        Ok(())
+    }
+
+    /// Returns the sum of all terms.
+    ///
+    /// # Errors
+    /// [`Error::Attribute`] for a window without taps.
+    pub(super) fn total(self) -> Result<Tensor> {
+        self.0.ok_or_else(|| Error::attribute("kernel_shape", 0, "positive sizes are needed"))
+    }
+}
+
+/// Returns a tensor whose elements along an axis are `stride` apart, with zeros between them, `begin` after the first of `total` elements.
+pub(super) fn spread(x: &Tensor, axis: usize, stride: usize, begin: usize, total: usize) -> Result<Tensor> {
+    let zeros = PadMode::Constant(Scalar::Int(0));
+    let n = x.shape()[axis];
+    let mut apart = x.clone();
+    if stride > 1 && n > 1 {
+        let mut around = vec![(0, 0); x.rank() + 1];
+        around[axis + 1] = (0, stride - 1);
+        let mut shape = x.shape().to_vec();
+        shape[axis] = len(&[n, stride])?;
+        apart = x.unsqueeze(axis as isize + 1)?.pad(&around, zeros)?.reshape(&shape)?;
+        apart = apart.slice(axis as isize, ..(n - 1) * stride + 1)?;
+    }
+    let after = total.checked_sub(begin + apart.shape()[axis]);
+    let Some(after) = after else {
+        return Err(Error::model("window", format!("internal error: {total} elements along axis {axis}")));
+    };
+    let mut around = vec![(0, 0); x.rank()];
+    around[axis] = (begin, after);
+    Ok(apart.pad(&around, zeros)?)
 }
 
 /// The batch, the channels and the spatial axes of a tensor.

@@ -114,13 +114,7 @@ fn constants_with_a_row_for_each_sample_are_freed() {
     });
     freed_both("sizes", &[1, 2, 2], |b, n| {
         let resize = crate::op::Resize {
-            interpolation: crate::op::Interpolation::Linear,
-            coordinates: crate::op::Coordinates::HalfPixel,
-            nearest: crate::op::Nearest::Floor,
-            cubic_a: -0.75,
-            exclude_outside: false,
-            antialias: false,
-            extrapolation: 0.0,
+            options: crate::op::ResizeOptions::new(crate::op::Interpolation::Linear),
             axes: None,
             aspect: crate::op::Aspect::Stretch,
         };

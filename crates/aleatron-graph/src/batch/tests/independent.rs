@@ -97,7 +97,7 @@ fn convolutions_pools_and_normalizations_keep_samples_apart() {
         let pool = Op::Pool {
             pooling: Pooling::Max { column_major: false },
             window: window(&[2, 2], &[]),
-            rounding: Rounding::Floor,
+            rounding: Rounding::Down,
         };
         let y = b.node(pool, &[y]);
         let y = b.node(Op::GlobalPool(Pooling::Average { count_padding: false }), &[y]);
@@ -115,12 +115,12 @@ fn convolutions_pools_and_normalizations_keep_samples_apart() {
     });
     check("softmax and reductions", &[3, 5], |b| {
         let y = b.node(softmax(-1), &[b.x]);
-        let y = b.node(mean(&[2], Reduced::Kept), &[y]);
-        b.node(mean(&[2], Reduced::Dropped), &[y])
+        let y = b.node(mean(&[2], Dims::Keep), &[y]);
+        b.node(mean(&[2], Dims::Drop), &[y])
     });
     check("reduction before the axis of samples", &[3, 5], |b| {
         let turned = b.transpose(b.x, &[1, 0, 2]);
-        b.node(mean(&[0], Reduced::Dropped), &[turned])
+        b.node(mean(&[0], Dims::Drop), &[turned])
     });
     check("top k", &[5], |b| {
         let k = b.ints(&[2]);

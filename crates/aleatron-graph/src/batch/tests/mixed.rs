@@ -20,16 +20,12 @@ fn nodes_over_samples_mix_them() {
         b.node(Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::From(0) }, &[b.x])
     });
     check("mean", &[3], |b| {
-        let mean = b.node(mean(&[0], Reduced::Kept), &[b.x]);
+        let mean = b.node(mean(&[0], Dims::Keep), &[b.x]);
         b.node(Op::Binary(Binary::Sub), &[b.x, mean])
     });
     check("maximum of everything", &[3], |b| {
-        let op = Op::Reduce {
-            reduction: Reduction::Max,
-            axes: None,
-            reduced: Reduced::Dropped,
-            no_axes: NoAxes::All,
-        };
+        let op =
+            Op::Reduce { reduction: Reduction::Max, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
         let most = b.node(op, &[b.x]);
         b.node(Op::Binary(Binary::Div), &[b.x, most])
     });
@@ -44,12 +40,7 @@ fn nodes_over_samples_mix_them() {
     });
     check("largest sample", &[3], |b| {
         b.node(
-            Op::ArgReduce {
-                extreme: Extreme::Max,
-                axis: 0,
-                reduced: Reduced::Kept,
-                tie: crate::op::Tie::First,
-            },
+            Op::ArgReduce { extreme: Extreme::Max, axis: 0, reduced: Dims::Keep, tie: crate::op::Tie::First },
             &[b.x],
         )
     });
@@ -91,7 +82,7 @@ fn numbers_of_samples_mix_them() {
         let [starts, axes] = [b.ints(&[0]), b.ints(&[1])];
         let ends = b.sizes(b.x, 0, 1);
         let part = b.node(Op::Slice { given: None }, &[b.x, starts, ends, axes]);
-        b.node(mean(&[1], Reduced::Kept), &[part])
+        b.node(mean(&[1], Dims::Keep), &[part])
     });
     check("a feature by the number", &[5], |b| {
         let n = b.sizes(b.x, 0, 1);
@@ -113,13 +104,9 @@ fn movement_between_samples_mixes_them() {
         b.node(Op::Gather { axis: 0 }, &[b.x, last])
     });
     check("samples by index of the largest", &[3], |b| {
-        let average = b.node(mean(&[0], Reduced::Dropped), &[b.x]);
-        let argmax = Op::ArgReduce {
-            extreme: Extreme::Max,
-            axis: 0,
-            reduced: Reduced::Kept,
-            tie: crate::op::Tie::First,
-        };
+        let average = b.node(mean(&[0], Dims::Drop), &[b.x]);
+        let argmax =
+            Op::ArgReduce { extreme: Extreme::Max, axis: 0, reduced: Dims::Keep, tie: crate::op::Tie::First };
         let which = b.node(argmax, &[average]);
         b.node(Op::Gather { axis: 1 }, &[b.x, which])
     });
@@ -139,7 +126,7 @@ fn movement_between_samples_mixes_them() {
     for shape in [[2, -1], [3, -1], [6, -1]] {
         check(&format!("reshape to {shape:?}"), &[6], |b| {
             let y = b.reshape(b.x, &shape);
-            let most = b.node(mean(&[1], Reduced::Kept), &[y]);
+            let most = b.node(mean(&[1], Dims::Keep), &[y]);
             b.node(Op::Binary(Binary::Sub), &[y, most])
         });
     }
@@ -159,7 +146,7 @@ fn positions_of_maxima_depend_on_the_sample() {
     let op = Op::Pool {
         pooling: Pooling::Max { column_major: false },
         window: window(&[2], &[]),
-        rounding: Rounding::Floor,
+        rounding: Rounding::Down,
     };
     let made = b.nodes(op, &[b.x], 2);
     let graph = b.done(made[1]);
@@ -214,12 +201,8 @@ fn outputs_whose_size_depends_on_values_are_refused_by_name() {
     let unique = refusal(&[3], |b| b.nodes(Op::Unique { axis: None, sorted: true }, &[b.x], 1)[0]);
     assert!(unique.contains("(Unique)"), "{unique}");
     let repeated = refusal(&[3], |b| {
-        let op = Op::Reduce {
-            reduction: Reduction::Max,
-            axes: None,
-            reduced: Reduced::Dropped,
-            no_axes: NoAxes::All,
-        };
+        let op =
+            Op::Reduce { reduction: Reduction::Max, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
         let most = b.node(op, &[b.x]);
         let most = b.node(Op::Cast(DType::I64), &[most]);
         let most = b.reshape(most, &[1]);
@@ -235,14 +218,13 @@ fn outputs_whose_size_depends_on_values_are_refused_by_name() {
     let c = b.floats(&[1, 3]);
     let found = b.node(Op::NonZero, &[c]);
     let found = b.node(Op::Cast(DType::F32), &[found]);
-    let row = b.node(mean(&[0], Reduced::Kept), &[found]);
+    let row = b.node(mean(&[0], Dims::Keep), &[found]);
     let y = b.node(Op::Binary(Binary::Add), &[b.x, row]);
     assert_independent(&b.done(y), "positions in a constant");
     let mut b = Build::new(&[3], None);
     let found = b.node(Op::NonZero, &[b.x]);
     let found = b.node(Op::Cast(DType::F32), &[found]);
-    let op =
-        Op::Reduce { reduction: Reduction::Sum, axes: None, reduced: Reduced::Dropped, no_axes: NoAxes::All };
+    let op = Op::Reduce { reduction: Reduction::Sum, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
     let sum = b.node(op, &[found]);
     let y = b.node(Op::Binary(Binary::Add), &[b.x, sum]);
     assert_eq!(batching(&b.done(y)).unwrap(), Batching::Whole);

@@ -87,7 +87,7 @@ fn grown(draw: &mut Draw, b: &mut Build, x: ValueId, others: &[ValueId]) -> Opti
         }
         9 => b.node(Op::Flatten { axis: draw.below(rank + 1) as i64 }, &[x]),
         10 => b.node(softmax(axis), &[x]),
-        11 => b.node(mean(&[axis], draw.one_of(&[Reduced::Kept, Reduced::Dropped])), &[x]),
+        11 => b.node(mean(&[axis], draw.one_of(&[Dims::Keep, Dims::Drop])), &[x]),
         12 => {
             let axis = b.constant(Tensor::from_slice(&[axis], &[], &Device::Cpu).unwrap());
             b.node(Op::CumSum { exclusive: draw.below(2) == 0, reverse: draw.below(2) == 0 }, &[x, axis])

@@ -7,9 +7,10 @@ use super::{OPSET, code_of, write_tensor};
 use crate::error::{Error, Result};
 use crate::narrow::Narrow;
 use crate::op::{
-    Aspect, Attention, Binary, BlockOrder, BoxFormat, Cell, Coordinates, Direction, Equation, Extreme,
-    Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Padding, Pooling, Quantized, Recurrent,
-    Reduced, Resize, Rounding, Scatter, ShownScores, SoftmaxAxes, Tie, Triangle, Unary, Window,
+    Aspect, Attention, Binary, BlockOrder, Border, BoxFormat, Cell, Coordinates, Dims, Direction, Equation,
+    Extreme, Filter, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Padding, Pooling, Quantized,
+    Recurrent, Resize, ResizeOptions, Rounding, Scatter, ShownScores, SoftmaxAxes, Tie, Triangle, Unary,
+    Window,
 };
 
 /// An operator as it is written.
@@ -230,8 +231,8 @@ fn version(op: &Op) -> i64 {
     }
 }
 
-fn kept(reduced: Reduced) -> AttributeProto {
-    flag("keepdims", reduced == Reduced::Kept)
+fn kept(reduced: Dims) -> AttributeProto {
+    flag("keepdims", reduced == Dims::Keep)
 }
 
 fn unary(function: Unary) -> Vec<AttributeProto> {
@@ -306,7 +307,7 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
                 Pooling::Max { column_major } => flag("storage_order", *column_major),
                 Pooling::Lp { p } => integer("p", *p),
             };
-            [vec![own, flag("ceil_mode", *rounding == Rounding::Ceil)], window(w)].concat()
+            [vec![own, flag("ceil_mode", *rounding == Rounding::Up)], window(w)].concat()
         }
         Op::GlobalPool(Pooling::Lp { p }) => vec![integer("p", *p)],
         Op::MaxUnpool { window: w } | Op::Col2Im { window: w } => window(w),
@@ -328,13 +329,10 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
         Op::Resize(resize) => resized(resize),
         // What it was before it was given the coordinates of its own.
         Op::Upsample { interpolation } => resized(&Resize {
-            interpolation: *interpolation,
-            coordinates: Coordinates::Asymmetric,
-            nearest: Nearest::Floor,
-            cubic_a: -0.75,
-            exclude_outside: false,
-            antialias: false,
-            extrapolation: 0.0,
+            options: ResizeOptions {
+                coordinates: Coordinates::Asymmetric,
+                ..ResizeOptions::new(*interpolation)
+            },
             axes: None,
             aspect: Aspect::Stretch,
         }),
@@ -417,42 +415,52 @@ fn scattering(scatter: Scatter) -> AttributeProto {
 
 fn interpolation_name(interpolation: Interpolation) -> &'static str {
     match interpolation {
-        Interpolation::Nearest => "nearest",
+        Interpolation::Nearest(_) => "nearest",
         Interpolation::Linear => "linear",
-        Interpolation::Cubic => "cubic",
+        Interpolation::Cubic(_) => "cubic",
+    }
+}
+
+fn nearest_name(nearest: Nearest) -> &'static str {
+    match nearest {
+        Nearest::PreferFloor => "round_prefer_floor",
+        Nearest::PreferCeil => "round_prefer_ceil",
+        Nearest::Floor => "floor",
+        Nearest::Ceil => "ceil",
     }
 }
 
 fn resized(resize: &Resize) -> Vec<AttributeProto> {
-    let coordinates = match resize.coordinates {
+    let ResizeOptions { interpolation, coordinates, filter, border } = resize.options;
+    let mut attributes = vec![
+        text("mode", interpolation_name(interpolation)),
+        flag("exclude_outside", border == Border::Ignore),
+        flag("antialias", filter == Filter::Antialias),
+    ];
+    match interpolation {
+        Interpolation::Nearest(nearest) => attributes.push(text("nearest_mode", nearest_name(nearest))),
+        // It was read from 32 bits.
+        Interpolation::Cubic(a) => attributes.push(float("cubic_coeff_a", a as f32)),
+        Interpolation::Linear => {}
+    }
+    let coordinates = match coordinates {
         Coordinates::HalfPixel => "half_pixel",
         Coordinates::HalfPixelSymmetric => "half_pixel_symmetric",
         Coordinates::PytorchHalfPixel => "pytorch_half_pixel",
         Coordinates::AlignCorners => "align_corners",
         Coordinates::Asymmetric => "asymmetric",
-        Coordinates::CropAndResize => "tf_crop_and_resize",
+        Coordinates::CropAndResize(outside) => {
+            attributes.push(float("extrapolation_value", outside));
+            "tf_crop_and_resize"
+        }
     };
-    let nearest = match resize.nearest {
-        Nearest::RoundPreferFloor => "round_prefer_floor",
-        Nearest::RoundPreferCeil => "round_prefer_ceil",
-        Nearest::Floor => "floor",
-        Nearest::Ceil => "ceil",
-    };
+    attributes.push(text("coordinate_transformation_mode", coordinates));
     let aspect = match resize.aspect {
         Aspect::Stretch => "stretch",
         Aspect::NotLarger => "not_larger",
         Aspect::NotSmaller => "not_smaller",
     };
-    let mut attributes = vec![
-        text("mode", interpolation_name(resize.interpolation)),
-        text("coordinate_transformation_mode", coordinates),
-        text("nearest_mode", nearest),
-        float("cubic_coeff_a", resize.cubic_a),
-        flag("exclude_outside", resize.exclude_outside),
-        flag("antialias", resize.antialias),
-        float("extrapolation_value", resize.extrapolation),
-        text("keep_aspect_ratio_policy", aspect),
-    ];
+    attributes.push(text("keep_aspect_ratio_policy", aspect));
     attributes.extend(resize.axes.as_ref().map(|axes| integers("axes", axes)));
     attributes
 }
