@@ -216,6 +216,26 @@ pub enum Error {
         /// Those there are.
         known: String,
     },
+    /// A projection to adapt that the model does not have.
+    #[error("target \"{name}\" is not a projection of this model; its projections are {known}")]
+    UnknownTarget {
+        /// The name.
+        name: String,
+        /// The names of the model's projections.
+        known: String,
+    },
+    /// A correction of an adapter that does not fit.
+    #[error("the correction of \"{module}\" has {actual} elements in {matrix} instead of {expected}")]
+    CorrectionSize {
+        /// The module.
+        module: String,
+        /// The matrix: `lora_A` or `lora_B`.
+        matrix: &'static str,
+        /// The elements that follow from the adapter.
+        expected: usize,
+        /// The elements there are.
+        actual: usize,
+    },
     /// A precision that has no such name.
     #[error("there is no precision \"{name}\"; there are: f32, f16, int8")]
     UnknownPrecision {

@@ -30,7 +30,7 @@ pub use error::{Error, Result};
 pub use generation::{GenerationConfig, GenerationOverrides};
 #[cfg(feature = "gpu")]
 pub use gpu::WgslForwardPass;
-pub use lora::{Adapter, QkvLoRA};
+pub use lora::{Adapter, AdapterOptions, AlphaScaling, QkvLoRA};
 pub use pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
 pub use sampling::Sampling;
 pub use tokenizer::{TextStream, Tokenizer};

@@ -1,9 +1,13 @@
 //! LoRA adapters in PEFT's files: low-rank corrections of projections, which can be switched without touching the weights.
 
+mod create;
+
+pub use create::{AdapterOptions, AlphaScaling, targets};
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -30,6 +34,15 @@ pub enum Projection {
     Up,
     /// Down from it.
     Down,
+}
+
+impl Projection {
+    /// Returns the outputs and inputs of this projection.
+    #[must_use]
+    pub fn shape(self, config: &Config) -> [usize; 2] {
+        let rows = Rows::of(config, self);
+        [rows.count, rows.slot.shape(config)[1]]
+    }
 }
 
 /// The correction of one projection: `scale * b * a`.
@@ -70,6 +83,8 @@ pub struct QkvLoRA {
 #[derive(Debug, Clone, Default)]
 pub struct Adapter {
     parts: BTreeMap<(usize, Projection), LowRank>,
+    /// The options of `adapter_config.json`.
+    description: Map<String, Value>,
 }
 
 /// Options of `adapter_config.json` that say nothing about the result.
@@ -121,7 +136,10 @@ impl Adapter {
         }
         options.only("megatron_config", Value::is_null)?;
         let (rank, alpha) = (options.required_size("r")?, options.required_number("lora_alpha")?);
-        let stabilised = options.flag("use_rslora")?.unwrap_or(false);
+        let scaling = match options.flag("use_rslora")? {
+            Some(true) => AlphaScaling::RankStabilized,
+            _ => AlphaScaling::Standard,
+        };
         let ranks = patterns(&options, "rank_pattern")?;
         let alphas = patterns(&options, "alpha_pattern")?;
         options.finish()?;
@@ -133,34 +151,25 @@ impl Adapter {
             for slot in Slot::ALL {
                 for &projection in projections(config, slot) {
                     let module = module_name(config, layer, projection);
-                    let names =
-                        ["lora_A", "lora_B"].map(|part| format!("base_model.model.{module}.{part}.weight"));
+                    let names = tensor_names(&module);
                     if names.iter().all(|name| files.shape(name).is_none()) {
                         continue;
                     }
                     let rank = matching(&ranks, &module).map_or(rank, |rank| rank as usize);
                     let alpha = matching(&alphas, &module).unwrap_or(alpha);
-                    if rank == 0 || rank > 4096 {
-                        let value = rank.to_string();
-                        return Err(Error::BadOption {
-                            option: "r".to_owned(),
-                            value,
-                            reason: "is not from 1 to 4096".to_owned(),
-                        });
-                    }
-                    let (rows, columns) = (Rows::of(config, projection).count, slot.shape(config)[1]);
+                    check_rank(rank)?;
+                    let [rows, columns] = projection.shape(config);
                     let a = files.tensor(&names[0], &[rank, columns])?;
                     let b = files.tensor(&names[1], &[rows, rank])?;
-                    let divisor = if stabilised { (rank as f64).sqrt() } else { rank as f64 };
-                    parts
-                        .insert((layer, projection), LowRank { rank, a, b, scale: (alpha / divisor) as f32 });
+                    let scale = scaling.scale(alpha, rank);
+                    parts.insert((layer, projection), LowRank { rank, a, b, scale });
                     used.extend(names);
                 }
             }
         }
         match files.names().find(|name| !used.contains(*name)) {
             Some(name) => Err(Error::ExtraTensor { name: name.to_owned() }),
-            None => Ok(Self { parts }),
+            None => Ok(Self { parts, description: map }),
         }
     }
 
@@ -192,6 +201,22 @@ impl Adapter {
             first += part.rank;
         }
         Some(QkvLoRA { rank, a, b })
+    }
+}
+
+/// Returns the names of both tensors of a module's correction.
+fn tensor_names(module: &str) -> [String; 2] {
+    ["lora_A", "lora_B"].map(|part| format!("base_model.model.{module}.{part}.weight"))
+}
+
+fn check_rank(rank: usize) -> Result<()> {
+    match rank {
+        1..=4096 => Ok(()),
+        _ => Err(Error::BadOption {
+            option: "r".to_owned(),
+            value: rank.to_string(),
+            reason: "is not from 1 to 4096".to_owned(),
+        }),
     }
 }
 

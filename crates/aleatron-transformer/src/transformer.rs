@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::config::{Architecture, Config, Precision};
+use crate::config::{Config, Precision};
 use crate::cpu::CpuForwardPass;
 use crate::error::{Error, Result};
 use crate::generation::{GenerationConfig, GenerationOverrides};
@@ -13,9 +13,9 @@ use crate::pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
 use crate::penalty::RepetitionPenalty;
 use crate::sampling::Sampling;
 use crate::tokenizer::Tokenizer;
+use crate::weights::Loader;
 use crate::weights::files::TensorFiles;
 use crate::weights::random::RandomTensors;
-use crate::weights::{HEAD, Loader, tensors};
 
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -146,17 +146,7 @@ impl Transformer {
             false => GenerationConfig::of_config(&config),
         };
         config.end_tokens.clone_from(&generation.end_tokens);
-        let files = TensorFiles::open_folder(folder)?;
-        // GPT-2's first files leave out the prefix.
-        let is_bare = |name: &str| {
-            config.architecture == Architecture::Gpt2 && !name.starts_with("transformer.") && name != HEAD
-        };
-        let files = files.with_prefix("transformer.", is_bare);
-        let may_be = |name: &str| {
-            let buffers = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
-            buffers.iter().any(|end| name.ends_with(end)) || (config.tied_head && name == HEAD)
-        };
-        files.check(&tensors(&config), may_be)?;
+        let files = TensorFiles::open_model(folder, &config)?;
         let merged = options.merge.as_deref().map(|adapter| Adapter::read(adapter, &config)).transpose()?;
         let loader =
             Loader { config: &config, source: &files, precision: options.precision, merged: merged.as_ref() };

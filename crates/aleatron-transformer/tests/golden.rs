@@ -3,8 +3,11 @@
 
 mod common;
 
+use aleatron_transformer::lora::{Projection, targets};
 use aleatron_transformer::weights::Loader;
-use aleatron_transformer::{Adapter, LoadOptions, Logits, Precision, Segment, Transformer};
+use aleatron_transformer::{
+    Adapter, AdapterOptions, AlphaScaling, Error, LoadOptions, Logits, Precision, Segment, Transformer,
+};
 use common::reference::{Reference, Trace};
 use common::rounding::Rounding;
 use common::{ADAPTERS, Golden, MODELS, devices, files, folder, greedy, load, rounding};
@@ -152,4 +155,89 @@ fn bounds_of_other_languages_are_these() {
             assert!((known - bound).abs() <= 1e-6 * bound, "{} should be\n{text}", path.display());
         }
     }
+}
+
+/// The files of an adapter that was read and written are equal to the first in everything that changes a result.
+#[test]
+fn adapters_survive_writing_and_reading() {
+    for (name, base) in ADAPTERS {
+        let (config, _) = files(base);
+        let read = Adapter::read(&folder(name), &config).unwrap();
+        let path = std::env::temp_dir().join(format!("aleatron-{}-written-{name}", std::process::id()));
+        read.save(&path, &config).unwrap();
+        let again = Adapter::read(&path, &config).unwrap();
+        let parts = |adapter: &Adapter| {
+            let parts = adapter.parts().map(|(layer, projection, part)| {
+                (layer, projection, part.rank, part.scale, part.a.clone(), part.b.clone())
+            });
+            parts.collect::<Vec<_>>()
+        };
+        assert!(!parts(&read).is_empty());
+        assert_eq!(parts(&read), parts(&again), "{name}");
+        let described = |folder: &std::path::Path| -> serde_json::Value {
+            serde_json::from_slice(&std::fs::read(folder.join("adapter_config.json")).unwrap()).unwrap()
+        };
+        assert_eq!(described(&folder(name)), described(&path));
+        // Nothing else is left in the folder.
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+#[test]
+fn new_adapters_have_the_described_corrections() {
+    let (config, _) = files("llama");
+    let names = ["v_proj", "down_proj"];
+    let options = AdapterOptions {
+        rank: 4,
+        alpha: 6.0,
+        dropout: 0.25,
+        scaling: AlphaScaling::RankStabilized,
+        targets: targets(&config, &names).unwrap(),
+        base_model: "base".to_owned(),
+    };
+    let new = Adapter::create(&config, &options, 1).unwrap();
+    let found: Vec<_> = new.parts().map(|(layer, projection, _)| (layer, projection)).collect();
+    let expected =
+        (0..config.layers).flat_map(|layer| [(layer, Projection::Value), (layer, Projection::Down)]);
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    for (_, projection, part) in new.parts() {
+        let [rows, columns] = projection.shape(&config);
+        assert_eq!((part.rank, part.scale), (4, 3.0));
+        assert_eq!((part.a.len(), part.b.len()), (4 * columns, 4 * rows));
+    }
+    let path = std::env::temp_dir().join(format!("aleatron-{}-new-adapter", std::process::id()));
+    new.save(&path, &config).unwrap();
+    let again = Adapter::read(&path, &config).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    assert_eq!(again.dropout(), 0.25);
+    assert!(again.parts().all(|(_, _, part)| (part.rank, part.scale) == (4, 3.0)));
+    let standard = AdapterOptions { scaling: AlphaScaling::Standard, ..options.clone() };
+    assert!(Adapter::create(&config, &standard, 1).unwrap().parts().all(|(_, _, part)| part.scale == 1.5));
+
+    assert_eq!(targets(&config, &["all"]).unwrap().len(), 7);
+    let (gpt2, _) = files("gpt2");
+    // Two modules of a layer have this name.
+    assert_eq!(targets(&gpt2, &["c_proj"]).unwrap(), [Projection::Output, Projection::Down]);
+    let unknown = targets(&config, &["q_proj", "c_attn"]).unwrap_err().to_string();
+    assert!(unknown.contains("\"c_attn\"") && unknown.contains("gate_proj"), "{unknown}");
+    for bad in [
+        AdapterOptions { rank: 0, ..options.clone() },
+        AdapterOptions { rank: 4097, ..options.clone() },
+        AdapterOptions { alpha: f64::NAN, ..options.clone() },
+        AdapterOptions { alpha: 0.0, ..options.clone() },
+        AdapterOptions { dropout: 1.0, ..options.clone() },
+        AdapterOptions { targets: Vec::new(), ..options.clone() },
+    ] {
+        assert!(matches!(Adapter::create(&config, &bad, 1), Err(Error::BadOption { .. })), "{bad:?}");
+    }
+    let mut changed = new.clone();
+    let part = new.part(0, Projection::Value).unwrap();
+    let (a, b) = (part.a.clone(), part.b.clone());
+    assert!(changed.set(&config, 0, Projection::Value, b.clone(), b.clone()).is_err());
+    assert!(changed.set(&config, 0, Projection::Value, a.clone(), a.clone()).is_err());
+    assert!(changed.set(&config, 0, Projection::Query, a.clone(), b.clone()).is_err());
+    let ones = vec![1.0; b.len()];
+    changed.set(&config, 0, Projection::Value, a, ones.clone()).unwrap();
+    assert_eq!(changed.part(0, Projection::Value).unwrap().b, ones);
 }

@@ -9,7 +9,8 @@ use half::{bf16, f16};
 use memmap2::Mmap;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors};
 
-use super::TensorSource;
+use super::{HEAD, TensorSource, tensors};
+use crate::config::{Architecture, Config};
 use crate::error::{Error, Result};
 
 /// The mapped files of a folder.
@@ -98,8 +99,27 @@ impl TensorFiles {
         Some(&file.metadata.info(name)?.shape)
     }
 
+    /// Maps the weights of a model and checks that each of its tensors is there with its shape, and no unknown one.
+    ///
+    /// # Errors
+    /// As [`Self::open_folder`], [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::TensorType`] or
+    /// [`Error::ExtraTensor`].
+    pub fn open_model(folder: &Path, config: &Config) -> Result<impl TensorSource + use<>> {
+        // GPT-2's first files leave out the prefix.
+        let is_bare = |name: &str| {
+            config.architecture == Architecture::Gpt2 && !name.starts_with("transformer.") && name != HEAD
+        };
+        let files = Self::open_folder(folder)?.with_prefix("transformer.", is_bare);
+        let may_be = |name: &str| {
+            let buffers = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
+            buffers.iter().any(|end| name.ends_with(end)) || (config.tied_head && name == HEAD)
+        };
+        files.check(&tensors(config), may_be)?;
+        Ok(files)
+    }
+
     /// Renames tensors: those of files that leave out a prefix.
-    pub(crate) fn with_prefix(mut self, prefix: &str, is_meant: impl Fn(&str) -> bool) -> PrefixedFiles {
+    fn with_prefix(mut self, prefix: &str, is_meant: impl Fn(&str) -> bool) -> PrefixedFiles {
         let aliases = std::mem::take(&mut self.index);
         let names = aliases
             .into_iter()
@@ -114,18 +134,14 @@ impl TensorFiles {
 
 /// Tensors under the names this crate uses for them.
 #[derive(Debug)]
-pub(crate) struct PrefixedFiles {
+struct PrefixedFiles {
     files: Vec<MappedFile>,
     names: BTreeMap<String, (usize, String)>,
 }
 
 impl PrefixedFiles {
     /// Checks that the tensors are those of a list, in name and shape, beside some that may be there.
-    pub(crate) fn check(
-        &self,
-        expected: &[(String, Vec<usize>)],
-        may_be: impl Fn(&str) -> bool,
-    ) -> Result<()> {
+    fn check(&self, expected: &[(String, Vec<usize>)], may_be: impl Fn(&str) -> bool) -> Result<()> {
         for (name, shape) in expected {
             let (file, own) =
                 self.names.get(name).ok_or_else(|| Error::MissingTensor { name: name.clone() })?;

@@ -8,6 +8,8 @@ pub mod files;
 mod matrix;
 pub mod random;
 
+use aleatron_core::{Quantity, memory};
+
 use crate::config::{Activation, Architecture, Config, Precision};
 use crate::error::{Error, Result};
 use crate::lora::{Adapter, Projection};
@@ -28,6 +30,17 @@ pub struct Linear {
     /// The matrix.
     pub matrix: Matrix,
     /// The bias, one per row.
+    pub bias: Option<Vec<f32>>,
+}
+
+/// The weights of one projection, as its file names it.
+#[derive(Debug, Clone)]
+pub struct ProjectionWeights {
+    /// The name of the weights' tensor.
+    pub name: String,
+    /// The weights, a row per output.
+    pub weight: Vec<f32>,
+    /// The bias, one per output.
     pub bias: Option<Vec<f32>>,
 }
 
@@ -141,8 +154,9 @@ impl Rows {
     }
 }
 
-/// The projections that make up a slot, for an architecture.
-pub(crate) fn projections(config: &Config, slot: Slot) -> &'static [Projection] {
+/// Returns the projections that make up a slot, for the architecture of a model.
+#[must_use]
+pub fn projections(config: &Config, slot: Slot) -> &'static [Projection] {
     use Projection::{Down, Gate, Key, Output, Query, QueryKeyValue, Up, Value};
     match (slot, config.architecture) {
         (Slot::Qkv, Architecture::Gpt2) => &[QueryKeyValue],
@@ -154,8 +168,9 @@ pub(crate) fn projections(config: &Config, slot: Slot) -> &'static [Projection] 
     }
 }
 
-/// The name of a module in Hugging Face's files, below the model's prefix.
-pub(crate) fn module_name(config: &Config, layer: usize, projection: Projection) -> String {
+/// Returns the name of a projection's module in Hugging Face's files.
+#[must_use]
+pub fn module_name(config: &Config, layer: usize, projection: Projection) -> String {
     let part = match (config.architecture, projection) {
         (Architecture::Gpt2, Projection::Output) => "attn.c_proj",
         (Architecture::Gpt2, Projection::Up | Projection::Gate) => "mlp.c_fc",
@@ -308,13 +323,12 @@ impl Loader<'_> {
     /// # Errors
     /// What is wrong with a tensor.
     pub fn layer(&self, layer: usize) -> Result<Layer> {
-        let names = names(self.config);
-        let norm = |part: &str| self.norm(&format!("{}.{layer}.{part}", names.layers));
+        let [attention_norm, feed_forward_norm] = self.norms(layer)?;
         Ok(Layer {
-            attention_norm: norm(names.attention_norm)?,
+            attention_norm,
             qkv: self.linear(layer, Slot::Qkv)?,
             output: self.linear(layer, Slot::Output)?,
-            feed_forward_norm: norm(names.feed_forward_norm)?,
+            feed_forward_norm,
             up: self.linear(layer, Slot::Up)?,
             down: self.linear(layer, Slot::Down)?,
         })
@@ -330,37 +344,60 @@ impl Loader<'_> {
         Ok(NormWeights { weight, bias })
     }
 
+    /// Reads the norms of a layer: that before attention, and that before the feed-forward part.
+    ///
+    /// # Errors
+    /// What is wrong with a tensor.
+    pub fn norms(&self, layer: usize) -> Result<[NormWeights; 2]> {
+        let names = names(self.config);
+        let norm = |part: &str| self.norm(&format!("{}.{layer}.{part}", names.layers));
+        Ok([norm(names.attention_norm)?, norm(names.feed_forward_norm)?])
+    }
+
+    /// Reads a projection of a layer in 32-bit floats, whatever the precision of matrices is.
+    ///
+    /// # Errors
+    /// What is wrong with a tensor.
+    pub fn projection(&self, layer: usize, projection: Projection) -> Result<ProjectionWeights> {
+        let [n_rows, n_columns] = projection.shape(self.config);
+        let module = module_name(self.config, layer, projection);
+        let name = format!("{module}.weight");
+        let mut weight = match order(self.config) {
+            Order::Rows => self.source.tensor(&name, &[n_rows, n_columns])?,
+            Order::Columns => {
+                let data = self.source.tensor(&name, &[n_columns, n_rows])?;
+                let mut rows: Vec<f32> =
+                    memory::zeros(n_rows as u128 * n_columns as u128, Quantity::Weights)?;
+                for (i, row) in rows.chunks_exact_mut(n_columns).enumerate() {
+                    row.iter_mut().enumerate().for_each(|(k, x)| *x = data[k * n_rows + i]);
+                }
+                rows
+            }
+        };
+        if let Some(part) = self.merged.and_then(|adapter| adapter.part(layer, projection)) {
+            for (i, row) in weight.chunks_exact_mut(n_columns).enumerate() {
+                part.add_row(i, row);
+            }
+        }
+        let bias = match has_bias(self.config, Rows::of(self.config, projection).slot) {
+            true => Some(self.source.tensor(&format!("{module}.bias"), &[n_rows])?),
+            false => None,
+        };
+        Ok(ProjectionWeights { name, weight, bias })
+    }
+
     fn linear(&self, layer: usize, slot: Slot) -> Result<Linear> {
         let [n_rows, n_columns] = slot.shape(self.config);
         let mut matrix = Matrix::new(n_rows, n_columns, self.precision)?;
         let mut bias = has_bias(self.config, slot).then(|| vec![0.0; n_rows]);
-        let mut row = vec![0.0; n_columns];
         for &projection in projections(self.config, slot) {
-            let (module, rows) =
-                (module_name(self.config, layer, projection), Rows::of(self.config, projection));
-            let name = format!("{module}.weight");
-            let added = self.merged.and_then(|adapter| adapter.part(layer, projection));
-            let order = order(self.config);
-            let shape = match order {
-                Order::Rows => [rows.count, n_columns],
-                Order::Columns => [n_columns, rows.count],
-            };
-            let data = self.source.tensor(&name, &shape)?;
-            for i in 0..rows.count {
-                match order {
-                    Order::Rows => row.copy_from_slice(&data[i * n_columns..][..n_columns]),
-                    Order::Columns => {
-                        row.iter_mut().enumerate().for_each(|(k, x)| *x = data[k * rows.count + i]);
-                    }
-                }
-                if let Some(part) = added {
-                    part.add_row(i, &mut row);
-                }
-                matrix.set_row(rows.at(i), &row).map_err(|value| self.value_fault(&name, value))?;
+            let rows = Rows::of(self.config, projection);
+            let part = self.projection(layer, projection)?;
+            for (i, row) in part.weight.chunks_exact(n_columns).enumerate() {
+                matrix.set_row(rows.at(i), row).map_err(|value| self.value_fault(&part.name, value))?;
             }
-            if let Some(bias) = &mut bias {
-                let data = self.source.tensor(&format!("{module}.bias"), &[rows.count])?;
-                data.iter().enumerate().for_each(|(i, value)| bias[rows.at(i)] = *value);
+            if let (Some(bias), Some(own)) = (&mut bias, &part.bias) {
+                own.iter().enumerate().for_each(|(i, value)| bias[rows.at(i)] = *value);
             }
         }
         Ok(Linear { matrix, bias })
