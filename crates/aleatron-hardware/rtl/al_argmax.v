@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The index of the greatest of N signed scores, the first of several equal ones.
+// The index of the greatest of N signed scores, the first of several equal ones. `index` is that of the
+// score at the input.
 `default_nettype none
 
 module al_argmax #(
@@ -12,12 +13,12 @@ module al_argmax #(
     input  wire [WIDTH-1:0] in_data,
     input  wire             in_valid,
     output wire             in_ready,
+    output reg  [INDEX-1:0] index,
     output reg  [INDEX-1:0] out_data,
     output reg              out_valid,
     input  wire             out_ready
 );
     localparam integer LAST = N - 1;
-    reg [INDEX-1:0] index;
     reg [WIDTH-1:0] best;
     wire take = in_valid && in_ready;
     wire is_first = index == {INDEX{1'b0}};

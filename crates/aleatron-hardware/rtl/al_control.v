@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Control of a layer. A window is `ready`; then, for each group of LANES neurons: START, one cycle
 // with `init`; RUN, LENGTH cycles of stream bits; with PIPELINE, one cycle more; READ, one neuron in
-// each cycle with `advance`. `done` releases the window after the last neuron.
+// each cycle with `advance`. `done` releases the window after the last neuron. With FIRST_CHECK, a power
+// of two, streams pause after that many cycles and each time the cycles have doubled: the neurons are
+// read, and the `verdict` that follows is to `stop` or to go on.
 `default_nettype none
 
 module al_control #(
@@ -10,6 +12,7 @@ module al_control #(
     parameter LENGTH = 64,
     parameter POSITIONS = 1,
     parameter PIPELINE = 0,
+    parameter FIRST_CHECK = 0,
     parameter CYCLE = 6,     // bits of the index of a cycle
     parameter NEURON = 6,    // bits of the index of a neuron
     parameter LANE = 6,      // bits of the index of a lane
@@ -19,6 +22,10 @@ module al_control #(
     input  wire                clk,
     input  wire                rst,
     input  wire                ready,
+    /* verilator lint_off UNUSEDSIGNAL */
+    input  wire                verdict,
+    input  wire                stop,
+    /* verilator lint_on UNUSEDSIGNAL */
     output wire                done,
     output wire                init,
     output wire                run,
@@ -39,10 +46,29 @@ module al_control #(
     localparam integer LAST_POSITION = POSITIONS - 1;
     reg [1:0] state;
     wire is_last = neuron == LAST_NEURON[NEURON-1:0];
+    wire is_check, is_waiting, step, resume;
     assign init = state == START && ready;
     assign run = state == RUN;
-    assign read = state == READ;
-    assign done = read && advance && is_last;
+    assign read = state == READ && !is_waiting;
+    assign done = state == READ && step && is_last && !resume;
+    generate
+        if (FIRST_CHECK != 0) begin : early
+            localparam integer FIRST_END = FIRST_CHECK - 1;
+            reg waits;
+            always @(posedge clk)
+                if (rst || verdict) waits <= 1'b0;
+                else if (read && advance && is_last) waits <= 1'b1;
+            assign is_check = k >= FIRST_END[CYCLE-1:0] && (k & (k + 1'b1)) == {CYCLE{1'b0}};
+            assign is_waiting = waits;
+            assign step = is_last ? waits && verdict : advance;
+            assign resume = !stop;
+        end else begin : full
+            assign is_check = 1'b0;
+            assign is_waiting = 1'b0;
+            assign step = advance;
+            assign resume = 1'b0;
+        end
+    endgenerate
     generate
         if (PIPELINE != 0) begin : delayed
             reg init_later, run_later;
@@ -77,13 +103,13 @@ module al_control #(
                 end
                 RUN: begin
                     k <= k + 1'b1;
-                    if (k == LAST_CYCLE[CYCLE-1:0]) state <= PIPELINE != 0 ? DRAIN : READ;
+                    if (is_check || k == LAST_CYCLE[CYCLE-1:0]) state <= PIPELINE != 0 ? DRAIN : READ;
                 end
                 DRAIN: state <= READ;
                 default:
-                if (advance) begin
+                if (step) begin
                     if (is_last) begin
-                        state <= START;
+                        state <= resume ? RUN : START;
                         neuron <= {NEURON{1'b0}};
                         lane <= {LANE{1'b0}};
                         group <= {GROUP{1'b0}};

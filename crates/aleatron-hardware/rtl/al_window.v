@@ -19,7 +19,8 @@ module al_window #(
     parameter STRIDE_COLUMNS = 1,
     parameter EVERY_CHANNEL = 0,  // 1: a window for each channel of a pixel; 0: one for all channels
     parameter DEPTH = 64,
-    parameter [WORD-1:0] PADDING = 0
+    parameter [WORD-1:0] PADDING = 0,
+    parameter GATED = 0           // 1: a gated clock for the words; 0: enables
 ) (
     input  wire                  clk,
     input  wire                  rst,
@@ -62,11 +63,13 @@ module al_window #(
     wire last_row = row == LAST_Y[Y-1:0];
     wire [WORD-1:0] pushed = in_image ? in_data : PADDING;
     assign in_ready = !ready && in_image;
+    wire clk_words;
+    al_clock_gate #(.GATED(GATED)) gate (.clk(clk), .enable(push), .gated(clk_words));
     generate
         if (DEPTH == 1) begin : single
-            always @(posedge clk) if (push) words <= pushed;
+            always @(posedge clk_words) if (GATED != 0 || push) words <= pushed;
         end else begin : line
-            always @(posedge clk) if (push) words <= {words[(DEPTH-1)*WORD-1:0], pushed};
+            always @(posedge clk_words) if (GATED != 0 || push) words <= {words[(DEPTH-1)*WORD-1:0], pushed};
         end
     endgenerate
     always @(posedge clk)

@@ -50,6 +50,14 @@ pub enum Error {
     /// The number of lanes is 0.
     #[error("the number of lanes is 0; give at least 1, or leave it out for all neurons in parallel")]
     NoLanes,
+    /// A decision margin is not a number of standard deviations.
+    #[error(
+        "a decision margin of {deviations} is not between 0.001 and 1000 standard deviations; 3 is a usual one"
+    )]
+    Margin {
+        /// The standard deviations.
+        deviations: f64,
+    },
     /// The features of a sample do not fit the circuit.
     #[error(
         "sample {sample}, input {input} is negative, but the circuit was generated for non-negative inputs"
@@ -75,6 +83,16 @@ pub enum Error {
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
+    },
+    /// A Liberty file is malformed or incomplete.
+    #[error("{}{}: {what}", path.display(), if *line == 0 { String::new() } else { format!(", line {line}") })]
+    Liberty {
+        /// The file.
+        path: PathBuf,
+        /// The line, or 0 for the file as a whole.
+        line: usize,
+        /// The fault.
+        what: String,
     },
     /// A tool is missing.
     #[error("{tool} is not installed; install it, for example with `apt-get install {package}` on Debian")]

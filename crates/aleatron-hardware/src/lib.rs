@@ -3,7 +3,9 @@
 //! - [`Circuit`]: the description in integers, made from the program that the engine runs, and [`Circuit::trace`], the integers of a sample;
 //! - [`Design`]: Verilog, a self-checking test bench and vectors of the engine, as files;
 //! - [`simulate`]: simulation with Icarus Verilog or Verilator, which compares every threshold, count, value and score;
-//! - [`synthesis`]: the area of a design, by Yosys.
+//! - [`synthesis`]: the area of a design, by Yosys;
+//! - [`energy`]: the energy of a sample, by the simulation of a netlist of gates;
+//! - [`cost`]: cycles, area and energy of a circuit by a model, without synthesis.
 //!
 //! ```
 //! use aleatron_engine::network::{Arithmetic, Network, StreamConfig};
@@ -19,6 +21,8 @@
 
 mod bench;
 pub mod circuit;
+pub mod cost;
+pub mod energy;
 mod error;
 pub mod simulate;
 pub mod synthesis;
@@ -26,9 +30,9 @@ mod trace;
 mod verilog;
 
 pub use bench::Bench;
-pub use circuit::{Circuit, InputInterval};
+pub use circuit::{Circuit, InputInterval, Margin};
 pub use error::{Error, Result};
-pub use trace::{StageTrace, Trace};
+pub use trace::{EarlyTrace, StageTrace, Trace};
 pub use verilog::{Cycles, Design, File};
 
 /// How a circuit is built from its description.
@@ -42,11 +46,22 @@ pub struct Options {
     pub output: Output,
     /// Whether features may become negative inputs.
     pub inputs: InputInterval,
+    /// How registers hold their values.
+    pub clock_gating: ClockGating,
+    /// The decision margin at which the last layer stops before its streams end; all cycles if absent.
+    pub early_termination: Option<Margin>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { lanes: None, pipeline: Pipeline::None, output: Output::Scores, inputs: InputInterval::Signed }
+        Self {
+            lanes: None,
+            pipeline: Pipeline::None,
+            output: Output::Scores,
+            inputs: InputInterval::Signed,
+            clock_gating: ClockGating::Enables,
+            early_termination: None,
+        }
     }
 }
 
@@ -58,6 +73,16 @@ pub enum Pipeline {
     None,
     /// One register for each stream bit; every group of neurons takes one cycle more.
     Registers,
+}
+
+/// How the registers of stream bits, counts and input words hold their values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ClockGating {
+    /// They have enables, as FPGAs have; a tool may gate their clocks.
+    #[default]
+    Enables,
+    /// Their clocks pass `al_clock_gate`, a latch and an AND gate, for circuits of standard cells.
+    Cells,
 }
 
 /// What leaves a circuit.

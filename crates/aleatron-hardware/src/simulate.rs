@@ -107,6 +107,42 @@ pub fn check(folder: &Path, design: &Design, simulator: Simulator) -> Result<Vec
     Ok(passed)
 }
 
+/// Synthesizes a design whose files are below `folder` into generic gates with Yosys, flattened, and runs the samples of the bench on the
+/// netlist with Icarus Verilog: without and with random stalls.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_netlist(folder: &Path, design: &Design) -> Result<Vec<Passed>> {
+    Simulator::Icarus.check()?;
+    if !is_installed("yosys") {
+        return Err(Error::MissingTool { tool: "Yosys", package: "yosys" });
+    }
+    let build = folder.join("build");
+    std::fs::create_dir_all(&build).map_err(|source| Error::File { path: build.clone(), source })?;
+    let script = format!(
+        "read_verilog {}; synth -flatten -top {}; abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX; opt_clean -purge; write_verilog -noattr \
+         build/netlist.v",
+        design.sources().join(" "),
+        design.top()
+    );
+    command("yosys", &["-q", "-p", &script], folder)?;
+    let arguments = [
+        "-g2005",
+        "-DNETLIST",
+        "-o",
+        "build/netlist.vvp",
+        "-s",
+        "network_tb",
+        "build/netlist.v",
+        "tb/network_tb.v",
+    ];
+    command("iverilog", &arguments, folder)?;
+    [&[][..], &["+stall"]]
+        .into_iter()
+        .map(|arguments| run(folder, Simulator::Icarus, "netlist", arguments))
+        .collect()
+}
+
 /// Writes a design and its test benches below `folder` and runs them; see [`check`].
 ///
 /// # Errors

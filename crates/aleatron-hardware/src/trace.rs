@@ -1,11 +1,11 @@
 //! The integers of samples in every stage of a circuit, as the engine computes them.
 
-use crate::circuit::{Circuit, InputInterval, Link, Operation, Word};
+use crate::circuit::{Circuit, InputInterval, LayerCircuit, Link, Operation, Source, Stage, Word};
 use crate::error::internal;
 use crate::{Error, Result};
-use aleatron_core::program::{ProgramBatch, SlotData, SlotId, StepKind};
+use aleatron_core::program::{ProgramBatch, SlotData, SlotId, Step, StepKind};
 use aleatron_core::threshold::{is_negative, magnitude};
-use aleatron_core::{Cancel, SampleSeed};
+use aleatron_core::{Cancel, Length, SampleSeed, reference};
 use aleatron_engine::Device;
 use aleatron_engine::backend::{self, PrepareOptions};
 use serde::Serialize;
@@ -17,8 +17,26 @@ pub struct Trace {
     pub n_samples: usize,
     /// The thresholds of the inputs in the order of the program; a negative one has a sign above its threshold.
     pub inputs: Vec<i64>,
-    /// The stages.
+    /// The stages, with all cycles of every layer.
     pub stages: Vec<StageTrace>,
+    /// Early termination in the last layer, if the circuit has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early: Option<EarlyTrace>,
+}
+
+/// The integers that the last layer reads with early termination, once for each check and at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EarlyTrace {
+    /// The times that the scores of each sample are read.
+    pub reads: Vec<usize>,
+    /// The stream cycles of each sample in the last layer.
+    pub cycles: Vec<usize>,
+    /// The class of each sample.
+    pub classes: Vec<usize>,
+    /// The counts, one list after the other for each time they are read, as the engine defines them.
+    pub counts: Vec<u64>,
+    /// The scores in the same order.
+    pub values: Vec<i64>,
 }
 
 /// The integers of one stage.
@@ -49,6 +67,9 @@ impl Circuit {
         let mut slots: Vec<SlotId> = vec![self.input.slot];
         slots.extend(self.stages.iter().map(|stage| stage.output.slot));
         slots.extend(counts.iter().flatten());
+        let checked = self.checked_layer();
+        let thresholds = checked.map(|(stage, _)| self.thresholds_of(counts.get(stage))).transpose()?;
+        slots.extend(thresholds);
         let (mut wanted, mut places) = (Vec::new(), Vec::new());
         for slot in slots {
             places.push(wanted.iter().position(|known| *known == slot).unwrap_or_else(|| {
@@ -89,7 +110,92 @@ impl Circuit {
             };
             stages.push(StageTrace { name: stage.name.clone(), counts, values });
         }
-        Ok(Trace { n_samples, inputs, stages })
+        let early = match checked {
+            Some((stage, layer)) => {
+                let SlotData::Words(thresholds) = slot(next)? else {
+                    return Err(internal("hardware::trace"));
+                };
+                let full = stages.get(stage).ok_or_else(|| internal("hardware::trace"))?;
+                Some(self.early_trace(&self.stages[stage], layer, thresholds, full)?)
+            }
+            None => None,
+        };
+        Ok(Trace { n_samples, inputs, stages, early })
+    }
+
+    /// Returns the layer that stops early, with the index of its stage.
+    pub(crate) fn checked_layer(&self) -> Option<(usize, &LayerCircuit)> {
+        self.layers().find(|(_, layer)| !layer.checks.is_empty())
+    }
+
+    /// Returns the slot of the thresholds behind the counts of a layer.
+    fn thresholds_of(&self, counts: Option<&Option<SlotId>>) -> Result<SlotId> {
+        let counts = counts.copied().flatten();
+        let step = self.program.steps().iter().find(|step| Some(step.output()) == counts);
+        step.map(Step::input).ok_or_else(|| internal("hardware::thresholds_of"))
+    }
+
+    /// Reads the scores at each check and at the end, until the best one leads by the margin.
+    fn early_trace(
+        &self,
+        stage: &Stage,
+        layer: &LayerCircuit,
+        thresholds: &[u64],
+        full: &StageTrace,
+    ) -> Result<EarlyTrace> {
+        let missing = || internal("hardware::early_trace");
+        let found = self.program.layers().get(layer.layer).ok_or_else(missing)?;
+        let step = self.program.steps().iter().find(|step| step.output() == stage.output.slot);
+        let Some(StepKind::Accumulate { accumulator, .. }) = step.map(Step::kind) else {
+            return Err(missing());
+        };
+        let n = stage.output.elements;
+        let weights = found.spec.weight_thresholds(&found.weights)?;
+        let negative: Vec<bool> = weights.iter().map(|&weight| is_negative(weight)).collect();
+        let mut specs = Vec::with_capacity(layer.checks.len());
+        for check in &layer.checks {
+            let spec = found.spec.with_length(Length::new(check.cycles)?)?;
+            let streams = reference::weight_streams(&spec, &weights);
+            specs.push((check, spec, streams));
+        }
+        let mut early = EarlyTrace {
+            reads: Vec::new(),
+            cycles: Vec::new(),
+            classes: Vec::new(),
+            counts: Vec::new(),
+            values: Vec::new(),
+        };
+        let samples = thresholds.chunks_exact(found.spec.n_inputs().max(1));
+        let ends = full.counts.chunks_exact(n).zip(full.values.chunks_exact(n));
+        for (thresholds, (full_counts, full_values)) in samples.zip(ends) {
+            let mut stopped = None;
+            for (read, (check, spec, weights)) in specs.iter().enumerate() {
+                let inputs = reference::input_streams(spec, thresholds, SampleSeed::new(SampleSeed::DEFAULT));
+                let counts = reference::signed_counts(spec, [weights, &inputs], [&negative, &[]]);
+                let value = |(neuron, &count): (usize, &u64)| {
+                    let sum = spec.polarity().sum(count, spec.fan_in(neuron), spec.length());
+                    check.value(accumulator, neuron / spec.neurons_per_row(), sum)
+                };
+                let values: Option<Vec<i64>> = counts.iter().enumerate().map(value).collect();
+                let values = values.ok_or_else(missing)?;
+                let (class, lead) = lead(&self.comparable(&values));
+                early.counts.extend(counts);
+                early.values.extend(values);
+                if lead >= check.margin {
+                    stopped = Some((read + 1, check.cycles, class));
+                    break;
+                }
+            }
+            let (reads, cycles, class) = stopped.unwrap_or_else(|| {
+                early.counts.extend(full_counts);
+                early.values.extend(full_values);
+                (layer.checks.len() + 1, layer.length, top(&self.comparable(full_values)))
+            });
+            early.reads.push(reads);
+            early.cycles.push(cycles);
+            early.classes.push(class);
+        }
+        Ok(early)
     }
 
     /// Returns the slot of the counts of each stage that is a layer.
@@ -124,6 +230,30 @@ impl Circuit {
         }
         Ok(inputs)
     }
+}
+
+impl Trace {
+    /// Returns the class of each sample after all cycles: the first of the greatest scores, which are compared in one unit.
+    #[must_use]
+    pub fn full_classes(&self, circuit: &Circuit) -> Vec<usize> {
+        let Source::Stage(index) = circuit.output else { return Vec::new() };
+        let n = circuit.link(circuit.output).elements.max(1);
+        let samples = self.stages.get(index).map_or(&[][..], |stage| &stage.values).chunks_exact(n);
+        samples.map(|scores| top(&circuit.comparable(scores))).collect()
+    }
+}
+
+/// Returns the first of the greatest scores and its lead over the second.
+fn lead(scores: &[i64]) -> (usize, u64) {
+    let class = top(scores);
+    let others = scores.iter().enumerate().filter(|(k, _)| *k != class).map(|(_, &score)| score);
+    let best = scores.get(class).copied().unwrap_or_default();
+    (class, others.max().map_or(u64::MAX, |second| best.abs_diff(second)))
+}
+
+/// Returns the index of the first of the greatest scores.
+fn top(scores: &[i64]) -> usize {
+    (1..scores.len()).fold(0, |best, k| if scores[k] > scores[best] { k } else { best })
 }
 
 /// Returns the elements of a slot as words of a link.

@@ -3,7 +3,7 @@
 mod network;
 mod units;
 
-use crate::circuit::{Circuit, Link, Operation};
+use crate::circuit::{Circuit, Link, Operation, Source};
 use crate::verilog::{File, masked, write_files};
 use crate::{Options, Output, Result, Trace};
 use std::fmt::Write as _;
@@ -53,29 +53,27 @@ fn hex(path: &str, values: impl Iterator<Item = i128>, bits: u32) -> File {
 }
 
 /// Returns the elements of samples in the order in which they arrive.
-fn arriving<'a, T: Copy>(link: &'a Link, values: &'a [T]) -> impl Iterator<Item = T> + 'a {
+pub(crate) fn arriving<'a, T: Copy>(link: &'a Link, values: &'a [T]) -> impl Iterator<Item = T> + 'a {
     values
         .chunks_exact(link.elements.max(1))
         .flat_map(|sample| link.order.iter().filter_map(|&element| sample.get(element as usize)).copied())
 }
 
-/// Returns what leaves the circuit for the scores of samples.
-fn results(circuit: &Circuit, options: &Options, scores: &[i64]) -> Vec<i64> {
-    let n = circuit.link(circuit.output).elements.max(1);
-    match options.output {
-        Output::Scores => scores.to_vec(),
-        Output::Class => {
-            let class = |scores: &[i64]| {
-                let first_greatest = |best: usize, k: usize| if scores[k] > scores[best] { k } else { best };
-                (1..scores.len()).fold(0, first_greatest) as i64
-            };
-            scores.chunks_exact(n).map(class).collect()
+/// Returns what leaves the circuit for the samples of a trace.
+pub(crate) fn results(circuit: &Circuit, options: &Options, trace: &Trace) -> Vec<i64> {
+    let classes = |classes: &[usize]| classes.iter().map(|&class| class as i64).collect();
+    match (options.output, &trace.early, circuit.output) {
+        (Output::Scores, _, Source::Stage(index)) => {
+            trace.stages.get(index).map_or_else(Vec::new, |stage| stage.values.clone())
         }
+        (Output::Scores, _, Source::Input) => Vec::new(),
+        (Output::Class, Some(early), _) => classes(&early.classes),
+        (Output::Class, None, _) => classes(&trace.full_classes(circuit)),
     }
 }
 
-/// Returns what the counters of a layer hold, in the order in which they are read.
-fn counters(circuit: &Circuit, stage: usize, counts: &[u64]) -> Vec<i128> {
+/// Returns what the counters of a layer hold, in the order in which they are read, after the cycles of each read.
+fn counters(circuit: &Circuit, stage: usize, counts: &[u64], cycles: &[usize]) -> Vec<i128> {
     let Some(found) = circuit.stages.get(stage) else { return Vec::new() };
     let Operation::Layer(layer) = &found.operation else { return Vec::new() };
     let Some(spec) = circuit.program.layers().get(layer.layer).map(|layer| &layer.spec) else {
@@ -83,11 +81,11 @@ fn counters(circuit: &Circuit, stage: usize, counts: &[u64]) -> Vec<i128> {
     };
     let n = spec.n_neurons();
     let mut values = Vec::with_capacity(counts.len());
-    for sample in counts.chunks_exact(found.output.elements.max(1)) {
+    for (sample, &cycles) in counts.chunks_exact(found.output.elements.max(1)).zip(cycles) {
         for &element in &found.output.order {
             let neuron = element as usize % n;
             let row = neuron / spec.neurons_per_row();
-            values.push(layer.counter(row, sample[element as usize], spec.fan_in(neuron)));
+            values.push(layer.counter(row, sample[element as usize], spec.fan_in(neuron), cycles));
         }
     }
     values

@@ -6,7 +6,7 @@ use crate::error::internal;
 use crate::verilog::{File, LayerText, StageText, masked, range, top_name};
 use crate::{Error, Options, Pipeline, Result};
 use aleatron_core::program::{Bounds, Sign, StepKind};
-use aleatron_core::{Polarity, reference};
+use aleatron_core::{Length, Polarity, reference};
 use std::fmt::Write as _;
 
 /// Counts that are checked in a layer, at most; beyond, they are evenly spread.
@@ -42,7 +42,13 @@ pub(super) fn files(circuit: &Circuit, options: &Options) -> Result<Vec<File>> {
             Operation::Pool { .. } | Operation::Reorder { .. } => {}
             operation => {
                 let inputs = stage.inputs.iter().map(|&source| circuit.link(source)).collect();
-                let text = StageText { module, inputs, output: &stage.output, operation };
+                let text = StageText {
+                    module,
+                    inputs,
+                    output: &stage.output,
+                    operation,
+                    gating: options.clock_gating,
+                };
                 units.function(circuit, stage, &text)?;
             }
         }
@@ -209,17 +215,40 @@ impl Units {
         let (neuron, position) = (text.neuron_bits(), text.position_bits());
         let a = stage.output.word.bits();
         let mut entries = Vec::new();
-        let mut push = |row: usize, at: usize, count: u64| {
-            let fan_in = spec.fan_in(row * per_row + at);
-            let value = reference::accumulate(accumulator, spec, row * per_row + at, count);
-            let held = layer.counter(row, count, fan_in);
+        let read_bits = if layer.checks.is_empty() { 0 } else { text.read_bits() };
+        let mut push_read = |read: usize, row: usize, at: usize, value: i64, held: i128| {
             let parts = [
                 (masked(value.into(), a), a),
                 (masked(held, layer.count_bits), layer.count_bits),
                 (row as u128, neuron),
                 (at as u128, position),
+                (read as u128, read_bits),
             ];
             entries.push(parts.iter().rev().fold(0_u128, |all, (part, bits)| all << bits | part) as i128);
+        };
+        for (read, check) in layer.checks.iter().enumerate() {
+            let part = spec.with_length(Length::new(check.cycles)?)?;
+            for row in 0..layer.rows.len() {
+                let fan_in = part.fan_in(row);
+                let negative = layer.negative(row) as u64;
+                let (n, cycles) = (fan_in as u64, check.cycles as u64);
+                let most = [0, n * cycles];
+                let [least, most] = match layer.polarity {
+                    Polarity::Unipolar | Polarity::Bipolar => most,
+                    Polarity::Signed => most.map(|count| count + (n - negative.min(n)) * cycles),
+                };
+                for count in least..=most {
+                    let sum = part.polarity().sum(count, fan_in, part.length());
+                    let value = check.value(accumulator, row, sum).ok_or_else(missing)?;
+                    push_read(read, row, 0, value, layer.counter(row, count, fan_in, check.cycles));
+                }
+            }
+        }
+        let mut push = |row: usize, at: usize, count: u64| {
+            let fan_in = spec.fan_in(row * per_row + at);
+            let value = reference::accumulate(accumulator, spec, row * per_row + at, count);
+            let held = layer.counter(row, count, fan_in, layer.length);
+            push_read(layer.checks.len(), row, at, value, held);
         };
         for (row, weights) in layer.rows.iter().enumerate() {
             let negative = weights.negative.iter().filter(|negative| **negative).count() as u64;
@@ -249,7 +278,7 @@ impl Units {
                 }
             }
         }
-        let bits = a + layer.count_bits + neuron + position;
+        let bits = a + layer.count_bits + neuron + position + read_bits;
         check_width(stage, bits)?;
         let (name, n) = (&stage.name, entries.len());
         self.memory(
@@ -259,14 +288,18 @@ impl Units {
             n,
         );
         let c = layer.count_bits;
+        let read_number = match read_bits {
+            0 => String::new(),
+            read => format!(".read_number({name}_now[{}:{}]), ", bits - 1, bits - read),
+        };
         let _ = write!(
             self.declarations,
-            "    reg {} {name}_now = 0;\n    wire {} {name}_value;\n    {}_accumulate {name}_accumulate (.position({name}_now[{}:{}]), \
+            "    reg {} {name}_now = 0;\n    wire {} {name}_value;\n    {}_accumulate {name}_accumulate ({read_number}.position({name}_now[{}:{}]), \
              .neuron({name}_now[{}:{}]), .count({name}_now[{}:{a}]), .value({name}_value));\n",
             range(bits as usize),
             range(a as usize),
             text.module,
-            bits - 1,
+            bits - read_bits - 1,
             a + c + neuron,
             a + c + neuron - 1,
             a + c,

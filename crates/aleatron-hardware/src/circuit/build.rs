@@ -1,7 +1,7 @@
 //! From the program of a network to its circuit.
 
 use super::layer::{BuiltLayer, LayerParts};
-use super::{Circuit, InputInterval, Link, Operation, Source, Stage, Word, order};
+use super::{Circuit, InputInterval, Link, Operation, Source, Stage, Word, order, score_multipliers};
 use crate::error::internal;
 use crate::{Error, Options, Result};
 use aleatron_core::arithmetic::Arithmetic;
@@ -63,17 +63,19 @@ impl Circuit {
             builder.step(k, step)?;
         }
         let (input, stages, output, units) = builder.finish()?;
-        Ok(Self {
+        let circuit = Self {
             name: network.name().to_owned(),
             network_hash: format!("{:032x}", fnv1a(&network.to_onnx()?)),
             settings: settings(config),
             input,
             stages,
             output,
+            score_multipliers: score_multipliers(&units),
             units,
             n_features: network.n_features(),
             program,
-        })
+        };
+        circuit.with_checks(options)
     }
 }
 

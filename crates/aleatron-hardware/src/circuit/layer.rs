@@ -1,6 +1,7 @@
 //! A layer as a circuit: windows, stochastic number generators, products, counters and accumulators.
 
 use super::as_text;
+use super::early::Check;
 use super::interval::{Interval, signed_bits};
 use super::order;
 use super::sequence::SequenceCircuit;
@@ -134,6 +135,9 @@ pub struct LayerCircuit {
     pub sum_bits: u32,
     /// The least and the greatest value behind the activation.
     pub bounds: [i64; 2],
+    /// The checks of early termination; empty if all cycles run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     /// The index of the layer in the program.
     #[serde(skip)]
     pub(crate) layer: usize,
@@ -152,18 +156,30 @@ impl LayerCircuit {
         self.input_groups.first().map_or(0, Vec::len)
     }
 
-    /// Returns what the counter of a row holds at the end, given the count of the engine and the products inside the image.
-    pub(crate) fn counter(&self, row: usize, count: u64, fan_in: usize) -> i128 {
-        let length = self.length as i128;
+    /// Returns whether inputs have signs.
+    pub(crate) fn has_signs(&self) -> bool {
+        self.inputs == InputInterval::Signed
+    }
+
+    /// Returns whether words have a bit that tells pixels from padding.
+    pub(crate) fn has_marks(&self) -> bool {
+        !self.padding_offsets.is_empty()
+    }
+
+    /// Returns the negative weights of a row.
+    pub(crate) fn negative(&self, row: usize) -> usize {
+        self.rows.get(row).map_or(0, |row| row.negative.iter().filter(|negative| **negative).count())
+    }
+
+    /// Returns what the counter of a row holds after some cycles, given the count of the engine and the products inside the image.
+    pub(crate) fn counter(&self, row: usize, count: u64, fan_in: usize, cycles: usize) -> i128 {
+        let length = cycles as i128;
         let sum = i128::from(count) - fan_in as i128 * length;
         match (self.polarity, self.inputs) {
             (Polarity::Unipolar | Polarity::Bipolar, _) => i128::from(count),
-            (Polarity::Signed, InputInterval::Signed) => sum,
-            (Polarity::Signed, InputInterval::NonNegative) => {
-                let negative =
-                    self.rows.get(row).map_or(0, |row| row.negative.iter().filter(|n| **n).count());
-                sum + negative as i128 * length
-            }
+            // The counter starts with the complement of LENGTH times the negative products, which is 1 less than their negative.
+            (Polarity::Signed, InputInterval::Signed) => sum - 1,
+            (Polarity::Signed, InputInterval::NonNegative) => sum + self.negative(row) as i128 * length,
         }
     }
 }
@@ -282,6 +298,7 @@ impl LayerParts<'_> {
             padding_offsets: Vec::new(),
             sum_bits: 0,
             bounds: [0, 0],
+            checks: Vec::new(),
             layer: self.index,
             window,
         };
@@ -387,8 +404,8 @@ impl LayerParts<'_> {
         let (fraction, most) = (self.accumulator.fraction(), n * length);
         let mut counts = Interval::new(0, most);
         if circuit.inputs == InputInterval::Signed {
-            counts = Interval::new(-most, most);
-            circuit.count_bits = signed_bits(-most, most);
+            counts = Interval::new(-most - 1, most - 1);
+            circuit.count_bits = signed_bits(-most - 1, most - 1);
         } else {
             circuit.count_bits = 128 - most.leading_zeros();
         }
@@ -409,7 +426,7 @@ impl LayerParts<'_> {
             let (excess, reachable) = match (circuit.polarity, circuit.inputs) {
                 (Polarity::Unipolar, _) => (0, Interval::new(0, most)),
                 (Polarity::Bipolar, _) => (most, Interval::new(-most, most)),
-                (Polarity::Signed, InputInterval::Signed) => (0, Interval::new(-most, most)),
+                (Polarity::Signed, InputInterval::Signed) => (-1, Interval::new(-most, most)),
                 (Polarity::Signed, InputInterval::NonNegative) => {
                     (negative * length, Interval::new(-negative * length, (n - negative) * length))
                 }

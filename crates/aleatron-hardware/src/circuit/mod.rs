@@ -5,15 +5,18 @@
 //! multipliers, shifts and bounds.
 
 mod build;
+mod early;
 mod interval;
 mod layer;
 mod order;
 mod sequence;
 mod steps;
 
+pub use early::{Check, Margin};
 pub use layer::{InputInterval, LayerCircuit, WeightRow, Window};
 
 pub(crate) use build::identifier;
+pub(crate) use early::FIRST_CHECK;
 pub(crate) use layer::bits;
 pub use sequence::{SequenceCircuit, SequenceForm};
 
@@ -41,10 +44,26 @@ pub struct Circuit {
     pub output: Source,
     /// The value that 1 stands for in each score.
     pub units: Vec<f64>,
+    /// The factors of the scores, in units of 2^-15, that give them one unit before they are compared; empty if they have one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub score_multipliers: Vec<u32>,
     #[serde(skip)]
     pub(crate) program: Arc<Program>,
     #[serde(skip)]
     pub(crate) n_features: usize,
+}
+
+/// The fraction bits of the factors that give scores one unit.
+pub(crate) const SCORE_SHIFT: u32 = 15;
+
+/// Returns the factors that give scores the greatest of their units; none if they have one unit.
+fn score_multipliers(units: &[f64]) -> Vec<u32> {
+    let greatest = units.iter().copied().fold(0.0, f64::max);
+    if units.iter().all(|&unit| unit == greatest) {
+        return Vec::new();
+    }
+    let one = f64::from(1_u32 << SCORE_SHIFT);
+    units.iter().map(|unit| (unit / greatest * one).round() as u32).collect()
 }
 
 /// The origin of the elements that a stage reads.
@@ -215,6 +234,18 @@ impl Circuit {
             Operation::Layer(layer) => Some((k, &**layer)),
             _ => None,
         })
+    }
+
+    /// Returns scores as they are compared: in one unit.
+    pub(crate) fn comparable(&self, scores: &[i64]) -> Vec<i64> {
+        let half = (1_i128 << SCORE_SHIFT) >> 1;
+        let scaled = |(&score, &factor): (&i64, &u32)| {
+            ((i128::from(score) * i128::from(factor) + half) >> SCORE_SHIFT) as i64
+        };
+        match &self.score_multipliers[..] {
+            [] => scores.to_vec(),
+            factors => scores.iter().zip(factors).map(scaled).collect(),
+        }
     }
 
     /// Returns the description as JSON.

@@ -1,115 +1,168 @@
-//! Parallel counters: trees of full adders, side by side in vectors.
+//! Accumulative parallel counters: trees of full adders, side by side in vectors, that take the count so far as well.
 
 use super::text::range;
 use std::fmt::Write as _;
 
-/// Returns the name of the counter of so many bits.
-pub(crate) fn name(n: usize) -> String {
-    format!("al_count_{n}")
-}
-
-/// Returns the bits of the number of ones among `n` bits.
-pub(crate) fn ones_bits(n: usize) -> usize {
-    n.checked_ilog2().map_or(1, |log| log as usize + 1)
+/// The adders of an accumulative parallel counter: the bits that it counts, and those of the count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Counter {
+    pub(crate) inputs: usize,
+    pub(crate) count: u32,
 }
 
 /// A bit of a named vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bit {
-    /// The number of the adders whose vector it is, 0 for the input.
-    adders: usize,
-    is_carry: bool,
+    vector: Vector,
     index: usize,
 }
 
-/// Returns a module that counts the ones of `n` bits with `n` less the ones of `n` full adders at most. Three bits of one weight become
-/// one bit of it and one of twice the weight, those that wait longest first.
-pub(crate) fn counter(n: usize) -> String {
-    let mut columns: Vec<Vec<Bit>> =
-        vec![(0..n).map(|index| Bit { adders: 0, is_carry: false, index }).collect()];
-    let (mut body, mut made, mut ones) = (String::new(), 0, Vec::new());
-    let mut weight = 0;
-    while weight < columns.len() {
-        let mut column = std::mem::take(&mut columns[weight]);
-        let mut carries = Vec::new();
-        while column.len() > 1 {
-            made += 1;
-            let width = (column.len() / 3).max(1);
-            let taken: Vec<Bit> = column.drain(..column.len().min(3 * width)).collect();
-            let parts: Vec<String> = taken.chunks(width).map(concatenated).collect();
-            let range = range(width);
-            let _ = writeln!(body, "    wire {range} s{made}, k{made};");
-            let third = parts.get(2).map_or_else(|| format!("{width}'d0"), Clone::clone);
-            let [a, b] = [0, 1].map(|k| parts.get(k).map_or("", String::as_str));
-            let _ = writeln!(
-                body,
-                "    al_adders #(.N({width})) adders{made} (.a({a}), .b({b}), .c({third}), .sum(s{made}), .carry(k{made}));"
-            );
-            column.extend((0..width).map(|index| Bit { adders: made, is_carry: false, index }));
-            carries.extend((0..width).map(|index| Bit { adders: made, is_carry: true, index }));
+/// A vector of the module of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vector {
+    Bits,
+    Count,
+    /// The sums of the adders with this number.
+    Sum(usize),
+    /// Their carries.
+    Carry(usize),
+}
+
+/// The number of gates of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CounterSize {
+    /// The full adders.
+    pub(crate) full: usize,
+    /// The half adders.
+    pub(crate) half: usize,
+    /// The XOR gates of the highest bit.
+    pub(crate) xor: usize,
+}
+
+impl Counter {
+    /// Returns the number of gates, as [`Self::text`] has them.
+    pub(crate) fn size(self) -> CounterSize {
+        let (mut size, mut carries) = (CounterSize::default(), self.inputs);
+        for weight in 0..self.count {
+            // A column has its carries and a bit of the count.
+            let bits = carries + 1;
+            if weight + 1 == self.count {
+                size.xor = bits - 1;
+            } else {
+                size.full += (bits - 1) / 2;
+                size.half += usize::from(bits.is_multiple_of(2));
+            }
+            carries = bits / 2;
         }
-        ones.extend(column);
-        if !carries.is_empty() {
-            columns.push(carries);
-        }
-        weight += 1;
+        size
     }
-    let bits = ones_bits(n);
-    // A half adder of the highest weight may have a carry that is never 1.
-    let dropped: Vec<Bit> = ones.drain(bits.min(ones.len())..).collect();
-    let unused = match dropped.is_empty() {
-        true => String::new(),
-        false => super::text::unused(&[&concatenated(&dropped)]),
-    };
-    format!(
-        "// Counts the ones of {n} bits.\n`default_nettype none\n\nmodule {} (\n    input  wire {} bits,\n    output wire {} ones\n);\n{body}{unused}    assign ones = {};\nendmodule\n\n`default_nettype wire\n",
-        name(n),
-        range(n),
-        range(bits),
-        concatenated(&ones),
-    )
+
+    /// Returns the name of the module.
+    pub(crate) fn name(self) -> String {
+        format!("al_count_{}_{}", self.inputs, self.count)
+    }
+
+    /// Returns the module that adds the ones of its bits to a count, modulo 2^count. Each bit of the count is one more bit of its weight,
+    /// so that the module needs a full adder for each input, and half adders for the high bits of the count alone.
+    pub(crate) fn text(self) -> String {
+        let width = self.count as usize;
+        let mut columns: Vec<Vec<Bit>> = vec![Vec::new(); width];
+        if let Some(first) = columns.first_mut() {
+            first.extend((0..self.inputs).map(|index| Bit { vector: Vector::Bits, index }));
+        }
+        for (index, column) in columns.iter_mut().enumerate() {
+            column.push(Bit { vector: Vector::Count, index });
+        }
+        let (mut body, mut made, mut sums) = (String::new(), 0, Vec::new());
+        for weight in 0..width {
+            let mut column = std::mem::take(&mut columns[weight]);
+            let Some(carries) = columns.get_mut(weight + 1) else {
+                // Carries of the highest bit are never 1.
+                made += 1;
+                let _ = writeln!(body, "    wire [0:0] s{made} = ^{};", braced(&column));
+                sums.push(Bit { vector: Vector::Sum(made), index: 0 });
+                break;
+            };
+            while column.len() > 1 {
+                made += 1;
+                let width = (column.len() / 3).max(1);
+                let taken: Vec<Bit> = column.drain(..column.len().min(3 * width)).collect();
+                let parts: Vec<String> = taken.chunks(width).map(concatenated).collect();
+                let _ = writeln!(body, "    wire {} s{made}, k{made};", range(width));
+                let outputs = format!(".sum(s{made}), .carry(k{made}));");
+                let _ = match &parts[..] {
+                    [a, b, c] => writeln!(
+                        body,
+                        "    al_adders #(.N({width})) adders{made} (.a({a}), .b({b}), .c({c}), {outputs}"
+                    ),
+                    parts => writeln!(
+                        body,
+                        "    al_half_adders #(.N({width})) adders{made} (.a({}), .b({}), {outputs}",
+                        parts.first().map_or("", String::as_str),
+                        parts.get(1).map_or("", String::as_str),
+                    ),
+                };
+                column.extend((0..width).map(|index| Bit { vector: Vector::Sum(made), index }));
+                carries.extend((0..width).map(|index| Bit { vector: Vector::Carry(made), index }));
+            }
+            sums.extend(column);
+        }
+        format!(
+            "// Adds the ones of {} bits to a count.\n`default_nettype none\n\nmodule {} (\n    input  wire {} bits,\n    input  wire {count} \
+             count,\n    output wire {count} sum\n);\n{body}    assign sum = {};\nendmodule\n\n`default_nettype wire\n",
+            self.inputs,
+            self.name(),
+            range(self.inputs),
+            concatenated(&sums),
+            count = range(width),
+        )
+    }
+}
+
+fn braced(bits: &[Bit]) -> String {
+    let text = concatenated(bits);
+    if text.starts_with('{') { text } else { format!("{{{text}}}") }
 }
 
 /// Returns bits, given from the lowest on, as one expression; neighbours in one vector are a slice.
 fn concatenated(bits: &[Bit]) -> String {
-    let mut runs: Vec<(Bit, usize)> = Vec::new();
-    for bit in bits {
-        match runs.last_mut() {
-            Some((first, len))
-                if first.adders == bit.adders
-                    && first.is_carry == bit.is_carry
-                    && first.index + *len == bit.index =>
-            {
-                *len += 1;
-            }
-            _ => runs.push((*bit, 1)),
+    let name = |bit: &Bit| match bit.vector {
+        Vector::Bits => "bits".to_owned(),
+        Vector::Count => "count".to_owned(),
+        Vector::Sum(n) => format!("s{n}"),
+        Vector::Carry(n) => format!("k{n}"),
+    };
+    let mut parts = Vec::new();
+    for run in bits.chunk_by(|a, b| a.vector == b.vector && a.index + 1 == b.index) {
+        if let [first, ..] = run {
+            parts.push(format!("{}[{}:{}]", name(first), first.index + run.len() - 1, first.index));
         }
     }
-    let slice = |(bit, len): &(Bit, usize)| {
-        let vector = match (bit.adders, bit.is_carry) {
-            (0, _) => "bits".to_owned(),
-            (n, false) => format!("s{n}"),
-            (n, true) => format!("k{n}"),
-        };
-        format!("{vector}[{}:{}]", bit.index + len - 1, bit.index)
-    };
-    super::text::concatenation(&runs.iter().map(slice).collect::<Vec<_>>())
+    super::text::concatenation(&parts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn adders(text: &str, module: &str) -> usize {
+        let begin = format!("    {module} #(.N(");
+        let size = |line: &str| line.strip_prefix(&begin)?.split(')').next()?.parse::<usize>().ok();
+        text.lines().filter_map(size).sum()
+    }
+
     #[test]
-    fn counters_have_no_more_adders_than_needed() {
-        for n in 1..200 {
-            let text = counter(n);
-            let adders: usize = text
-                .match_indices("#(.N(")
-                .filter_map(|(at, found)| text[at + found.len()..].split(')').next()?.parse::<usize>().ok())
-                .sum();
-            // Half adders of two bits come on top of the full adders, at most one for each bit of the result.
-            assert!(adders <= n - n.count_ones() as usize + ones_bits(n), "{n}: {adders}");
+    fn counters_have_a_full_adder_for_each_input() {
+        for inputs in 1..200_usize {
+            let count = (inputs * 64).ilog2() + 1;
+            let text = Counter { inputs, count }.text();
+            // Half adders carry into the bits above those of the number of inputs, and where a column has an even number of bits.
+            assert!(adders(&text, "al_adders") <= inputs, "{inputs}");
+            let size = Counter { inputs, count }.size();
+            assert_eq!((adders(&text, "al_adders"), adders(&text, "al_half_adders")), (size.full, size.half));
+            assert!(adders(&text, "al_half_adders") <= count as usize, "{inputs}");
         }
+        let text = Counter { inputs: 64, count: 13 }.text();
+        assert_eq!((adders(&text, "al_adders"), adders(&text, "al_half_adders")), (63, 6));
     }
 }

@@ -1,9 +1,10 @@
 //! The Verilog of a layer: sequences, weights, accumulators and what connects them.
 
+use super::Module;
+use super::counter::Counter;
 use super::text::{bit_vector, concatenation, range, signed, table, unsigned, unused};
-use super::{Module, counter};
-use crate::circuit::{InputInterval, LayerCircuit, Link, SequenceCircuit, SequenceForm, bits};
-use crate::{Options, Pipeline};
+use crate::circuit::{FIRST_CHECK, InputInterval, LayerCircuit, Link, SequenceCircuit, SequenceForm, bits};
+use crate::{ClockGating, Options, Pipeline};
 use aleatron_core::Polarity;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ pub(crate) struct LayerText<'a> {
     input: &'a Link,
     output: &'a Link,
     pipeline: Pipeline,
+    gating: ClockGating,
 }
 
 impl<'a> LayerText<'a> {
@@ -29,7 +31,16 @@ impl<'a> LayerText<'a> {
     ) -> Self {
         let rows = layer.rows.len();
         let lanes = options.lanes.unwrap_or(rows).min(rows).max(1);
-        Self { module, layer, lanes, groups: rows.div_ceil(lanes), input, output, pipeline: options.pipeline }
+        Self {
+            module,
+            layer,
+            lanes,
+            groups: rows.div_ceil(lanes),
+            input,
+            output,
+            pipeline: options.pipeline,
+            gating: options.clock_gating,
+        }
     }
 
     pub(crate) fn group_bits(&self) -> u32 {
@@ -42,6 +53,16 @@ impl<'a> LayerText<'a> {
 
     pub(crate) fn position_bits(&self) -> u32 {
         bits(self.layer.window.positions)
+    }
+
+    /// Returns whether the layer may stop before its streams end.
+    fn stops_early(&self) -> bool {
+        !self.layer.checks.is_empty()
+    }
+
+    /// Returns the bits of the number of a read.
+    pub(crate) fn read_bits(&self) -> u32 {
+        bits(self.layer.checks.len() + 1)
     }
 
     fn has_signs(&self) -> bool {
@@ -62,6 +83,10 @@ impl<'a> LayerText<'a> {
         vec![self.main(), self.sequences(), self.weights(), self.accumulate()]
     }
 
+    fn gated(&self) -> u32 {
+        u32::from(self.gating == ClockGating::Cells)
+    }
+
     fn polarity(&self) -> u32 {
         match self.layer.polarity {
             Polarity::Unipolar => 0,
@@ -72,7 +97,6 @@ impl<'a> LayerText<'a> {
 
     fn main(&self) -> Module {
         let Self { module, layer, lanes, .. } = self;
-        let n = layer.fan_in();
         let (cycle, lane) = (layer.cycle_bits(), bits(*lanes));
         let (group, neuron, position) = (self.group_bits(), self.neuron_bits(), self.position_bits());
         let (word, a) = (self.input.word.bits(), self.output.word.bits());
@@ -80,7 +104,7 @@ impl<'a> LayerText<'a> {
         let mut text = format!(
             "// {} inputs, {} neurons, {} windows, {}, {} cycles, {lanes} neurons at a time.\n`default_nettype none\n\n\
              module {module} (\n    input  wire clk,\n    input  wire rst,\n    input  wire {} in_data,\n    input  wire in_valid,\n    \
-             output wire in_ready,\n    output wire {} out_data,\n    output wire out_valid,\n    input  wire out_ready\n);\n",
+             output wire in_ready,\n    output wire {} out_data,\n    output wire out_valid,\n    input  wire out_ready{}\n);\n",
             self.input.elements,
             layer.rows.len(),
             layer.window.positions,
@@ -88,13 +112,25 @@ impl<'a> LayerText<'a> {
             layer.length,
             range(word as usize),
             range(a as usize),
+            if self.stops_early() {
+                let number = range(self.read_bits() as usize);
+                format!(
+                    ",\n    input  wire verdict,\n    input  wire stop,\n    input  wire {number} read_number"
+                )
+            } else {
+                String::new()
+            },
         );
+        let (first_check, decision) = match self.stops_early() {
+            true => (FIRST_CHECK, ".verdict(verdict), .stop(stop)"),
+            false => (0, ".verdict(1'b0), .stop(1'b0)"),
+        };
         let _ = write!(
             text,
             "    wire ready, done, init, run, count_init, count_run, advance, read;\n    wire {} k;\n    wire {} neuron;\n    \
              wire {} lane;\n    wire {} group;\n    wire {} position;\n    al_control #(\n        .NEURONS({}), .LANES({lanes}), \
-             .LENGTH({}), .POSITIONS({}), .PIPELINE({pipeline}),\n        .CYCLE({cycle}), .NEURON({neuron}), .LANE({lane}), \
-             .GROUP({group}), .POSITION({position})\n    ) control (\n        .clk(clk), .rst(rst), .ready(ready), .done(done), \
+             .LENGTH({}), .POSITIONS({}), .PIPELINE({pipeline}), .FIRST_CHECK({first_check}),\n        .CYCLE({cycle}), .NEURON({neuron}), .LANE({lane}), \
+             .GROUP({group}), .POSITION({position})\n    ) control (\n        .clk(clk), .rst(rst), .ready(ready), {decision}, .done(done), \
              .init(init), .run(run), .k(k), .count_init(count_init),\n        .count_run(count_run), .advance(advance), .read(read), \
              .neuron(neuron), .lane(lane), .group(group), .position(position)\n    );\n",
             range(cycle as usize),
@@ -108,41 +144,93 @@ impl<'a> LayerText<'a> {
         );
         let stored = word + u32::from(self.has_marks());
         let data = if self.has_marks() { "{1'b1, in_data}" } else { "in_data" };
-        text.push_str(&super::stage::window(&layer.window, stored, 0, data, &format!("{stored}'d0")));
+        text.push_str(&super::stage::window(
+            &layer.window,
+            stored,
+            0,
+            data,
+            &format!("{stored}'d0"),
+            self.gating,
+        ));
         // Words between the taps of a window, and signals that this configuration does not need.
-        text.push_str(&unused(&["group", "position", "lane", "words"]));
-        self.streams(&mut text, stored, pipeline);
-        let lane_signals = |name: &str| match self.layer.input_groups.len() {
-            1 => name.to_owned(),
-            _ => format!("{name}_of_lanes[p*{n}+:{n}]"),
-        };
-        let sign = if self.has_signs() { format!(" ^ {}", lane_signals("sx")) } else { String::new() };
-        let _ = write!(
+        text.push_str(&unused(&["group", "position", "lane", "words", "clk_streams"]));
+        let _ = writeln!(
             text,
-            "    wire {all} w, negative;\n    {module}_weights weights (.clk(clk), .step(init || run), .group(group), .u(uw), .bits(w), \
-             .negative(negative));\n    wire {counts} counts;\n    genvar p;\n    generate\n        for (p = 0; p < {lanes}; p = p + 1) \
-             begin : neurons\n            wire {row} products;\n            wire {ones} ones;\n            al_products #(.N({n}), \
-             .POLARITY({})) gates (\n                .x({}), .w(w[p*{n}+:{n}]), .negative(negative[p*{n}+:{n}]{sign}), \
-             .in_image({}), .products(products)\n            );\n            {} counter (.bits(products), .ones(ones));\n            \
-             al_accumulator #(.ONES({}), .COUNT({count}), .START({}), .LENGTH({})) accumulator (\n                .clk(clk), \
-             .init(count_init), .run(count_run), .ones(ones), .count(counts[p*{count}+:{count}])\n            );\n        end\n    \
-             endgenerate\n",
-            self.polarity(),
-            lane_signals("x"),
-            if self.has_marks() { lane_signals("marks") } else { format!("{{{n}{{1'b1}}}}") },
-            counter::name(n),
-            counter::ones_bits(n),
-            u32::from(self.has_signs()),
-            layer.length,
-            all = range(lanes * n),
-            counts = range(lanes * layer.count_bits as usize),
-            row = range(n),
-            ones = range(counter::ones_bits(n)),
-            count = layer.count_bits,
+            "    wire clk_streams;\n    al_clock_gate #(.GATED({})) gate_streams (.clk(clk), .enable(init || run), .gated(clk_streams));",
+            self.gated()
         );
+        self.streams(&mut text, stored, pipeline);
+        self.neurons(&mut text);
         self.read_out(&mut text, lane, a);
         text.push_str("endmodule\n\n`default_nettype wire\n");
         Module { name: module.clone(), text }
+    }
+
+    /// Returns the taps whose products a lane counts: streams of zeros have none.
+    fn counted(&self, lane: usize) -> Vec<usize> {
+        let n = self.layer.fan_in();
+        let rows = || (0..self.groups).filter_map(|group| self.layer.rows.get(self.row(group, lane)?));
+        let is_counted = |tap: &usize| match self.layer.polarity {
+            Polarity::Bipolar => true,
+            Polarity::Unipolar | Polarity::Signed => rows().any(|row| row.thresholds[*tap] > 0),
+        };
+        let taps: Vec<usize> = (0..n).filter(is_counted).collect();
+        if taps.is_empty() { vec![0] } else { taps }
+    }
+
+    /// Returns the counters of all lanes.
+    pub(crate) fn counters(&self) -> Vec<Counter> {
+        (0..self.lanes)
+            .map(|lane| Counter { inputs: self.counted(lane).len(), count: self.layer.count_bits })
+            .collect()
+    }
+
+    /// Writes weights, products and accumulative parallel counters of all lanes. Each lane has vectors of its own: simulators wake all
+    /// readers of a vector if one bit changes.
+    fn neurons(&self, text: &mut String) {
+        let Self { module, layer, lanes, .. } = self;
+        let (n, count, gated) = (layer.fan_in(), layer.count_bits as usize, self.gated());
+        let _ = write!(
+            text,
+            "    wire {all} w, negative;\n    {module}_weights weights (.clk(clk_streams), .step(init || run), .group(group), .u(uw), \
+             .bits(w), .negative(negative));\n    wire clk_counts;\n    al_clock_gate #(.GATED({gated})) gate_counts (.clk(clk), \
+             .enable(count_init || count_run), .gated(clk_counts));\n",
+            all = range(lanes * n),
+        );
+        for (p, counter) in self.counters().into_iter().enumerate() {
+            let of_lane = |name: &str| match layer.input_groups.len() {
+                1 => name.to_owned(),
+                _ => format!("{name}_of_lanes[{}+:{n}]", p * n),
+            };
+            let taps = self.counted(p);
+            let slice = |run: &[usize]| format!("products{p}[{}+:{}]", run.first().unwrap_or(&0), run.len());
+            let runs: Vec<String> = taps.chunk_by(|a, b| a + 1 == *b).map(slice).collect();
+            if taps.len() < n {
+                text.push_str("    /* verilator lint_off UNUSEDSIGNAL */\n");
+            }
+            let _ = writeln!(text, "    wire {} products{p};", range(n));
+            if taps.len() < n {
+                text.push_str("    /* verilator lint_on UNUSEDSIGNAL */\n");
+            }
+            let _ = write!(
+                text,
+                "    wire {} count{p}, sum{p}, addend{p};\n    al_products #(.N({n}), .POLARITY({})) gates{p} (\n        .x({}), \
+                 .w(w[{first}+:{n}]), .negative(negative[{first}+:{n}]{}), .in_image({}), .products(products{p})\n    );\n    {} counter{p} \
+                 (.bits({}), .count(addend{p}), .sum(sum{p}));\n    al_accumulator #(.COUNT({count}), .START({}), .LENGTH({}), \
+                 .GATED({gated})) accumulator{p} (\n        .clk(clk_counts), .init(count_init), .run(count_run), .sum(sum{p}), \
+                 .addend(addend{p}), .count(count{p})\n    );\n",
+                range(count),
+                self.polarity(),
+                of_lane("x"),
+                if self.has_signs() { format!(" ^ {}", of_lane("sx")) } else { String::new() },
+                if self.has_marks() { of_lane("marks") } else { format!("{{{n}{{1'b1}}}}") },
+                counter.name(),
+                concatenation(&runs),
+                u32::from(self.has_signs()),
+                layer.length,
+                first = p * n,
+            );
+        }
     }
 
     /// Writes the stream bits of the inputs, one for each tap of a window.
@@ -167,7 +255,7 @@ impl<'a> LayerText<'a> {
         }
         let _ = writeln!(
             text,
-            "    wire {} ux;\n    wire {} uw;\n    {}_sequences sequences (.clk(clk), .init(init), .step(run), .k(k), .ux(ux), .uw(uw));",
+            "    wire {} ux;\n    wire {} uw;\n    {}_sequences sequences (.clk(clk_streams), .init(init), .step(run), .k(k), .ux(ux), .uw(uw));",
             range(xs * width as usize),
             range(ws * layer.weight_comparator as usize),
             self.module,
@@ -185,14 +273,18 @@ impl<'a> LayerText<'a> {
             range(taps),
             u32::from(xs == 1),
         );
-        let mask = if self.has_signs() { format!(" & {{{taps}{{run}}}}") } else { String::new() };
+        // Between runs, stream bits are 0: a word that moves toggles no counter, and signs can be counted.
         let _ = match pipeline {
-            0 => writeln!(text, "    wire {} x = compared{mask};", range(taps)),
-            _ => writeln!(
-                text,
-                "    reg {} x;\n    always @(posedge clk) if (init || run) x <= compared{mask};",
-                range(taps)
-            ),
+            0 => writeln!(text, "    wire {} x = compared & {{{taps}{{run}}}};", range(taps)),
+            _ => {
+                let mask = if self.has_signs() { format!(" & {{{taps}{{run}}}}") } else { String::new() };
+                let enable = if self.gated() == 1 { "" } else { "if (init || run) " };
+                writeln!(
+                    text,
+                    "    reg {} x;\n    always @(posedge clk_streams) {enable}x <= compared{mask};",
+                    range(taps)
+                )
+            }
         };
         if layer.input_groups.len() > 1 {
             for (name, is_used) in [("x", true), ("sx", self.has_signs()), ("marks", self.has_marks())] {
@@ -240,7 +332,7 @@ impl<'a> LayerText<'a> {
         let Self { layer, lanes, module, .. } = self;
         let count = layer.count_bits as usize;
         // A case for each lane: a variable part-select would become a barrel shifter.
-        let slices: Vec<String> = (0..*lanes).map(|p| format!("counts[{}+:{count}]", p * count)).collect();
+        let slices: Vec<String> = (0..*lanes).map(|p| format!("count{p}")).collect();
         match &slices[..] {
             [slice] => {
                 let _ = writeln!(text, "    wire {} count = {slice};", range(count));
@@ -256,10 +348,11 @@ impl<'a> LayerText<'a> {
         }
         let _ = write!(
             text,
-            "    wire {range} value;\n    {module}_accumulate accumulate (.neuron(neuron), .position(position), .count(count), \
+            "    wire {range} value;\n    {module}_accumulate accumulate ({read}.neuron(neuron), .position(position), .count(count), \
              .value(value));\n    al_register #(.WIDTH({a})) register (\n        .clk(clk), .rst(rst), .in_data(value), .in_valid(read), \
              .in_ready(advance), .out_data(out_data),\n        .out_valid(out_valid), .out_ready(out_ready)\n    );\n",
             range = range(a as usize),
+            read = if self.stops_early() { ".read_number(read_number), " } else { "" },
         );
     }
 
@@ -328,11 +421,14 @@ impl<'a> LayerText<'a> {
         );
         let _ = match self.pipeline {
             Pipeline::None => writeln!(text, "    wire {} b = now;", range(pairs.len())),
-            Pipeline::Registers => writeln!(
-                text,
-                "    reg {} b;\n    always @(posedge clk) if (step) b <= now;",
-                range(pairs.len())
-            ),
+            Pipeline::Registers => {
+                let enable = if self.gated() == 1 { "" } else { "if (step) " };
+                writeln!(
+                    text,
+                    "    reg {} b;\n    always @(posedge clk) {enable}b <= now;",
+                    range(pairs.len())
+                )
+            }
         };
         let _ = write!(
             text,
@@ -385,19 +481,35 @@ impl<'a> LayerText<'a> {
         let layer = self.layer;
         let (count, sum, a) = (layer.count_bits, layer.sum_bits, self.output.word.bits());
         let name = format!("{}_accumulate", self.module);
-        let offsets: Vec<String> = layer.rows.iter().map(|row| signed(row.offset.into(), sum)).collect();
+        let ends = layer.rows.iter().map(|row| i128::from(row.offset));
+        let mut offsets = Vec::new();
+        for check in &layer.checks {
+            offsets.extend((0..layer.rows.len()).map(|row| layer.check_offset(check, row)));
+            // Every read has as many entries as the index of a neuron has values.
+            offsets.resize(offsets.len().next_multiple_of(1 << self.neuron_bits()), 0);
+        }
+        offsets.extend(ends);
+        let offsets: Vec<String> = offsets.into_iter().map(|offset| signed(offset, sum)).collect();
+        let (port, index) = match self.stops_early() {
+            true => (
+                format!("    input  wire {} read_number,\n", range(self.read_bits() as usize)),
+                "{read_number, neuron}",
+            ),
+            false => (String::new(), "neuron"),
+        };
+        let index_bits = self.neuron_bits() + if self.stops_early() { self.read_bits() } else { 0 };
         let kind = format!("signed {}", range(sum as usize));
         let mut text = format!(
             "// From the count of a neuron to its value: bias and activation.\n`default_nettype none\n\nmodule {name} (\n    /* verilator \
-             lint_off UNUSEDSIGNAL */\n    input  wire {} neuron,\n    input  wire {} position,\n    /* verilator lint_on UNUSEDSIGNAL */\n    \
+             lint_off UNUSEDSIGNAL */\n{port}    input  wire {} neuron,\n    input  wire {} position,\n    /* verilator lint_on UNUSEDSIGNAL */\n    \
              input  wire {} count,\n    output wire {} value\n);\n{}",
             range(self.neuron_bits() as usize),
             range(self.position_bits() as usize),
             range(count as usize),
             range(a as usize),
-            table("offset_of", &kind, self.neuron_bits(), &offsets),
+            table("offset_of", &kind, index_bits, &offsets),
         );
-        let mut offset = "offset_of(neuron)".to_owned();
+        let mut offset = format!("offset_of({index})");
         if self.has_marks() {
             let entries: Vec<String> = layer.padding_offsets.iter().map(|&o| signed(o.into(), sum)).collect();
             text.push_str(&table("padding_of", &kind, self.position_bits(), &entries));

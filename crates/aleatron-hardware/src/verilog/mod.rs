@@ -7,8 +7,10 @@ mod stage;
 mod text;
 mod top;
 
+pub(crate) use counter::{Counter, CounterSize};
 pub(crate) use layer::LayerText;
-pub(crate) use stage::StageText;
+pub(crate) use project::latency_bound;
+pub(crate) use stage::{StageText, scale_bits, width_of};
 pub(crate) use text::{masked, range};
 use top::bytes as bytes_of;
 pub(crate) use top::{link_name, output_bits};
@@ -30,10 +32,13 @@ library!(
     "al_accumulator",
     "al_adders",
     "al_argmax",
+    "al_clock_gate",
     "al_compare",
     "al_control",
+    "al_decide",
     "al_fifo",
     "al_fork",
+    "al_half_adders",
     "al_index",
     "al_lfsr",
     "al_pool",
@@ -91,34 +96,31 @@ impl Design {
             return Err(Error::NoLanes);
         }
         let top = top_name(circuit);
-        let (mut modules, mut counters, mut cycles) = (Vec::new(), BTreeSet::new(), Vec::new());
+        let (mut modules, mut counters) = (Vec::new(), BTreeSet::new());
         modules.push(top::top(circuit, options, &top, &top));
         for stage in &circuit.stages {
             let module = format!("{top}_{}", stage.name);
             let input = circuit.link(stage.inputs.first().copied().unwrap_or(Source::Input));
             match &stage.operation {
                 Operation::Layer(layer) => {
-                    counters.insert(layer.fan_in());
                     let text = LayerText::new(module, layer, input, &stage.output, options);
-                    cycles.push(Cycles {
-                        stage: stage.name.clone(),
-                        cycles: layer_cycles(layer, &text, options),
-                    });
+                    counters.extend(text.counters());
                     modules.extend(text.modules());
                 }
                 operation => {
                     let inputs = stage.inputs.iter().map(|&source| circuit.link(source)).collect();
-                    let text = StageText { module, inputs, output: &stage.output, operation };
+                    let text = StageText {
+                        module,
+                        inputs,
+                        output: &stage.output,
+                        operation,
+                        gating: options.clock_gating,
+                    };
                     modules.extend(text.modules());
-                    cycles.push(Cycles {
-                        stage: stage.name.clone(),
-                        cycles: stage_cycles(operation, input.elements),
-                    });
                 }
             }
         }
-        modules
-            .extend(counters.iter().map(|&n| Module { name: counter::name(n), text: counter::counter(n) }));
+        modules.extend(counters.iter().map(|counter| Module { name: counter.name(), text: counter.text() }));
         let mut files: Vec<File> = LIBRARY
             .iter()
             .map(|(name, text)| File { path: format!("rtl/{name}.v"), text: (*text).to_owned() })
@@ -130,7 +132,7 @@ impl Design {
             });
         }
         let sources = files.iter().map(|file| file.path.clone()).collect();
-        let mut design = Self { files, sources, top, cycles };
+        let mut design = Self { files, sources, top, cycles: cycles(circuit, options) };
         design.files.extend(project::files(circuit, options, &design));
         Ok(design)
     }
@@ -196,12 +198,31 @@ pub(crate) fn comment(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-fn layer_cycles(layer: &LayerCircuit, text: &LayerText<'_>, options: &Options) -> u64 {
+/// Returns the cycles that each stage is busy with a sample.
+pub(crate) fn cycles(circuit: &Circuit, options: &Options) -> Vec<Cycles> {
+    let stages = circuit.stages.iter().map(|stage| {
+        let input = circuit.link(stage.inputs.first().copied().unwrap_or(Source::Input));
+        let cycles = match &stage.operation {
+            Operation::Layer(layer) => layer_cycles(layer, options),
+            operation => stage_cycles(operation, input.elements),
+        };
+        Cycles { stage: stage.name.clone(), cycles }
+    });
+    stages.collect()
+}
+
+fn layer_cycles(layer: &LayerCircuit, options: &Options) -> u64 {
+    let rows_at_a_time = options.lanes.unwrap_or(layer.rows.len()).clamp(1, layer.rows.len().max(1));
+    let groups = layer.rows.len().div_ceil(rows_at_a_time) as u64;
     let window = &layer.window;
     let rows = window.size[0] + window.padding[0][0] + window.padding[0][1];
     let pushes = (rows * window.padded_columns() * window.channels) as u64;
     let run = 1 + layer.length as u64 + u64::from(options.pipeline == Pipeline::Registers);
-    pushes + window.positions as u64 * (text.groups as u64 * run + layer.rows.len() as u64)
+    // Each check reads all neurons, waits two cycles for the decision and, with registers, one for the last bits.
+    let decision = 2 * u64::from(!layer.checks.is_empty());
+    let check = layer.rows.len() as u64 + decision + u64::from(options.pipeline == Pipeline::Registers);
+    let checks = layer.checks.len() as u64 * check + decision;
+    pushes + window.positions as u64 * (groups * run + layer.rows.len() as u64) + checks
 }
 
 fn stage_cycles(operation: &Operation, elements: usize) -> u64 {

@@ -1,7 +1,7 @@
 //! The files around the Verilog of a design: README, Makefile and FuseSoC core.
 
-use super::{Design, File, bytes_of, output_bits};
-use crate::circuit::{Circuit, InputInterval, Operation, Word};
+use super::{Cycles, Design, File, bytes_of, output_bits};
+use crate::circuit::{Circuit, InputInterval, Operation, Source, Word};
 use crate::{Options, Output, Pipeline};
 use std::fmt::Write as _;
 
@@ -45,7 +45,9 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
         bytes_of(output_bits(circuit, options)),
         match options.output {
             Output::Scores => "scores; `units` of circuit.json has the value of 1",
-            Output::Class => "the index of the greatest score",
+            Output::Class if circuit.score_multipliers.is_empty() => "the index of the greatest score",
+            Output::Class =>
+                "the index of the greatest score; scores are compared in one unit, with factors of 15 fraction bits",
         },
     );
     text.push_str(
@@ -64,13 +66,14 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
             cycles.cycles
         );
     }
+    let _ = write!(text, "\n{}", diagram(circuit));
     let _ = write!(
         text,
         "\nStages work at the same time, each on a sample of its own. A sample takes at least {} cycles after the one before it, and at most \
          {} cycles from its first word to its last result if no other sample is in the circuit and no port waits.\n\n## Layers\n\n| Layer | \
          Encoding | Length | Neurons at a time | Counter bits | Sequences of inputs | of weights |\n|---|---|---|---|---|---|---|\n",
         design.interval(),
-        latency_bound(design),
+        latency_bound(design.cycles()),
     );
     for (k, layer) in circuit.layers() {
         let _ = writeln!(
@@ -88,31 +91,78 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
     if options.pipeline == Pipeline::Registers {
         text.push_str("\nRegisters are between comparators and counters.\n");
     }
+    if let Some((_, layer)) = circuit.checked_layer() {
+        let checks: Vec<String> = layer.checks.iter().map(|check| check.cycles.to_string()).collect();
+        let _ = writeln!(
+            text,
+            "\nThe last layer is read after {} cycles as well, and stops if the best score leads by the margin in `checks` of circuit.json. \
+             Cycles above are those of a sample that runs to the end.",
+            checks.join(", ")
+        );
+    }
     if circuit.stages.iter().any(|stage| matches!(stage.operation, Operation::Add { .. })) {
         text.push_str("\nAdditions have memories for one sample at both inputs.\n");
     }
     text.push_str(
-        "\n## Checks\n\n`make icarus` and `make verilator` run the test bench of `tb/`, if it was generated, and compare every threshold, \
-         count, value and score with those of the engine; `make lint` and `make synth` need Verilator and Yosys.\n",
+        "\n## Timing\n\nA word passes in a cycle with `tvalid` and `tready`. A layer takes the words of a window, runs its streams, and hands out \
+         its neurons:\n\n```text\naclk     _/~\\_/~\\_/~\\_/~\\_ ... _/~\\_/~\\_ ... _/~\\_/~\\_/~\\_\ns_tvalid __/~~~~~~~~~~~\\________________________________   inputs, one in \
+         a cycle\ns_tready ~~~~~~~~~~~~~~\\________________________/~~~~~~~   not ready during streams and reading\ninit     \
+         ______________/~\\______________________________   one cycle for each group of neurons\nrun      \
+         ________________/~~~~~~~~~~\\___________________   as many cycles as streams have bits\nread     \
+         ___________________________/~~~~~~~~\\__________   one neuron in a cycle, if the next stage is ready\n```\n\n## Checks\n\n`make icarus` and `make verilator` run the test bench of `tb/`, if it was generated, and compare every threshold, \
+         count, value and score with those of the engine; `make cocotb` runs the samples with cocotb 2; `make lint` and `make synth` need Verilator and Yosys.\n",
     );
     text
 }
 
+/// Returns the stages and the words between them as a flow chart, in the language Mermaid.
+fn diagram(circuit: &Circuit) -> String {
+    let mut text = String::from("```mermaid\nflowchart LR\n    input([s_axis])\n");
+    let node = |source: &Source| match source {
+        Source::Input => "input".to_owned(),
+        Source::Stage(index) => format!("stage{index}"),
+    };
+    let words = |source: &Source| {
+        let link = circuit.link(*source);
+        format!("{} x {} bits", link.elements, link.word.bits())
+    };
+    for (k, stage) in circuit.stages.iter().enumerate() {
+        let detail = match &stage.operation {
+            Operation::Layer(layer) => format!(
+                "{} inputs, {} neurons, {} windows<br/>{}, {} cycles",
+                layer.fan_in(),
+                layer.rows.len(),
+                layer.window.positions,
+                layer.polarity,
+                layer.length
+            ),
+            operation => operation.name().to_owned(),
+        };
+        let _ = writeln!(text, "    stage{k}[\"{}<br/>{detail}\"]", stage.name);
+        for source in &stage.inputs {
+            let _ = writeln!(text, "    {} -- {} --> stage{k}", node(source), words(source));
+        }
+    }
+    let output = &circuit.output;
+    let _ = writeln!(text, "    {} -- {} --> output([m_axis])\n```", node(output), words(output));
+    text
+}
+
 /// Returns the cycles of a sample that is alone: no stage waits for another longer than that is busy, and each has registers.
-fn latency_bound(design: &Design) -> u64 {
-    design.cycles().iter().map(|stage| stage.cycles + 2).sum()
+pub(crate) fn latency_bound(stages: &[Cycles]) -> u64 {
+    stages.iter().map(|stage| stage.cycles + 2).sum()
 }
 
 fn makefile(design: &Design) -> String {
     let top = design.top();
     format!(
-        "# SPDX-License-Identifier: MIT OR Apache-2.0\nRTL = $(sort $(wildcard rtl/*.v))\nARGS =\n\n.PHONY: icarus units verilator lint synth \
+        "# SPDX-License-Identifier: MIT OR Apache-2.0\nRTL = $(sort $(wildcard rtl/*.v))\nARGS =\n\n.PHONY: icarus units verilator cocotb lint synth \
          clean\n\nicarus: build/network.vvp\n\tcd tb && vvp -n ../build/network.vvp $(ARGS)\n\nunits: build/units.vvp\n\tcd tb && vvp -n \
          ../build/units.vvp\n\nbuild/network.vvp: $(RTL) tb/network_tb.v\n\tmkdir -p build && iverilog -g2005 -Wall -Wno-timescale -o $@ -s network_tb \
          $^\n\nbuild/units.vvp: $(RTL) tb/units_tb.v\n\tmkdir -p build && iverilog -g2005 -Wall -Wno-timescale -o $@ -s units_tb $^\n\nverilator: \
          build/network/Vnetwork_tb\n\tcd tb && ../build/network/Vnetwork_tb $(ARGS)\n\nbuild/network/Vnetwork_tb: $(RTL) \
          tb/network_tb.v\n\tverilator --cc --exe --main --timing -Wno-fatal --top-module network_tb --output-split 4000 -Mdir build/network \
-         $^\n\t$(MAKE) -C build/network -f Vnetwork_tb.mk OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1\n\nlint:\n\tverilator --lint-only -Wall \
+         $^\n\t$(MAKE) -C build/network -f Vnetwork_tb.mk OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1\n\ncocotb:\n\tpython3 tb/test_network.py\n\nlint:\n\tverilator --lint-only -Wall \
          --top-module {top} $(RTL)\n\nsynth:\n\tyosys -p 'read_verilog $(RTL); synth -flatten -top {top}; stat'\n\nclean:\n\trm -rf build\n"
     )
 }

@@ -2,18 +2,26 @@
 
 use super::Module;
 use super::text::{concatenation, masked, range, signed, table, unsigned, unused};
+use crate::ClockGating;
 use crate::circuit::{InputInterval, Link, Operation, Window, Word, bits, signed_bits};
 use aleatron_core::Polarity;
 use std::fmt::Write as _;
 
 /// Returns a line buffer with the signals `ready`, `done` and `words`.
-pub(super) fn window(window: &Window, word: u32, every_channel: u32, data: &str, padding: &str) -> String {
+pub(super) fn window(
+    window: &Window,
+    word: u32,
+    every_channel: u32,
+    data: &str,
+    padding: &str,
+    gating: ClockGating,
+) -> String {
     let [rows, columns] = window.reach();
     let [[top, bottom], [left, right]] = window.padding;
     format!(
         "    wire {} words;\n    al_window #(\n        .WORD({word}), .CHANNELS({}), .ROWS({}), .COLUMNS({}), .TOP({top}), .BOTTOM({bottom}), \
          .LEFT({left}), .RIGHT({right}),\n        .REACH_ROWS({rows}), .REACH_COLUMNS({columns}), .STRIDE_ROWS({}), .STRIDE_COLUMNS({}), \
-         .EVERY_CHANNEL({every_channel}),\n        .DEPTH({depth}), .PADDING({padding})\n    ) window (\n        .clk(clk), .rst(rst), \
+         .EVERY_CHANNEL({every_channel}),\n        .DEPTH({depth}), .PADDING({padding}), .GATED({})\n    ) window (\n        .clk(clk), .rst(rst), \
          .in_data({data}), .in_valid(in_valid), .in_ready(in_ready), .ready(ready), .done(done), .words(words)\n    );\n",
         range(window.depth() * word as usize),
         window.channels,
@@ -21,6 +29,7 @@ pub(super) fn window(window: &Window, word: u32, every_channel: u32, data: &str,
         window.size[1],
         window.stride[0],
         window.stride[1],
+        u32::from(gating == ClockGating::Cells),
         depth = window.depth(),
     )
 }
@@ -31,6 +40,7 @@ pub(crate) struct StageText<'a> {
     pub(crate) inputs: Vec<&'a Link>,
     pub(crate) output: &'a Link,
     pub(crate) operation: &'a Operation,
+    pub(crate) gating: ClockGating,
 }
 
 impl StageText<'_> {
@@ -203,9 +213,13 @@ impl StageText<'_> {
         let Some(Word::Integer { low, high }) = self.inputs.first().map(|link| link.word) else { return };
         let (a, m) = (self.input_bits(0), width_of(multipliers.iter().copied()));
         let (product, level) = scale_bits(low.into(), high.into(), multipliers, shift, a, m);
-        let level = level.max(comparator + 3);
-        let product = product.max(level);
         let is_signed = matches!(self.output.word, Word::Threshold { sign: InputInterval::Signed, .. });
+        // Saturation adds the threshold of 0 of bipolar streams, or negates, before it limits.
+        let [least, greatest] = scaled_ends(low.into(), high.into(), multipliers, shift);
+        let middle = if polarity == Polarity::Bipolar { (1_i128 << comparator) >> 1 } else { 0 };
+        let negated = if is_signed { -least } else { 0 };
+        let level = level.max(signed_bits(least, (greatest + middle).max(negated))).max(comparator + 3);
+        let product = product.max(level);
         text.push_str(&self.constants("multiplier", m, |class| unsigned(multipliers[class], m)));
         let _ = writeln!(
             text,
@@ -300,7 +314,7 @@ impl StageText<'_> {
         let padding = signed(if divisor.is_some() { 0 } else { low.into() }, a);
         let mut text = self.ports(module, "Reduces the windows of an image to one value each.");
         text.push_str("    wire ready, done;\n");
-        text.push_str(&window(shape, a, 1, "in_data", &padding));
+        text.push_str(&window(shape, a, 1, "in_data", &padding, self.gating));
         let taps: Vec<String> = (0..n)
             .map(|tap| {
                 // The word of the channel that arrived last, at each tap.
@@ -360,15 +374,32 @@ impl StageText<'_> {
 }
 
 /// Returns the bits of the largest of some multipliers, at least one.
-fn width_of(multipliers: impl Iterator<Item = u128>) -> u32 {
+pub(crate) fn width_of(multipliers: impl Iterator<Item = u128>) -> u32 {
     multipliers.max().and_then(u128::checked_ilog2).map_or(1, |log| log + 1)
 }
 
-/// Returns the bits of the product with the rounding constant, and those of the shifted product.
-fn scale_bits(low: i128, high: i128, multipliers: &[u128], shift: u32, a: u32, m: u32) -> (u32, u32) {
+/// Returns the least and the greatest product with the rounding constant.
+fn product_ends(low: i128, high: i128, multipliers: &[u128], shift: u32) -> [i128; 2] {
     let most = multipliers.iter().copied().max().unwrap_or(0) as i128;
-    let half = (1_i128 << shift) >> 1;
-    let (least, greatest) = ((low * most).min(0), (high * most).max(0) + half);
+    [(low * most).min(0), (high * most).max(0) + ((1_i128 << shift) >> 1)]
+}
+
+/// Returns the least and the greatest shifted product.
+fn scaled_ends(low: i128, high: i128, multipliers: &[u128], shift: u32) -> [i128; 2] {
+    product_ends(low, high, multipliers, shift).map(|end| end >> shift)
+}
+
+/// Returns the bits of the product with the rounding constant, and those of the shifted product.
+pub(crate) fn scale_bits(
+    low: i128,
+    high: i128,
+    multipliers: &[u128],
+    shift: u32,
+    a: u32,
+    m: u32,
+) -> (u32, u32) {
+    let [least, greatest] = product_ends(low, high, multipliers, shift);
     let product = signed_bits(least, greatest).max(a + 1).max(m + 1);
-    (product, signed_bits(least >> shift, greatest >> shift))
+    let [least, greatest] = scaled_ends(low, high, multipliers, shift);
+    (product, signed_bits(least, greatest))
 }

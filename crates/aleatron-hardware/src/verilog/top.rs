@@ -1,8 +1,9 @@
 //! The top level: stages connected, with AXI streams at both ends.
 
 use super::Module;
-use super::text::range;
-use crate::circuit::{Circuit, Source, Word, bits};
+use super::text::{range, table, unsigned, unused};
+use super::{scale_bits, width_of};
+use crate::circuit::{Circuit, SCORE_SHIFT, Source, Word, bits};
 use crate::{Options, Output};
 use std::fmt::Write as _;
 
@@ -54,6 +55,55 @@ fn reader_name(circuit: &Circuit, source: Source, reader: (usize, usize)) -> Str
     }
 }
 
+/// Returns the scores in one unit, and the index of the greatest one on the AXI stream.
+fn decision(circuit: &Circuit, (data, branch): (&str, &str), output: u32, m_bytes: u32) -> String {
+    let scores = circuit.link(circuit.output);
+    let (n, mut width) = (scores.elements, scores.word.bits());
+    let mut score = format!("{data}_data");
+    let mut text = format!("    wire {} score_index;\n", range(output as usize));
+    if let (Word::Integer { low, high }, false) = (scores.word, circuit.score_multipliers.is_empty()) {
+        let factors: Vec<u128> = circuit.score_multipliers.iter().map(|&factor| factor.into()).collect();
+        let m = width_of(factors.iter().copied());
+        let (product, result) = scale_bits(low.into(), high.into(), &factors, SCORE_SHIFT, width, m);
+        let entries: Vec<String> = factors.iter().map(|&factor| unsigned(factor, m)).collect();
+        let _ = write!(
+            text,
+            "{}    wire {} scaled_score;\n    al_scale #(.A({width}), .M({m}), .SHIFT({SCORE_SHIFT}), .P({}), .R({result})) scale_score \
+             (.value({score}), .multiplier(factor_of(score_index)), .result(scaled_score));\n",
+            table("factor_of", &range(m as usize), output, &entries),
+            range(result as usize),
+            product.max(result),
+        );
+        (score, width) = ("scaled_score".to_owned(), result);
+    } else {
+        text.push_str(&unused(&["score_index"]).replace("unused", "unused_index"));
+    }
+    let unit = match circuit.checked_layer() {
+        None => format!("al_argmax #(.WIDTH({width}), .N({n}), .INDEX({output})) argmax ("),
+        Some((_, layer)) => {
+            // No lead reaches a margin of more bits; after the last read, every one does.
+            let most = (1_u128 << (width + 1)) - 1;
+            let margins = layer.checks.iter().map(|check| u128::from(check.margin).min(most));
+            let margins: Vec<String> = margins.chain([0]).map(|margin| unsigned(margin, width + 1)).collect();
+            let read = bits(margins.len());
+            text.push_str(&table("margin_of", &range(width as usize + 1), read, &margins));
+            format!(
+                "al_decide #(.WIDTH({width}), .N({n}), .INDEX({output}), .READ({read})) decide (\n        .read(read_number), \
+                 .margin(margin_of(read_number)), .verdict(verdict), .stop(stop),"
+            )
+        }
+    };
+    let _ = writeln!(
+        text,
+        "    wire {} class_data;\n    {unit}\n        .clk(clk), .rst(rst), .in_data({score}), .in_valid({branch}_valid), \
+         .in_ready({branch}_ready), .index(score_index), .out_data(class_data),\n        .out_valid(m_axis_tvalid), \
+         .out_ready(m_axis_tready)\n    );\n    assign m_axis_tdata = {};",
+        range(output as usize),
+        extended("class_data", "1'b0", m_bytes - output),
+    );
+    text
+}
+
 pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str) -> Module {
     let input = circuit.input.word.bits();
     let output = output_bits(circuit, options);
@@ -92,6 +142,10 @@ pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str
                 let _ = writeln!(text, "    wire {link}_to{branch}_valid, {link}_to{branch}_ready;");
             }
         }
+    }
+    if let Some((_, layer)) = circuit.checked_layer() {
+        let number = range(bits(layer.checks.len() + 1) as usize);
+        let _ = writeln!(text, "    wire verdict, stop;\n    wire {number} read_number;");
     }
     let frame = bits(circuit.input.elements);
     let _ = write!(
@@ -135,6 +189,9 @@ pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str
                 ".{port}_data({data}_data), .{port}_valid({branch}_valid), .{port}_ready({branch}_ready), "
             );
         }
+        if circuit.checked_layer().is_some_and(|(index, _)| index == k) {
+            connections.push_str(".verdict(verdict), .stop(stop), .read_number(read_number), ");
+        }
         let name = &stage.name;
         let _ = writeln!(
             text,
@@ -156,18 +213,7 @@ pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str
                 extended(&format!("{data}_data"), &fill, m_bytes - output),
             );
         }
-        Output::Class => {
-            let _ = writeln!(
-                text,
-                "    wire {} class_data;\n    al_argmax #(.WIDTH({}), .N({}), .INDEX({output})) argmax (\n        .clk(clk), .rst(rst), \
-                 .in_data({data}_data), .in_valid({branch}_valid), .in_ready({branch}_ready), .out_data(class_data),\n        \
-                 .out_valid(m_axis_tvalid), .out_ready(m_axis_tready)\n    );\n    assign m_axis_tdata = {};",
-                range(output as usize),
-                scores.word.bits(),
-                scores.elements,
-                extended("class_data", "1'b0", m_bytes - output),
-            );
-        }
+        Output::Class => text.push_str(&decision(circuit, (&data, &branch), output, m_bytes)),
     }
     let left = bits(n_outputs);
     let _ = write!(

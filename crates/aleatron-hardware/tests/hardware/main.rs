@@ -1,7 +1,11 @@
 //! Circuits against the engine: everything that is generated is simulated.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
+mod conformance;
+mod cost;
 mod digits;
+mod early;
+mod formal;
 mod mutants;
 mod random;
 mod refusals;

@@ -1,4 +1,5 @@
-//! Random networks. `ALEATRON_HARDWARE_CASES=200 cargo test -p aleatron-hardware random` runs more of them.
+//! Random networks. `ALEATRON_HARDWARE_CASES=200 cargo test -p aleatron-hardware random` runs more of them, from number
+//! `ALEATRON_HARDWARE_FIRST` on.
 
 use crate::support::{check, config};
 use aleatron_core::arithmetic::{Pool, PoolKind};
@@ -6,7 +7,7 @@ use aleatron_core::generator::Sharing;
 use aleatron_core::{Convolution, Polarity};
 use aleatron_engine::network::{Activation, Network, NetworkBuilder, StreamConfig};
 use aleatron_hardware::simulate::Simulator;
-use aleatron_hardware::{Options, Output, Pipeline};
+use aleatron_hardware::{Circuit, ClockGating, Margin, Options, Output, Pipeline};
 
 /// A generator of test cases: the same ones in every run.
 struct Draws(u64);
@@ -41,11 +42,16 @@ impl Draws {
 }
 
 fn cases() -> u64 {
-    std::env::var("ALEATRON_HARDWARE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+    std::env::var("ALEATRON_HARDWARE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(11)
+}
+
+fn first() -> u64 {
+    std::env::var("ALEATRON_HARDWARE_FIRST").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 fn options(draws: &mut Draws) -> Options {
     Options {
+        clock_gating: draws.choose(&[ClockGating::Enables, ClockGating::Cells]),
         lanes: draws.choose(&[None, Some(1), Some(3), Some(8)]),
         pipeline: draws.choose(&[Pipeline::None, Pipeline::Registers]),
         output: draws.choose(&[Output::Scores, Output::Scores, Output::Class]),
@@ -55,10 +61,13 @@ fn options(draws: &mut Draws) -> Options {
 
 fn dense(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
     let polarity = draws.choose(&Polarity::ALL);
-    let mut n = draws.between(1, 20);
+    // One in six networks has up to 200 inputs and neurons, and streams that Icarus simulates in seconds.
+    let is_large = draws.between(0, 5) == 5;
+    let most = if is_large { [200, 200] } else { [20, 12] };
+    let mut n = draws.between(1, most[0]);
     let mut builder = NetworkBuilder::new("dense", &[n]);
-    for layer in 0..draws.between(1, 3) {
-        let m = draws.between(1, 12);
+    for layer in 0..draws.between(1, if is_large { 2 } else { 3 }) {
+        let m = draws.between(1, most[1]);
         builder = builder
             .dense(
                 &format!("layer{layer}"),
@@ -71,7 +80,7 @@ fn dense(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
         n = m;
     }
     let generator = draws.choose(&["lfsr", "sobol", "vdc", "ramp", "halton", "lfsr:3+sobol:2"]);
-    let length = draws.choose(&[1, 2, 7, 16, 33, 64, 100]);
+    let length = if is_large { draws.choose(&[1, 7, 16]) } else { draws.choose(&[1, 2, 7, 16, 33, 64, 100]) };
     let is_shared = !["lfsr", "sobol"].contains(&generator);
     let sharing = if is_shared { Sharing::OneForAll } else { draws.choose(&Sharing::ALL) };
     (builder.build().unwrap(), config(length, generator).sharing(sharing), polarity)
@@ -79,7 +88,7 @@ fn dense(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
 
 fn conv(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
     let polarity = draws.choose(&Polarity::ALL);
-    let groups = draws.between(1, 2);
+    let groups = draws.between(1, 3);
     let (channels, out) = (groups * draws.between(1, 2), groups * draws.between(1, 3));
     let size = [draws.between(3, 6), draws.between(3, 6)];
     let kernel = [draws.between(1, 3), draws.between(1, 3)];
@@ -112,10 +121,18 @@ fn conv(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
 }
 
 fn run(name: &str, make: impl Fn(&mut Draws) -> (Network, StreamConfig, Polarity)) {
-    for case in 0..cases() {
+    for case in first()..cases() {
         let mut draws = Draws(case);
         let (network, config, polarity) = make(&mut draws);
-        let options = options(&mut draws);
+        let mut options = options(&mut draws);
+        if options.output == Output::Class {
+            let margin = Margin::new(draws.choose(&[0.25, 0.5, 1.0])).unwrap();
+            let early = Options { early_termination: Some(margin), ..options };
+            // Not every network has early termination.
+            if Circuit::new(&network, &config, &early).is_ok() {
+                options = early;
+            }
+        }
         let x = draws.values(2 * network.n_features(), polarity);
         check(&format!("{name}-{case}"), &network, &config, &options, &x, Simulator::Icarus);
     }

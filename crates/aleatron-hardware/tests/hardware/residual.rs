@@ -49,7 +49,7 @@ fn residual(pooling: Pooling) -> Network {
     let same = || Op::Conv { window: window(&[], &[1, 1], &[1, 1, 1, 1]), groups: 1 };
     let conv1 = graph.add_node("conv1", same(), &[x, k1, b1]);
     let relu = graph.add_node("relu", Op::Unary(Unary::Relu), &[conv1]);
-    let pool = |pooling, window| Op::Pool { pooling, window, rounding: Rounding::Floor };
+    let pool = |pooling, window| Op::Pool { pooling, window, rounding: Rounding::Down };
     let max = pool(Pooling::Max { column_major: false }, window(&[2, 2], &[2, 2], &[0, 0, 0, 1]));
     let max = graph.add_node("max", max, &[relu]);
     let k2 = constant(&mut graph, "k2", &[4, 4, 3, 3], 3);
@@ -69,9 +69,14 @@ fn residual(pooling: Pooling) -> Network {
     Network::new(graph).unwrap().calibrated(&features(20 * 60, 3), &Calibration::default()).unwrap()
 }
 
+/// Returns the network whose averages count the padding.
+pub(crate) fn network() -> Network {
+    residual(Pooling::Average { count_padding: true })
+}
+
 #[test]
 fn residual_network_equals_the_engine() {
-    let network = residual(Pooling::Average { count_padding: true });
+    let network = network();
     for (polarity, lanes) in [(Polarity::Signed, None), (Polarity::Bipolar, Some(3))] {
         let network = network.clone().with_polarity(polarity).unwrap();
         let options = Options { lanes, ..Options::default() };

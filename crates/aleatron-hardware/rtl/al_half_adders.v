@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// N half adders side by side: two bits of one weight become a sum and a carry.
+`default_nettype none
+
+module al_half_adders #(
+    parameter N = 1
+) (
+    input  wire [N-1:0] a,
+    input  wire [N-1:0] b,
+    output wire [N-1:0] sum,
+    output wire [N-1:0] carry
+);
+    assign sum = a ^ b;
+    assign carry = a & b;
+endmodule
+
+`default_nettype wire
