@@ -116,6 +116,7 @@ impl Evaluation {
             }
         };
         self.plan.validate().map_err(fault)?;
+        self.validate_costs().map_err(fault)?;
         if let Some(graph) = &self.graph {
             graph.validate(&scores).map_err(fault)?;
         }

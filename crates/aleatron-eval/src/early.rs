@@ -73,12 +73,7 @@ pub(super) fn sorted(margins: &[f64]) -> Vec<f64> {
 /// n products of independent streams have a variance of at most 1 each (1/4 if unipolar or signed). A single score is compared with 0, which
 /// has no variance.
 pub(super) fn noise_of_products(polarity: Polarity, n_outputs: usize, fan_in: usize) -> f64 {
-    let variance = match polarity {
-        // A signed product is 0, or the same of 1 and -1 in every cycle.
-        Polarity::Unipolar | Polarity::Signed => 0.25,
-        Polarity::Bipolar => 1.0,
-    };
-    (n_outputs.min(2) as f64 * fan_in as f64 * variance).sqrt()
+    (n_outputs.min(2) as f64 * fan_in as f64 * polarity.product_variance()).sqrt()
 }
 
 /// Returns the best class and how many of the ascending `margins` its margin over the second, or over 0, reaches in units of `noise`.

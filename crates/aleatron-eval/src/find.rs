@@ -5,6 +5,7 @@
 //! with half its length; if the score stays within the permitted loss, the layer keeps the half, otherwise it stays as it is. The search ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
 //! so an interrupted search goes on from its trials.
 
+use super::cost::CircuitCost;
 use super::plan::Plan;
 use super::serial;
 use super::subject::Subject;
@@ -89,6 +90,9 @@ pub struct Found {
     pub bit_macs_before: u64,
     /// Products of bits of one sample with the lengths found.
     pub bit_macs: u64,
+    /// The cost of the circuit with the lengths found, if it was computed by [`super::add_cost`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CircuitCost>,
     /// Every trial.
     pub trials: Vec<Trial>,
     /// Whether the search came to its end.
@@ -189,6 +193,7 @@ impl Trials<'_> {
             },
             bit_macs_before: 0,
             bit_macs: 0,
+            cost: None,
             trials,
             is_finished: false,
         };
@@ -297,6 +302,7 @@ impl Found {
     pub fn from_json(text: &str) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "search".to_owned(), reason };
         let read: Self = serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;
+        read.validate_cost()?;
         let n = read.layers.len();
         if read.lengths.len() != n || read.products.len() != n {
             return Err(fault("it has not one length for each layer".to_owned()));

@@ -60,6 +60,19 @@ impl<'a> Job<'a> {
         Ok(Self { subject, data, plan, schedule, cached: Mutex::default() })
     }
 
+    /// Adds the cost of the circuit of each row to an evaluation of the job.
+    pub fn add_costs(&self, evaluation: &mut Evaluation) {
+        super::cost::add_costs(self.subject.network(), &self.data, evaluation);
+    }
+
+    /// Returns the job with the cost of the circuit of each row in its schedule, so that merged shards have them: a merge has no network.
+    #[must_use]
+    pub fn with_costs(mut self) -> Self {
+        let evaluation = &mut self.schedule.header.evaluation;
+        super::cost::add_planned_costs(self.subject.network(), &self.data, evaluation);
+        self
+    }
+
     /// Returns the work.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod cost;
 mod early;
 mod error;
 mod figures;
@@ -45,6 +46,7 @@ mod task;
 mod text;
 
 pub use checkpoint::CheckpointFile;
+pub use cost::{CircuitCost, CostFigures, RowCost, add_cost, add_costs};
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};
 pub use figures::{

@@ -1,5 +1,6 @@
 //! The results of an evaluation, whole and summed up.
 
+use super::cost::{CircuitCost, RowCost};
 use super::early::EarlyStop;
 use super::figures::{
     CellFigures, ClassificationRow, Errors, Figures, FloatAccuracy, FloatFigures, RowFigures,
@@ -39,6 +40,9 @@ pub struct Evaluation {
     /// The nodes of the graph and their share in the loss, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphSummary>,
+    /// The cost of the circuit of each row, if it was computed by [`super::add_costs`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<RowCost>,
 }
 
 /// A graph, and the loss of its nodes.
@@ -162,6 +166,9 @@ pub struct Row {
     pub samples_per_second: f64,
     /// Products of bits per second.
     pub bit_macs_per_second: f64,
+    /// The cost of the circuit, if it was computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CircuitCost>,
 }
 
 /// Samples that are hashed at a time.
@@ -199,6 +206,7 @@ impl Evaluation {
             cells: Vec::new(),
             unfinished: 0,
             graph: None,
+            costs: Vec::new(),
         })
     }
 
@@ -233,7 +241,8 @@ impl Evaluation {
         keys.filter_map(|(generator, length)| {
             let matching =
                 self.cells.iter().filter(|cell| cell.generator == *generator && cell.length == length);
-            Row::new(&matching.collect::<Vec<_>>())
+            let row = Row::new(&matching.collect::<Vec<_>>())?;
+            Some(Row { cost: self.cost_of(generator, length).cloned(), ..row })
         })
         .collect()
     }
@@ -401,6 +410,7 @@ impl Row {
             layers: layers.collect(),
             samples_per_second: average(|cell| cell.samples_per_second),
             bit_macs_per_second: average(|cell| cell.bit_macs_per_second),
+            cost: None,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Evaluations as tables for people.
 
+use super::cost::{CircuitCost, CostFigures};
 use super::figures::{ErrorEstimate, Figures};
 use super::result::{Evaluation, Row};
 use super::statistics::Estimate;
@@ -38,11 +39,25 @@ fn columns(evaluation: &Evaluation, row: &Row) -> Vec<(&'static str, String)> {
             ]);
         }
     }
+    if !evaluation.costs.is_empty() {
+        columns.extend(cost(row));
+    }
     columns.extend([("samples/s", si(row.samples_per_second)), ("bit-MAC/s", si(row.bit_macs_per_second))]);
     columns.extend(certain);
     let errors: Vec<String> = row.layers.iter().map(error).collect();
     columns.push(("layer errors mean (worst)", errors.join("  ")));
     columns
+}
+
+/// Returns the columns of the cost of a circuit, empty without one.
+fn cost(row: &Row) -> [(&'static str, String); 3] {
+    let figures = row.cost.as_ref().and_then(CircuitCost::figures);
+    let show = |show: fn(&CostFigures) -> String| figures.map(show).unwrap_or_default();
+    [
+        ("cycles", show(|cost| cost.cycles.to_string())),
+        ("area", show(|cost| si(cost.area))),
+        ("energy nJ", show(|cost| short(cost.energy))),
+    ]
 }
 
 fn accuracy(accuracy: &Estimate) -> String {
@@ -121,6 +136,10 @@ impl Evaluation {
             text.push_str(&format!("clipped: {features} outside what the first layer can encode\n"));
         }
         self.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
+        for reason in self.cost_reasons() {
+            text.push_str(&format!("no circuit: {reason}\n"));
+        }
+        text.extend(self.cost_note().map(|note| format!("{note}\n")));
         if self.unfinished > 0 {
             text.push_str(&format!("unfinished: {} to go\n", plural(self.unfinished, "cell")));
         }

@@ -22,6 +22,12 @@ pub enum Error {
     /// An evaluation or a search failed.
     #[error(transparent)]
     Eval(aleatron_eval::Error),
+    /// Training failed.
+    #[error(transparent)]
+    Train(Box<aleatron_train::Error>),
+    /// A network has no circuit, or a circuit could not be written.
+    #[error(transparent)]
+    Hardware(aleatron_hardware::Error),
     /// A language model failed.
     #[cfg(feature = "transformer")]
     #[error(transparent)]
@@ -65,6 +71,27 @@ impl From<aleatron_eval::Error> for Error {
             aleatron_eval::Error::Engine(error) => Self::Engine(error),
             aleatron_eval::Error::Data(error) => Self::Data(error),
             error => Self::Eval(error),
+        }
+    }
+}
+
+impl From<aleatron_train::Error> for Error {
+    fn from(error: aleatron_train::Error) -> Self {
+        match error {
+            aleatron_train::Error::Core(error) => Self::Core(error),
+            aleatron_train::Error::Engine(error) => error.into(),
+            aleatron_train::Error::Data(error) => error.into(),
+            error => Self::Train(Box::new(error)),
+        }
+    }
+}
+
+impl From<aleatron_hardware::Error> for Error {
+    fn from(error: aleatron_hardware::Error) -> Self {
+        match error {
+            aleatron_hardware::Error::Core(error) => Self::Core(error),
+            aleatron_hardware::Error::Engine(error) => error.into(),
+            error => Self::Hardware(error),
         }
     }
 }

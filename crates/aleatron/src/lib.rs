@@ -20,6 +20,7 @@
 //!   sequences, on any [`Device`];
 //! - [`network`]: networks, built layer by layer or read from ONNX files, and how they run as streams;
 //! - [`data`], [`eval`]: samples, and how accurate networks are as streams;
+//! - [`train`](mod@train): training in floating point and through streams;
 //! - [`hardware`]: circuits of networks, in Verilog that is equal to the engine;
 //! - [`backend`]: the processors that layers run on;
 //! - [`tensor`]: float tensors on the CPU and on GPUs;
@@ -66,6 +67,8 @@ pub use aleatron_gpu as gpu;
 pub use aleatron_hardware as hardware;
 #[doc(inline)]
 pub use aleatron_tensor as tensor;
+#[doc(inline)]
+pub use aleatron_train as train;
 #[cfg(feature = "transformer")]
 pub use aleatron_transformer as transformer;
 pub use error::{Error, Result};

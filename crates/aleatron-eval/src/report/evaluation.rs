@@ -4,7 +4,9 @@ use super::chart::{self, Axis, Chart, Curve, Point};
 use super::heat::Grid;
 use super::{escape, page};
 use crate::text::{error, plural, short, si};
-use crate::{ErrorEstimate, Errors, Estimate, Evaluation, Figures, Plan, RegressionRow, Row};
+use crate::{
+    CircuitCost, CostFigures, ErrorEstimate, Errors, Estimate, Evaluation, Figures, Plan, RegressionRow, Row,
+};
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 
@@ -28,6 +30,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
         Figures::Regression(errors) => body.push_str(&regression(evaluation, errors)),
     }
     body.push_str(&table(evaluation, &rows));
+    body.push_str(&cost(evaluation));
     if let Some(graph) = &evaluation.graph {
         body.push_str(&super::graph::graph(graph, &evaluation.float));
     }
@@ -210,9 +213,11 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
         Figures::Regression(_) => &["mean error", "rms error", "R²", "mean to float", "rms to float"],
     };
     let figures: String = figures.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let has_costs = !evaluation.costs.is_empty();
+    let costs = if has_costs { "<th>cycles</th><th>area</th><th>energy nJ</th>" } else { "" };
     let mut out = format!(
         "<h2>All figures</h2>\n<p>Errors of layers are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
-         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{figures}{layers}<th>samples/s</th>\
+         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{figures}{layers}{costs}<th>samples/s</th>\
          <th>bit-MAC/s</th></tr>\n"
     );
     let mut before = None;
@@ -237,12 +242,53 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
             }
         }
         cells.extend(row.layers.iter().map(error));
+        if has_costs {
+            let figures = row.cost.as_ref().and_then(CircuitCost::figures);
+            let show = |show: fn(&CostFigures) -> String| figures.map(show).unwrap_or_default();
+            let area = show(|cost| si(cost.area));
+            cells.extend([show(|cost| cost.cycles.to_string()), area, show(|cost| short(cost.energy))]);
+        }
         cells.extend([si(row.samples_per_second), si(row.bit_macs_per_second)]);
         let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
         let class = if first { " class=\"first\"" } else { "" };
         out.push_str(&format!("<tr{class}>{cells}</tr>\n"));
     }
     out.push_str("</table></div>\n");
+    out
+}
+
+/// Draws the score against the energy and against the area of circuits.
+fn cost(evaluation: &Evaluation) -> String {
+    if evaluation.costs.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<h2>Cost of the circuit</h2>\n<p>Cycles, area in gate equivalents and energy of a sample, by a model fitted to synthesized circuits, \
+         for circuits with integers between layers and all neurons in parallel. Generic gates; no wires, no clock tree.</p>\n",
+    );
+    let reasons = evaluation.cost_reasons().into_iter();
+    reasons.for_each(|reason| out.push_str(&format!("<p>No circuit: {}.</p>\n", escape(&reason))));
+    out.extend(evaluation.cost_note().map(|note| format!("<div class=\"warn\">{}</div>\n", escape(&note))));
+    type Of = fn(&CostFigures) -> f64;
+    let axes: [(&'static str, Of); 2] =
+        [("energy of a sample in nJ", |cost| cost.energy), ("area in gate equivalents", |cost| cost.area)];
+    for (title, value) in axes {
+        let point = |row: &Row| {
+            let x = value(row.cost.as_ref()?.figures()?);
+            let y = 100.0 * row.score().max(0.0);
+            let text = format!("{}, {} bits: {y:.2} %, {}", row.generator, row.bits(), short(x));
+            (x > 0.0).then(|| Point { x, y, band: None, values: Vec::new(), text })
+        };
+        let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
+        let all = || curves.iter().flat_map(|curve| &curve.points);
+        let Some(x) = Axis::decades(title, all().map(|point| point.x)) else { continue };
+        let float = 100.0 * evaluation.float.score().max(0.0);
+        let least = all().map(|point| point.y).fold(float, f64::min);
+        let y = Axis::percent("score", [((least - 2.0) / 5.0).floor().max(0.0) * 5.0, 100.0]);
+        let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
+        let chart = Chart { curves: &curves, x, y, level: Some(float), label: "Score against cost" };
+        out.push_str(&format!("<div class=\"panel\">\n{legend}{}</div>\n", chart.svg()));
+    }
     out
 }
 

@@ -1,7 +1,7 @@
 //! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is fetched and nothing runs.
 //!
-//! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams, [`multiplier`] that of multiplier
-//! tables. `chart.rs` draws curves and `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
+//! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams, [`training`] that of a training,
+//! [`multiplier`] that of multiplier tables. `chart.rs` draws curves and `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
 
 mod chart;
 mod evaluation;
@@ -9,10 +9,12 @@ mod graph;
 mod heat;
 mod multiplier;
 mod search;
+mod training;
 
 pub use evaluation::evaluation;
 pub use multiplier::{heat_map, multiplier};
 pub use search::search;
+pub use training::{TrainingEpoch, finetuning, training};
 
 const STYLE: &str = include_str!("page.css");
 

@@ -1,8 +1,8 @@
 //! The page of a search for short streams.
 
 use super::{escape, page};
-use crate::Found;
-use crate::text::{plural, si};
+use crate::text::{plural, short, si};
+use crate::{CircuitCost, Found};
 
 /// Returns a search over the layers of the network `name` as an HTML page that needs nothing else.
 #[must_use]
@@ -34,8 +34,18 @@ pub fn search(found: &Found, name: &str) -> String {
         body.push_str(&format!("<tr><td>{layer}</td><td>{products}</td><td>{length}</td></tr>\n"));
     }
     let heading: String = found.layers.iter().map(|layer| format!("<th>{}</th>", escape(layer))).collect();
+    let circuit = match &found.cost {
+        Some(CircuitCost::Known(cost)) => format!(
+            "<p>Circuit, by a model: {} cycles, {} gate equivalents and {} nJ for a sample.</p>\n",
+            cost.cycles,
+            si(cost.area),
+            short(cost.energy)
+        ),
+        Some(CircuitCost::Missing { reason }) => format!("<p>No circuit: {}.</p>\n", escape(reason)),
+        None => String::new(),
+    };
     body.push_str(&format!(
-        "</table></div>\n<h2>{}</h2>\n<div class=\"panel\"><table>\n<tr>{heading}<th>score</th></tr>\n",
+        "</table></div>\n{circuit}<h2>{}</h2>\n<div class=\"panel\"><table>\n<tr>{heading}<th>score</th></tr>\n",
         plural(found.trials.len(), "trial")
     ));
     for trial in &found.trials {

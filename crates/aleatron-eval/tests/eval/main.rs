@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod checkpoints;
+mod costs;
 mod evaluations;
 mod find;
 mod graph_stops;

@@ -96,14 +96,14 @@ fn progress_has_every_finished_cell_in_an_evaluation_that_can_be_resumed() {
 /// The class depends on the mean of all samples: chunks of 256 would have other means.
 #[test]
 fn network_that_mixes_samples_runs_whole() {
-    use aleatron_graph::op::{NoAxes, Reduced, Reduction};
+    use aleatron_graph::op::{Dims, NoAxes, Reduction};
     use aleatron_graph::{Binary, Dim, Graph, Op, Value};
     use aleatron_tensor::{DType, Device, Tensor};
     let mut graph = Graph::new("centred");
     let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(2)]);
     let input = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
     let (reduction, axes) = (Reduction::Mean, Some(vec![0]));
-    let op = Op::Reduce { reduction, axes, reduced: Reduced::Kept, no_axes: NoAxes::All };
+    let op = Op::Reduce { reduction, axes, reduced: Dims::Keep, no_axes: NoAxes::All };
     let mean = graph.add_node("mean", op, &[input]);
     let centred = graph.add_node("centred", Op::Binary(Binary::Sub), &[input, mean]);
     let weights = Tensor::from_slice(&[1.0_f32, -1.0, -1.0, 1.0], &[2, 2], &Device::Cpu).unwrap();

@@ -87,6 +87,7 @@ fn evaluation(cells: Vec<Cell>) -> Evaluation {
         cells,
         unfinished: 0,
         graph: None,
+        costs: Vec::new(),
     }
 }
 
