@@ -34,6 +34,9 @@ enum Command {
     Bench(commands::bench::Arguments),
     /// Evaluate a network as bit streams: accuracy against length and generator.
     Eval(Box<commands::eval::Arguments>),
+    /// Fine-tune a transformer by a LoRA adapter, and show its loss.
+    #[cfg(feature = "transformer")]
+    Finetune(Box<commands::finetune::Arguments>),
     /// Continue a text with a transformer.
     #[cfg(feature = "transformer")]
     Generate(commands::generate::Arguments),
@@ -47,6 +50,8 @@ enum Command {
     Rtl(Box<commands::rtl::Arguments>),
     /// Tabulate how wrong products of two generators are.
     Tables(commands::tables::Arguments),
+    /// Fine-tune a network for short streams, and show its accuracy before and after.
+    Train(Box<commands::train::Arguments>),
     /// Compare every backend of this machine with the plain reference, bit for bit.
     Verify(commands::verify::Arguments),
 }
@@ -87,12 +92,15 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Eval(eval) => commands::eval::run(&eval, &Invocation::new(&arguments)),
         #[cfg(feature = "transformer")]
+        Command::Finetune(arguments) => commands::finetune::run(&arguments),
+        #[cfg(feature = "transformer")]
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Merge(arguments) => commands::merge::run(&arguments),
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Rtl(arguments) => commands::rtl::run(&arguments),
         Command::Tables(arguments) => commands::tables::run(&arguments),
+        Command::Train(arguments) => commands::train::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     })
 }

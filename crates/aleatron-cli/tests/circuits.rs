@@ -30,6 +30,11 @@ fn rtl_writes_a_circuit_and_checks_it() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     assert!(text.contains("network_tb +stall +reset") && text.contains("equal to the engine"), "{text}");
     assert!(text.contains("gate equivalents") && text.contains("parallel counters"), "{text}");
+    assert!(text.contains("cells between registers"), "{text}");
+    let report = std::fs::read_to_string(folder.join("synthesis.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let depth = report["area"]["depth"].as_u64().unwrap();
+    assert!(text.contains(&format!("depth {depth} cells")) && depth > 0, "{text}");
     for file in ["README.md", "Makefile", "circuit.json", "rtl/al_window.v", "tb/network_tb.v"] {
         assert!(folder.join(file).is_file(), "{file}");
     }

@@ -1,10 +1,10 @@
-//! `generate` and `bench transformer` as a user runs them.
+//! `generate`, `finetune` and `bench transformer` as a user runs them.
 #![cfg(feature = "transformer")]
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::aleatron;
+use common::{Folder, aleatron, json};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -166,4 +166,89 @@ fn bench_transformer_reports_prompt_and_steps() {
     assert!(report["read_gb_per_second"].as_f64().unwrap() > 0.0);
     // On the CPU both ways give the same bits.
     assert_eq!(report["difference"], 0.0);
+}
+
+#[test]
+fn finetune_writes_an_adapter_that_generate_reads() {
+    let folder = Folder::new("finetune");
+    let (out, report, text) = (folder.join("adapter"), folder.join("report"), folder.join("text.txt"));
+    std::fs::write(&text, "the cat sat on the mat. ".repeat(20)).unwrap();
+    let arguments = ["finetune", TEXT_MODEL, "--data", &text, "--out", &out, "--report", &report];
+    let more = ["--length", "16", "--steps", "30", "--learning-rate", "0.01", "--targets", "all", "--json"];
+    let found = json(&[&arguments[..], &more].concat());
+    let steps = found["steps"].as_array().unwrap();
+    let loss = |step: &Value| step["loss"].as_f64().unwrap();
+    assert_eq!(steps.len(), 30);
+    assert!(loss(&steps[29]) < 0.5 * loss(&steps[0]), "{} {}", loss(&steps[0]), loss(&steps[29]));
+    let page = std::fs::read_to_string(folder.join("report/finetuning.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("30 steps of 4 sequences"));
+    let generate = |more: &[&str]| {
+        let common = [
+            "generate",
+            TEXT_MODEL,
+            "the cat",
+            "--device",
+            "cpu",
+            "--max-tokens",
+            "8",
+            "--temperature",
+            "0",
+            "--json",
+        ];
+        json(&[&common[..], more].concat())["tokens"].clone()
+    };
+    assert_ne!(generate(&["--lora", &out]), generate(&[]));
+
+    // The adapter is where another training starts, with its settings.
+    let second = folder.join("second");
+    let again = json(&[
+        "finetune",
+        TEXT_MODEL,
+        "--data",
+        &text,
+        "--out",
+        &second,
+        "--adapter",
+        &out,
+        "--length",
+        "16",
+        "--steps",
+        "1",
+        "--json",
+    ]);
+    assert!(loss(&again["steps"][0]) < 0.5 * loss(&steps[0]));
+    let read = |folder: &str| std::fs::read_to_string(Path::new(folder).join("adapter_config.json")).unwrap();
+    assert_eq!(read(&out), read(&second));
+    // The same command gives the same losses.
+    let repeated = json(&[&arguments[..], &more].concat());
+    assert_eq!(repeated["steps"], found["steps"]);
+}
+
+#[test]
+fn finetune_refuses_invalid_usage_and_other_families() {
+    let folder = Folder::new("finetune-usage");
+    let (out, text, lines) = (folder.join("adapter"), folder.join("text.txt"), folder.join("data.jsonl"));
+    std::fs::write(&text, "the cat sat on the mat").unwrap();
+    std::fs::write(&lines, "{\"tokens\": [5, 6, 7]}").unwrap();
+    let cases: [&[&str]; 9] = [
+        &["--learning-rate", "0"],
+        &["--rank", "5000"],
+        &["--dropout", "1"],
+        &["--targets", "c_attn"],
+        &["--length", "1"],
+        &["--steps", "5", "--warmup", "5"],
+        &["--clip-norm", "-1"],
+        &["--device", "abacus"],
+        &["--adapter", ADAPTER, "--rank", "4"],
+    ];
+    for case in cases {
+        let refused = aleatron(&[&["finetune", TEXT_MODEL, "--data", &text, "--out", &out], case].concat());
+        assert_eq!(refused.status.code(), Some(2), "{case:?}: {}", String::from_utf8_lossy(&refused.stderr));
+    }
+    let gpt2 = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/gpt2");
+    let other = aleatron(&["finetune", gpt2, "--data", &lines, "--out", &out, "--targets", "all"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(common::fault(&other).contains("cannot be fine-tuned"));
+    let missing = aleatron(&["finetune", TEXT_MODEL, "--data", &folder.join("missing.txt"), "--out", &out]);
+    assert!(common::fault(&missing).contains("missing.txt"));
 }

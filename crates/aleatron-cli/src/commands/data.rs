@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataOptions {
     /// Labelled samples, as .npz with arrays of features and labels, as .csv, as .npy with --labels, or as a folder with a folder of PNG images
-    /// for each class; the embedded test digits if not given.
+    /// for each class; the embedded digits if not given.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// The labels of the samples of an .npy file, as another one.
@@ -107,6 +107,11 @@ impl DataOptions {
             }
             None => Ok(Dataset::digits_test()),
         }
+    }
+
+    /// Reads samples of another file in the same way.
+    pub(crate) fn read_file(&self, path: &Path, kind: LabelKind) -> Result<Dataset, Failure> {
+        Dataset::read_with(path, &self.options(kind)).map_err(explain)
     }
 
     /// Reads samples to calibrate with, whose labels do not matter. Names of arrays are those of the data, so the usual names are tried if an

@@ -10,7 +10,7 @@ use super::{Failure, Outcome, read_positive};
 use crate::invocation::Invocation;
 use crate::{interrupt, output};
 use aleatron::data::{Dataset, LabelKind};
-use aleatron::eval::{Error as EvalError, Evaluation, Job, Plan, Progress, evaluate, plural};
+use aleatron::eval::{Error as EvalError, Evaluation, Job, Plan, Progress, add_costs, evaluate, plural};
 use aleatron::network::{Network, ValueRange};
 use aleatron::{Cancel, CoreError, EngineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -53,13 +53,14 @@ pub(crate) struct Arguments {
 
 /// The task of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Task {
+pub(crate) enum Task {
     Classification,
     Regression,
 }
 
 impl Task {
-    fn labels(self) -> LabelKind {
+    /// Returns the kind of the labels.
+    pub(crate) fn labels(self) -> LabelKind {
         match self {
             Self::Classification => LabelKind::Classes,
             Self::Regression => LabelKind::Numbers,
@@ -117,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     }
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
         subject.notes.iter().for_each(output::message);
-        let job = arguments.job(subject)?;
+        let job = arguments.job(subject)?.with_costs();
         return shard::run(&job, shard, folder, arguments.earlier.earlier(), invocation);
     }
     arguments.evaluate(&subject, invocation)
@@ -155,6 +156,7 @@ impl Distributed {
     /// Writes and prints an evaluation, and reports the failure that ended it.
     pub(crate) fn finish(&self, found: &Evaluation, failure: Option<String>, elapsed: Duration) -> Outcome {
         let mut found = found.clone();
+        self.job.add_costs(&mut found);
         add_warnings(&mut found, &self.warnings);
         if let Some(report) = &self.report {
             report.write(&found)?;
@@ -213,6 +215,7 @@ impl Arguments {
             Err(EvalError::Unfinished { done, source }) => (*done, Some(*source)),
             Err(error) => return Err(self.explain(error, Some(&subject.data))),
         };
+        add_costs(network, data, &mut evaluation);
         add_warnings(&mut evaluation, &subject.warnings);
         if let Some(report) = &report {
             report.write(&evaluation)?;

@@ -7,7 +7,9 @@ use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 use aleatron::Cancel;
 use aleatron::data::Dataset;
-use aleatron::eval::{CheckpointFile, Error as EvalError, Found, Plan, Search, plural, report};
+use aleatron::eval::{
+    CheckpointFile, CircuitCost, Error as EvalError, Found, Plan, Search, add_cost, plural, report,
+};
 use aleatron::network::{LayerOverride, Network, layers_to_json};
 use std::path::Path;
 
@@ -63,6 +65,8 @@ pub(super) fn run(
         Err(EvalError::UnfinishedSearch { done, source }) => (*done, Some(*source)),
         Err(error) => return Err(error.into()),
     };
+    let mut found = found;
+    add_cost(network, data, plan, &mut found);
     let written = match request.folder {
         Some(folder) => write(folder, &found, network.name(), plan)?,
         None => Vec::new(),
@@ -145,6 +149,14 @@ fn text(found: &Found, name: &str) -> String {
         found.bit_macs_before,
         plural(found.trials.len(), "trial"),
     ));
+    match &found.cost {
+        Some(CircuitCost::Known(cost)) => text.push_str(&format!(
+            "circuit: {} cycles, {:.0} gate equivalents, {:.2} nJ per sample (by a model)\n",
+            cost.cycles, cost.area, cost.energy
+        )),
+        Some(CircuitCost::Missing { reason }) => text.push_str(&format!("no circuit: {reason}\n")),
+        None => {}
+    }
     if found.score < found.bar {
         text.push_str("not even the longest streams are good enough\n");
     } else if !found.is_finished {

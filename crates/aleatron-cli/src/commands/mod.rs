@@ -6,6 +6,8 @@ mod data;
 pub(crate) mod eval;
 mod find;
 #[cfg(feature = "transformer")]
+pub(crate) mod finetune;
+#[cfg(feature = "transformer")]
 pub(crate) mod generate;
 pub(crate) mod info;
 pub(crate) mod inspect;
@@ -18,6 +20,7 @@ pub(crate) mod rtl;
 pub(crate) mod shard;
 mod source;
 pub(crate) mod tables;
+pub(crate) mod train;
 #[cfg(feature = "transformer")]
 pub(crate) mod transformer;
 pub(crate) mod verify;

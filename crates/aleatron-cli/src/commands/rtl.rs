@@ -8,9 +8,14 @@ use crate::{Verdict, output};
 use aleatron::SampleSeed;
 use aleatron::data::{Dataset, LabelKind};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron::hardware::cost::PartValues;
 use aleatron::hardware::simulate::{self, Simulator};
-use aleatron::hardware::{Bench, Circuit, Design, InputInterval, Options, Output, Pipeline, synthesis};
+use aleatron::hardware::synthesis::{Boundaries, Synthesized};
+use aleatron::hardware::{
+    Bench, Circuit, ClockGating, Design, EarlyTrace, InputInterval, Margin, Options, Output, Pipeline, Trace,
+};
 use aleatron::network::{Arithmetic, StreamConfig, ValueRange};
+use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -40,26 +45,41 @@ pub(crate) struct Arguments {
     /// Put registers between comparators and counters.
     #[arg(long)]
     pipeline: bool,
-    /// Let the index of the greatest score leave the circuit in place of the scores.
+    /// Let the index of the greatest score leave the circuit instead of the scores.
     #[arg(long)]
     class: bool,
+    /// Stop the last layer as soon as the best score leads by this many standard deviations of the counting noise; 3 is a usual margin.
+    #[arg(long, value_name = "DEVIATIONS", value_parser = read_margin, requires = "class")]
+    early_margin: Option<Margin>,
     /// Declare that features never become negative inputs, which saves area in layers of signed streams.
     #[arg(long)]
     non_negative: bool,
+    /// Gate the clocks of registers with cells; without it, registers have enables, which suits FPGAs.
+    #[arg(long)]
+    clock_gating: bool,
     /// The folder for the files of the circuit.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Simulate the circuit and compare every threshold, count, value and score with the engine.
     #[arg(long)]
     check: bool,
+    /// With --check, simulate the netlist of gates that Yosys makes of the circuit as well.
+    #[arg(long, requires = "check")]
+    netlist: bool,
     /// The simulator of --check: icarus or verilator; the first one that is installed if not given.
     #[arg(long, value_name = "NAME", value_parser = read_name::<Simulator>, requires = "check")]
     simulator: Option<Simulator>,
-    /// Synthesize the circuit with Yosys and show its area by part in gate equivalents.
+    /// Synthesize the circuit with Yosys and show its area by part in gate equivalents and the depth of its logic.
     #[arg(long)]
     synth: bool,
-    /// The Liberty file of the cells of --synth; a table of generic gates if not given.
-    #[arg(long, value_name = "FILE", requires = "synth")]
+    /// Let --synth and --energy optimize the whole design at once, which is smaller, instead of part by part.
+    #[arg(long)]
+    flatten: bool,
+    /// Simulate the gates of the synthesized circuit and show the energy of a sample by part.
+    #[arg(long)]
+    energy: bool,
+    /// The Liberty file of the cells of --synth and --energy; a table of generic gates if not given.
+    #[arg(long, value_name = "FILE")]
     liberty: Option<PathBuf>,
     /// The samples in the vectors of the test bench.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 2)]
@@ -73,6 +93,8 @@ impl Arguments {
             pipeline: if self.pipeline { Pipeline::Registers } else { Pipeline::None },
             output: if self.class { Output::Class } else { Output::Scores },
             inputs: if self.non_negative { InputInterval::NonNegative } else { InputInterval::Signed },
+            clock_gating: if self.clock_gating { ClockGating::Cells } else { ClockGating::Enables },
+            early_termination: self.early_margin,
         }
     }
 }
@@ -85,6 +107,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         (true, Some(simulator)) => Some(simulator),
         (true, None) => Some(Simulator::installed()?),
     };
+    if !arguments.synth && !arguments.energy {
+        for (option, is_given) in
+            [("--liberty FILE", arguments.liberty.is_some()), ("--flatten", arguments.flatten)]
+        {
+            if is_given {
+                return Err(Failure::Usage(format!("{option} needs --synth or --energy")));
+            }
+        }
+    }
     let network = arguments.network.load()?;
     let data = arguments.data.read(kind)?;
     check_samples(&network, &data)?;
@@ -114,25 +145,103 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         design.interval(),
         arguments.out.display()
     ))?;
+    if let Some(early) = &trace.early {
+        show_early(&circuit, &trace, early)?;
+    }
     if let Some(simulator) = simulator {
-        for passed in simulate::check(&arguments.out, &design, simulator)? {
+        let mut passed = simulate::check(&arguments.out, &design, simulator)?;
+        if arguments.netlist {
+            passed.extend(simulate::check_netlist(&arguments.out, &design)?);
+        }
+        for passed in passed {
             let seconds = passed.elapsed.as_secs_f64();
             output::line(format!("{simulator} {}: {} ({seconds:.2} s)", passed.run, passed.summary))?;
         }
         output::line("equal to the engine in every threshold, count, value and score")?;
     }
-    if arguments.synth {
-        let area = synthesis::area(&arguments.out, &design, arguments.liberty.as_deref())?;
-        output::line(format!(
-            "area {:.0} gate equivalents, {} flip-flops",
-            area.gate_equivalents, area.flip_flops
-        ))?;
-        for (part, size) in area.parts.iter().filter(|(_, size)| *size > 0.0) {
-            let share = 100.0 * size / area.gate_equivalents;
-            output::line(format!("  {part:<44} {size:>10.0} {share:>5.1} %"))?;
-        }
+    if arguments.synth || arguments.energy {
+        synthesize(arguments, &circuit, &design, &trace)?;
     }
     Ok(Verdict::Good)
+}
+
+/// Synthesizes the circuit, shows its area, its depth and the energy of a sample, and writes them to `synthesis.json`.
+fn synthesize(
+    arguments: &Arguments,
+    circuit: &Circuit,
+    design: &Design,
+    trace: &Trace,
+) -> Result<(), Failure> {
+    let boundaries = if arguments.flatten { Boundaries::Flattened } else { Boundaries::Parts };
+    let liberty = arguments.liberty.as_deref();
+    let synthesized = match arguments.clock_gating {
+        false => Synthesized::new(&arguments.out, design, liberty, boundaries)?,
+        true => {
+            // Synthesis gates the clocks of registers with enables by itself.
+            let options = Options { clock_gating: ClockGating::Enables, ..arguments.options() };
+            let (design, folder) = (Design::new(circuit, &options)?, arguments.out.join("build/enables"));
+            design.write(&folder)?;
+            Synthesized::new(&folder, &design, liberty, boundaries)?
+        }
+    };
+    let mut report = serde_json::Map::new();
+    if arguments.synth {
+        let area = synthesized.area()?;
+        report.insert("area".to_owned(), json!(area));
+        let (size, flip_flops, depth) = (area.gate_equivalents, area.flip_flops, area.depth);
+        output::line(format!(
+            "area {size:.0} gate equivalents, {flip_flops} flip-flops; depth {depth} cells between registers"
+        ))?;
+        show_parts(&area.parts, boundaries, 0)?;
+    }
+    if arguments.energy {
+        let energy = synthesized.energy(circuit, &arguments.options(), trace)?;
+        report.insert("energy".to_owned(), json!(energy));
+        output::line(format!(
+            "energy {:.3} nJ per sample, {:.0} % of it in the clock, over {} samples and {} cycles; {:.0} % of flip-flops behind clock gates",
+            energy.nanojoules,
+            100.0 * energy.clock / energy.nanojoules,
+            energy.samples,
+            energy.cycles,
+            100.0 * energy.gated
+        ))?;
+        show_parts(&energy.parts, boundaries, 3)?;
+    }
+    let path = arguments.out.join("synthesis.json");
+    let written = std::fs::write(&path, format!("{:#}\n", serde_json::Value::from(report)));
+    Ok(written.map_err(|source| aleatron::hardware::Error::File { path, source })?)
+}
+
+fn show_parts(parts: &PartValues, boundaries: Boundaries, digits: usize) -> Result<(), Failure> {
+    if boundaries == Boundaries::Flattened {
+        return Ok(());
+    }
+    let total = parts.total();
+    for (part, value) in parts.iter().filter(|(_, value)| *value > 0.0) {
+        let share = 100.0 * value / total;
+        output::line(format!("  {:<44} {value:>10.digits$} {share:>5.1} %", part.name()))?;
+    }
+    Ok(())
+}
+
+/// Shows the cycles that early termination saves, and what it changes.
+fn show_early(circuit: &Circuit, trace: &Trace, early: &EarlyTrace) -> Result<(), Failure> {
+    let n = trace.n_samples;
+    let length = circuit.layers().last().map_or(0, |(_, layer)| layer.length);
+    let stopped = early.cycles.iter().filter(|cycles| **cycles < length).count();
+    let mean = early.cycles.iter().sum::<usize>() as f64 / n.max(1) as f64;
+    let full = trace.full_classes(circuit);
+    let changed = full.iter().zip(&early.classes).filter(|(full, own)| full != own);
+    output::line(format!(
+        "early termination: {stopped} of {n} samples, {mean:.1} of {length} cycles of the last layer on average, another class in {}",
+        changed.count()
+    ))?;
+    Ok(())
+}
+
+fn read_margin(text: &str) -> Result<Margin, String> {
+    let deviations: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    Margin::new(deviations).map_err(|error| error.to_string())
 }
 
 fn samples(data: &Dataset, n: usize) -> Result<Vec<f64>, Failure> {

@@ -44,7 +44,7 @@ pub(crate) struct NetworkOptions {
     percentile: Option<f64>,
     /// The scale of weights: row (one for each neuron or output channel) or tensor (one for a layer).
     #[arg(long, value_name = "KIND", value_parser = read_weight_scale)]
-    weight_scale: Option<WeightScale>,
+    pub(crate) weight_scale: Option<WeightScale>,
 }
 
 /// Reads a share in (0, 1], or in percent if it is above 1.
@@ -94,6 +94,16 @@ impl NetworkOptions {
         Ok(network)
     }
 
+    /// Returns whether the file of a network has scales.
+    pub(crate) fn has_scales(&self, network: &Network) -> bool {
+        network.graph().metadata(LAYERS).is_some()
+    }
+
+    /// Returns whether the arguments say how scales are found.
+    pub(crate) fn finds_scales(&self) -> bool {
+        self.calibrate.is_some() || self.percentile.is_some()
+    }
+
     /// Calibrates the network if it comes without scales or the arguments ask for it.
     pub(crate) fn calibrate(
         &self,
@@ -102,8 +112,7 @@ impl NetworkOptions {
         options: &DataOptions,
         kind: LabelKind,
     ) -> Result<Calibrated, Failure> {
-        let has_scales = network.graph().metadata(LAYERS).is_some();
-        let finds_inputs = !has_scales || self.calibrate.is_some() || self.percentile.is_some();
+        let finds_inputs = !self.has_scales(&network) || self.finds_scales();
         if !finds_inputs && self.weight_scale.is_none() {
             return Ok(Calibrated { network, is_calibrated: false, warnings: Vec::new() });
         }

@@ -1,0 +1,433 @@
+//! `aleatron train`: fine-tunes a network for short streams, and shows its accuracy before and after.
+
+use super::data::DataOptions;
+use super::eval::{Task, progress_bar};
+use super::names::read_name;
+use super::report::{fault, try_writing};
+use super::source::{NetworkOptions, check_samples};
+use super::{Failure, Outcome, read_length, read_positive};
+use crate::{Verdict, interrupt, output};
+use aleatron::data::Dataset;
+use aleatron::eval::report::{TrainingEpoch, training};
+use aleatron::eval::{Evaluation, Plan, evaluate};
+use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron::network::{Arithmetic, Network, StreamConfig, ValueRange};
+use aleatron::train::batches::{Augmentation, split};
+use aleatron::train::{
+    AdamOptions, Forward, OptimizerKind, Progress, Schedule, SgdOptions, TrainOptions, Trained,
+    calibrate_for, train_with,
+};
+use aleatron::{Cancel, CoreError, Device};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The share of the samples that is held out for the evaluation if no test samples are given.
+const TEST_SHARE: f64 = 0.2;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron train --lengths 8 --out short.onnx                 the embedded network and digits\n  \
+    aleatron train model.onnx --data train.npz --test test.npz --lengths 16,32 --generators sobol,lfsr --out trained.onnx")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    network: NetworkOptions,
+    /// The task of the network: classification or regression.
+    #[arg(long, value_name = "TASK", default_value = "classification", ignore_case = true)]
+    task: Task,
+    #[command(flatten)]
+    data: DataOptions,
+    /// Samples for the evaluation before and after, in the format of --data. If not given, a fifth of the samples is held out; for the embedded
+    /// digits, the test digits.
+    #[arg(long, value_name = "FILE")]
+    test: Option<PathBuf>,
+    /// Lengths of streams to train for, in bits; steps take them in turn.
+    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, default_values_t = [16])]
+    lengths: Vec<usize>,
+    /// Generators to train for, as in eval; steps take them in turn.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
+        default_values_t = [GeneratorName::SOBOL])]
+    generators: Vec<GeneratorName>,
+    /// Lengths of the evaluation before and after; those of training are added.
+    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length,
+        default_values_t = [8, 16, 32, 64, 256])]
+    eval_lengths: Vec<usize>,
+    /// Bits of the sequences that streams share, 1 to 32, or auto.
+    #[arg(long, value_name = "BITS", default_value = "auto", value_parser = read_name::<WidthChoice>)]
+    width: WidthChoice,
+    /// How many independent sequences streams share: all, input or stream.
+    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>)]
+    sharing: Sharing,
+    /// The inter-layer arithmetic: float, or integer as in a circuit.
+    #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
+    arithmetic: Arithmetic,
+    /// How the network runs in training: streams (the counts that an evaluation has), noise (floating point with the noise of random streams,
+    /// cheaper) or float.
+    #[arg(long, value_name = "KIND", default_value = "streams", ignore_case = true)]
+    through: Through,
+    /// Where streams run: auto, cpu, gpu, cuda. It changes times and nothing else.
+    #[arg(long, default_value_t = Device::Cpu, value_parser = read_name::<Device>)]
+    device: Device,
+    /// Passes over the data.
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 20)]
+    epochs: usize,
+    /// Samples of a step.
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 64)]
+    batch: usize,
+    /// The learning rate at the start; it falls along half a cosine to 0.
+    #[arg(long, value_name = "RATE", default_value_t = 2e-3)]
+    rate: f64,
+    /// The rule of the updates: adam or sgd.
+    #[arg(long, value_name = "NAME", default_value = "adam", ignore_case = true)]
+    optimizer: OptimizerName,
+    /// The share of the training samples by which the best epoch is chosen.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    validation: f64,
+    /// Stop after so many epochs without a better validation score.
+    #[arg(long, value_name = "N", value_parser = read_positive)]
+    patience: Option<usize>,
+    /// The largest norm of the gradients of a step.
+    #[arg(long, value_name = "NORM")]
+    clip_norm: Option<f64>,
+    /// Move training images at random by up to so many pixels.
+    #[arg(long, value_name = "PIXELS", default_value_t = 0)]
+    shift: usize,
+    /// Decides the order of samples, augmentation and random streams.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
+    /// Write the trained network to this .onnx file.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Save the state after every epoch in this file, and go on from it if it exists.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Write a page (training.html) and both evaluations (before.json, after.json) into this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a network runs in training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Through {
+    Streams,
+    Noise,
+    Float,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OptimizerName {
+    Adam,
+    Sgd,
+}
+
+/// The result, for `--json`.
+#[derive(serde::Serialize)]
+struct Result<'a> {
+    before: &'a Evaluation,
+    after: &'a Evaluation,
+    epochs: &'a [aleatron::train::Epoch],
+    best_epoch: usize,
+    seconds: f64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    arguments.check()?;
+    let plan = arguments.plan();
+    let options = arguments.options(&plan);
+    let (network, data, test) = arguments.subject()?;
+    plan.check(&network).map_err(Failure::usage)?;
+    if arguments.out.is_none() {
+        output::message("the trained network will not be saved: give --out FILE.onnx");
+    }
+    interrupt::watch();
+    let cancel = Cancel::when(&interrupt::is_pressed);
+    let start = Instant::now();
+    let network = arguments.calibrate(network, &data, &plan, cancel)?;
+    let before = arguments.evaluate(&network, &test, &plan, cancel)?;
+    let mut trained = arguments.train(&network, &data, &options, cancel)?;
+    if arguments.through == Through::Float {
+        // The inputs of layers have changed, and no streams told the training how large they may be.
+        let configs = arguments.configs(&plan);
+        let (weights, data) = (arguments.network.weight_scale.unwrap_or_default(), &data);
+        (trained.network, _) = calibrate_for(&trained.network, data, &configs, weights, cancel)?;
+    }
+    if let Some(path) = &arguments.out {
+        trained.network.save(path)?;
+    }
+    let after = arguments.evaluate(&trained.network, &test, &plan, cancel)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(folder) = &arguments.report {
+        write_report(folder, &before, &after, &trained)?;
+    }
+    if arguments.json {
+        let Trained { history, best_epoch, .. } = &trained;
+        let result =
+            Result { before: &before, after: &after, epochs: history, best_epoch: *best_epoch, seconds };
+        output::json(&result)?;
+    } else {
+        arguments.print(&before, &after, &trained, seconds)?;
+    }
+    Ok(Verdict::Good)
+}
+
+impl Arguments {
+    /// Refuses options that cannot be combined and destinations that cannot be written, before anything is read.
+    fn check(&self) -> std::result::Result<(), Failure> {
+        self.data.check(self.task.labels(), self.network.calibrate.as_deref())?;
+        if !(self.rate > 0.0 && self.rate.is_finite()) {
+            return Err(Failure::Usage(format!("--rate: {} is not a positive number", self.rate)));
+        }
+        if self.test.is_some() && self.data.is_embedded() {
+            return Err(Failure::Usage(
+                "--test needs --data: the embedded digits have test digits".to_owned(),
+            ));
+        }
+        for path in self.out.iter().chain(&self.checkpoint) {
+            if path.is_dir() {
+                return Err(Failure::Usage(format!("{}: a folder, not a file", path.display())));
+            }
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            try_writing(folder.unwrap_or(Path::new(".")))?;
+        }
+        if let Some(folder) = &self.report {
+            std::fs::create_dir_all(folder).map_err(|error| fault(folder, &error))?;
+            try_writing(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the network, the samples of training and those of the evaluation.
+    fn subject(&self) -> std::result::Result<(Network, Dataset, Dataset), Failure> {
+        let kind = self.task.labels();
+        let network = self.network.load()?;
+        let (data, test) = match (&self.test, self.data.is_embedded()) {
+            (_, true) => (Dataset::digits_train(), Dataset::digits_test()),
+            (Some(path), _) => (self.data.read(kind)?, self.data.read_file(path, kind)?),
+            (None, false) => {
+                let all = self.data.read(kind)?;
+                let (training, held) = split(all.len(), TEST_SHARE, self.seed).map_err(Failure::usage)?;
+                let name = format!("{} held out of {}", held.len(), all.name());
+                output::message(format!(
+                    "{} samples are held out of training for the evaluation; give others with --test FILE",
+                    held.len()
+                ));
+                (all.subset(all.name(), &training)?, all.subset(name, &held)?)
+            }
+        };
+        for samples in [&data, &test] {
+            check_samples(&network, samples)?;
+        }
+        Ok((network, data, test))
+    }
+
+    /// Finds the scales of a network that comes without them: by the percentile that was given, or the best for the streams of the training.
+    fn calibrate(
+        &self,
+        network: Network,
+        data: &Dataset,
+        plan: &Plan,
+        cancel: Cancel<'_>,
+    ) -> std::result::Result<Network, Failure> {
+        if self.network.has_scales(&network) || self.network.finds_scales() {
+            return Ok(self.network.calibrate(network, data, &self.data, self.task.labels())?.network);
+        }
+        let weights = self.network.weight_scale.unwrap_or_default();
+        let (network, share) = calibrate_for(&network, data, &self.configs(plan), weights, cancel)?;
+        output::message(format!(
+            "the scale of each layer covers {} % of its inputs, which is best for these streams; --percentile sets it",
+            100.0 * share
+        ));
+        Ok(network)
+    }
+
+    /// Returns the configurations to train for.
+    fn configs(&self, plan: &Plan) -> Vec<StreamConfig> {
+        let pairs = self.lengths.iter().flat_map(|&length| self.generators.iter().map(move |&g| (length, g)));
+        pairs
+            .map(|(length, generator)| {
+                StreamConfig::new(length)
+                    .generator(generator)
+                    .width(plan.width)
+                    .sharing(plan.sharing)
+                    .arithmetic(plan.arithmetic)
+                    .range(plan.range)
+                    .device(plan.device.clone())
+            })
+            .collect()
+    }
+
+    /// Returns the plan of the evaluations.
+    fn plan(&self) -> Plan {
+        let mut lengths = [&self.eval_lengths[..], &self.lengths].concat();
+        lengths.sort_unstable();
+        lengths.dedup();
+        Plan {
+            lengths,
+            generators: self.generators.clone(),
+            width: self.width,
+            sharing: self.sharing,
+            arithmetic: self.arithmetic,
+            range: ValueRange::Saturate,
+            device: self.device.clone(),
+            ..Plan::default()
+        }
+    }
+
+    fn options(&self, plan: &Plan) -> TrainOptions {
+        let forward = match self.through {
+            Through::Float => Forward::Float,
+            Through::Noise => Forward::Noise { lengths: self.lengths.clone() },
+            Through::Streams => Forward::Streams(self.configs(plan)),
+        };
+        let optimizer = match self.optimizer {
+            OptimizerName::Adam => OptimizerKind::Adam(AdamOptions::default()),
+            OptimizerName::Sgd => OptimizerKind::Sgd(SgdOptions::default()),
+        };
+        TrainOptions {
+            epochs: self.epochs,
+            batch: self.batch,
+            optimizer: optimizer.with_rate(self.rate),
+            schedule: Schedule::default(),
+            forward,
+            augmentation: Augmentation { shift: self.shift, ..Augmentation::default() },
+            clip: self.clip_norm,
+            validation: self.validation,
+            patience: self.patience,
+            seed: self.seed,
+            checkpoint: self.checkpoint.clone(),
+            ..TrainOptions::default()
+        }
+    }
+
+    fn evaluate(
+        &self,
+        network: &Network,
+        test: &Dataset,
+        plan: &Plan,
+        cancel: Cancel<'_>,
+    ) -> std::result::Result<Evaluation, Failure> {
+        let bar = progress_bar();
+        let found = evaluate(network, test, plan, None, cancel, |progress| {
+            bar.set_length(progress.total as u64);
+            bar.set_position(progress.done as u64);
+            bar.set_message(format!("evaluating, {}, {} bits", progress.generator, progress.length));
+        });
+        bar.finish_and_clear();
+        match found? {
+            found if found.is_complete() => Ok(found),
+            _ => Err(self.cancelled()),
+        }
+    }
+
+    fn train(
+        &self,
+        network: &Network,
+        data: &Dataset,
+        options: &TrainOptions,
+        cancel: Cancel<'_>,
+    ) -> std::result::Result<Trained, Failure> {
+        let bar = progress_bar();
+        let mut per_epoch = 1;
+        let trained = train_with(network, data, options, cancel, &mut |progress| match progress {
+            Progress::Start { steps, .. } => {
+                per_epoch = steps as u64;
+                bar.set_length(per_epoch * options.epochs as u64);
+            }
+            Progress::Step { epoch, step, loss } => {
+                bar.set_position((epoch as u64 - 1) * per_epoch + step as u64);
+                bar.set_message(format!("epoch {epoch}, loss {loss:.4}"));
+            }
+            Progress::Epoch(epoch) => {
+                let score = epoch.validation.map_or_else(String::new, |score| match score.accuracy {
+                    Some(accuracy) => format!(", validation {:.2} %", 100.0 * accuracy),
+                    None => format!(", validation loss {:.4}", score.loss),
+                });
+                bar.println(format!("epoch {:>3}: loss {:.4}{score}", epoch.epoch, epoch.loss));
+            }
+            _ => {}
+        });
+        bar.finish_and_clear();
+        trained.map_err(|error| match error {
+            aleatron::train::Error::Core(CoreError::Cancelled) => self.cancelled(),
+            error @ aleatron::train::Error::Option { .. } => Failure::usage(error),
+            error => error.into(),
+        })
+    }
+
+    fn cancelled(&self) -> Failure {
+        Failure::Work(match &self.checkpoint {
+            Some(path) => format!("cancelled; the same command goes on from {}", path.display()),
+            None => "cancelled; with --checkpoint FILE, training can be resumed".to_owned(),
+        })
+    }
+
+    fn print(
+        &self,
+        before: &Evaluation,
+        after: &Evaluation,
+        trained: &Trained,
+        seconds: f64,
+    ) -> std::io::Result<()> {
+        let is_classes = before.float.classification().is_some();
+        let (factor, what) = if is_classes { (100.0, "accuracy %") } else { (1.0, "R²") };
+        output::line(format!(
+            "Network {} on {}, {} samples: {what} before and after training\n",
+            before.network.name, before.data.name, before.data.samples
+        ))?;
+        output::line(format!(
+            "{:<12}{:>6}{:>10}{:>10}{:>12}",
+            "generator", "bits", "before", "after", "difference"
+        ))?;
+        let line = |generator: &str, bits: &str, a: f64, b: f64| {
+            let (a, b) = (factor * a, factor * b);
+            output::line(format!("{generator:<12}{bits:>6}{a:>10.2}{b:>10.2}{:>+12.2}", b - a))
+        };
+        for (old, new) in before.rows().iter().zip(&after.rows()) {
+            line(&old.generator.to_string(), &old.length.to_string(), old.score(), new.score())?;
+        }
+        line("float", "", before.float.score(), after.float.score())?;
+        let (epochs, best) = (trained.history.len(), trained.best_epoch);
+        output::line(match (best, trained.before) {
+            (0, _) => format!(
+                "\nNo epoch of {epochs} was better on the validation samples: the network is unchanged. {seconds:.1} s"
+            ),
+            (best, Some(_)) => {
+                format!("\nEpoch {best} of {epochs}, the best on the validation samples; {seconds:.1} s")
+            }
+            (best, None) => format!(
+                "\nEpoch {best} of {epochs}, the last one: there are no validation samples; {seconds:.1} s"
+            ),
+        })?;
+        if let Some(path) = &self.out {
+            output::line(format!("Network: {}", path.display()))?;
+        }
+        if let Some(folder) = &self.report {
+            output::line(format!("Report: {}", folder.join(PAGE_NAME).display()))?;
+        }
+        Ok(())
+    }
+}
+
+const PAGE_NAME: &str = "training.html";
+
+/// Writes the page and both evaluations.
+fn write_report(
+    folder: &Path,
+    before: &Evaluation,
+    after: &Evaluation,
+    trained: &Trained,
+) -> std::result::Result<(), Failure> {
+    let epochs = trained.history.iter().map(|epoch| TrainingEpoch {
+        loss: epoch.loss,
+        validation: epoch.validation.map(|score| score.loss),
+    });
+    let page = training(before, after, &epochs.collect::<Vec<_>>());
+    for (name, text) in
+        [(PAGE_NAME, page), ("before.json", before.to_json()?), ("after.json", after.to_json()?)]
+    {
+        aleatron::eval::write(folder.join(name), &text)?;
+    }
+    Ok(())
+}
