@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import enum
 import inspect
 import pathlib
@@ -38,6 +39,10 @@ ACCELERATORS = [
     numpy_streams,
     numpy_sequences,
 ]
+
+# A package that needs torch, and is read without it: the package, and the files of its public names.
+TORCH = pathlib.Path(al.__file__).with_name("torch")
+TORCH_FILES = [TORCH / "_modules.py", TORCH / "_convert.py"]
 
 PAGE = pathlib.Path(__file__).with_name("api.md")
 
@@ -131,6 +136,49 @@ def entries(module: Any) -> Iterator[str]:
             yield from members(thing)
 
 
+def read_entries(package: pathlib.Path, files: list[pathlib.Path]) -> Iterator[str]:
+    """The documentation of a package that is read, not imported: its own, and that of every public class and function in its files."""
+    tree = ast.parse((package / "__init__.py").read_text())
+    yield markdown(ast.get_docstring(tree) or "") + "\n"
+    public: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            public = ast.literal_eval(node.value)
+    found: dict[str, ast.ClassDef | ast.FunctionDef] = {}
+    for file in files:
+        for item in ast.parse(file.read_text()).body:
+            if isinstance(item, (ast.ClassDef, ast.FunctionDef)) and item.name in public:
+                found[item.name] = item
+    # As `entries`: classes before functions. A name that is in no file is an error.
+    for name in sorted(public, key=lambda name: (not isinstance(found[name], ast.ClassDef), name)):
+        thing = found[name]
+        yield f"## `{read_signature(thing)}`\n\n{markdown(ast.get_docstring(thing) or '')}\n"
+
+
+def without_prompts(text: str) -> str:
+    """Examples as programs with their outputs in comments: where torch is missing, the examples of this page could not be run."""
+    out: list[str] = []
+    in_example = False
+    for line in text.splitlines():
+        in_example = line == "```python" if line.startswith("```") else in_example
+        if in_example and line.startswith((">>> ", "... ")):
+            line = line[4:]
+        elif in_example and not line.startswith("```"):
+            line = f"# {line}"
+        out.append(line)
+    return "\n".join(out) + "\n"
+
+
+def read_signature(thing: ast.ClassDef | ast.FunctionDef) -> str:
+    """The signature of a function or of the constructor of a class, without annotations and `self`."""
+    makers = [item for item in thing.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
+    arguments = (makers[0] if isinstance(thing, ast.ClassDef) else thing).args
+    arguments.args = [each for each in arguments.args if each.arg != "self"]
+    for each in (*arguments.args, *arguments.kwonlyargs):
+        each.annotation = None
+    return f"{thing.name}({ast.unparse(arguments)})"
+
+
 def page() -> str:
     """The whole page."""
     parts = [HEAD, "# `aleatron`\n", markdown(al.__doc__ or "") + "\n", *entries(al)]
@@ -139,6 +187,7 @@ def page() -> str:
     parts += ["# `aleatron.tensor`\n", markdown(tensor.__doc__ or "") + "\n", *entries(tensor)]
     linalg = tensor.linalg
     parts += ["# `aleatron.tensor.linalg`\n", markdown(linalg.__doc__ or "") + "\n", *entries(linalg)]
+    parts += ["# `aleatron.torch`\n", *map(without_prompts, read_entries(TORCH, TORCH_FILES))]
     parts += ["# `aleatron.accel`\n", markdown(accel.__doc__ or "") + "\n"]
     for module in ACCELERATORS:
         parts += [f"# `{module.__name__}`\n", markdown(module.__doc__ or "") + "\n", *entries(module)]

@@ -12,7 +12,8 @@ products, so a layer is an AND and a count:
 - `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
 - `Network`, `Layer`, `NetworkLayer`, `StreamNetwork`, `evaluate`, `find`: networks of layers, ONNX files, torch and scikit-learn, how
-  accurate they are as streams, and how short the streams may be;
+  accurate they are as streams, and how short the streams may be; `train`: fine-tuning for short streams;
+- `Circuit`: the circuit of a network, its integers, its Verilog and its cost;
 - `Transformer`: language models from Hugging Face files;
 - `StreamClassifier`: a scikit-learn classifier whose network runs as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
@@ -20,7 +21,8 @@ products, so a layer is an AND and a count:
 - `aleatron.tensor`: float tensors on the CPU and on GPUs, by the Python array API standard;
 - `aleatron.compat`: the names of `sc_neurocore_engine`;
 - `aleatron.cluster`: evaluations and layers on several processes and machines;
-- `aleatron.accel`: the same bits in NumPy, CuPy, JAX and Numba, and over MPI.
+- `aleatron.accel`: the same bits in NumPy, CuPy, JAX and Numba, and over MPI;
+- `aleatron.torch`: layers of torch as streams, with gradients; it needs torch.
 """
 
 import importlib as _importlib
@@ -33,6 +35,7 @@ if "MESA_VK_DEVICE_SELECT" not in _os.environ:
 
 try:
     from aleatron._core import (
+        Circuit,
         ConvLayer,
         DenseLayer,
         FixedPointLif,
@@ -81,6 +84,7 @@ else:
         zce,
     )
     from aleatron._torch import from_torch as _from_torch
+    from aleatron._train import Epoch, Score, Trained, train
 
     # Objects of scikit-learn and torch are read in Python, so these methods of the extension's class are.
     setattr(Network, "from_sklearn", staticmethod(_from_sklearn))
@@ -102,7 +106,8 @@ if _TYPE_CHECKING:
 elif _why_no_core is None:
 
     def __getattr__(name: str) -> object:
-        if name in _SUBMODULES:
+        # Not in `__dir__`: where torch is missing, tools that look at every name would fail.
+        if name in _SUBMODULES or name == "torch":
             return _importlib.import_module(f"{__name__}.{name}")
         if name != "StreamClassifier":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -123,7 +128,7 @@ else:
     def __getattr__(name: str) -> object:
         if name in ("accel", "compat"):
             return _importlib.import_module(f"{__name__}.{name}")
-        if name in __all__ or name in _SUBMODULES or name == "_core":
+        if name in __all__ or name in _SUBMODULES or name in ("_core", "torch"):
             raise ImportError(
                 f"aleatron.{name} needs the compiled extension aleatron._core, which cannot be imported: {_why_no_core}. "
                 "Only aleatron.accel, on NumPy and what else it finds, and aleatron.compat.VectorizedSCLayer run without it"
@@ -132,9 +137,11 @@ else:
 
 
 __all__ = [
+    "Circuit",
     "ConvLayer",
     "CudaArray",
     "DenseLayer",
+    "Epoch",
     "Evaluation",
     "FixedPointLif",
     "Found",
@@ -142,10 +149,12 @@ __all__ = [
     "Layer",
     "Network",
     "NetworkLayer",
+    "Score",
     "SparseLayer",
     "StreamClassifier",
     "StreamLayer",
     "StreamNetwork",
+    "Trained",
     "Transformer",
     "Trial",
     "__version__",
@@ -172,6 +181,7 @@ __all__ = [
     "set_draw_memory",
     "set_num_threads",
     "simd_tier",
+    "train",
     "unpack",
     "xnor",
     "xor",

@@ -13,6 +13,8 @@ from aleatron._cuda import CudaArray
 from aleatron._network import Activation, Layer, NetworkLayer
 from aleatron._types import (
     Arithmetic,
+    CircuitCost,
+    CircuitTrace,
     DeviceNames,
     LayerIntegers,
     LayerOutput,
@@ -30,6 +32,7 @@ _Progress: TypeAlias = Callable[[int, int, str, int, int], object] | None
 _Out = TypeVar("_Out")
 
 __all__ = [
+    "Circuit",
     "ConvLayer",
     "DenseLayer",
     "FixedPointLif",
@@ -55,6 +58,7 @@ __all__ = [
     "_digits",
     "_evaluate",
     "_find",
+    "_train",
     "_gpus",
     "_read_found",
     "_rounding_bound",
@@ -780,6 +784,47 @@ class Network:
         """
     def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Returns the fraction of samples whose class is `y` in floating point."""
+    def circuit(
+        self,
+        length: SupportsIndex,
+        generator: str | Sequence[str] = "lfsr",
+        seed: SupportsIndex = 44257,
+        *,
+        width: Width = "auto",
+        sharing: Sharing = "all",
+        layers: Mapping[str, LayerSettings] | None = None,
+        clip: bool = False,
+        lanes: SupportsIndex | None = None,
+        pipeline: bool = False,
+        output: Literal["scores", "class"] = "scores",
+        non_negative: bool = False,
+        early_margin: float | None = None,
+    ) -> Circuit:
+        """Describes the circuit of the network as streams, with integers between layers.
+
+        Parameters
+        ----------
+        length, generator, seed, width, sharing, layers, clip
+            As for `streams`. Bernoulli streams have no hardware: ValueError.
+        lanes
+            The neurons that a layer computes at a time; None for all of them.
+        pipeline
+            Whether registers are between comparators and counters.
+        output
+            What leaves the circuit: "scores", or "class" for the index of the greatest score.
+        non_negative
+            Whether features never become negative inputs, which saves area in layers of signed streams.
+        early_margin
+            The lead of the best score, in standard deviations of the counting noise, at which the last layer stops before its streams end;
+            None for all cycles. It needs output="class".
+
+        Examples
+        --------
+        >>> import aleatron as al
+        >>> circuit = al.Network.digits().circuit(64, "sobol", lanes=8)
+        >>> circuit.to_dict()["name"]
+        'noise_aware'
+        """
     def streams(
         self,
         length: SupportsIndex,
@@ -924,6 +969,101 @@ class Network:
         """The least and the greatest feature that the layers can encode; None if features do not reach a layer one by one."""
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
+
+@final
+class Circuit:
+    """The circuit of a network in integers; `Network.circuit` creates it. It computes what the engine computes, count by count.
+
+    Examples
+    --------
+    >>> import aleatron as al
+    >>> x, y = al.load_digits()
+    >>> circuit = al.Network.digits().circuit(64, "lfsr")
+    >>> circuit.stages
+    ['n_hidden', 'n_output_thresholds', 'n_output']
+    >>> circuit.cycles
+    193
+    >>> trace = circuit.trace(x[:3])
+    >>> [stage["values"].shape for stage in trace["stages"]]
+    [(3, 64), (3, 64), (3, 10)]
+    """
+
+    @property
+    def stages(self) -> list[str]:
+        """The names of the stages, each behind those it reads."""
+    @property
+    def cycles(self) -> int:
+        """The cycles from one sample to the next: those of the slowest stage."""
+    def to_json(self) -> str:
+        """Returns the description as JSON: thresholds, signs, sequences, widths, biases, multipliers, shifts and bounds, all in integers."""
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the description as a dict, as in `to_json`."""
+    def trace(self, x: npt.ArrayLike) -> CircuitTrace:
+        """Computes the integers of samples with the engine, as the circuit has them.
+
+        Parameters
+        ----------
+        x
+            Features, a batch or one sample.
+
+        Returns
+        -------
+        dict
+            "inputs" has the thresholds that enter the circuit. "stages" has a dict for each stage: its name, its operation, its outputs
+            ("values": accumulators of a layer, thresholds behind a requantizer, scores), and for layers the counts ("counts"). Words of
+            signed inputs have the sign above the threshold. With early termination, "early" has the stream cycles of each sample in the
+            last layer ("cycles") and its class ("classes"); the stages are those of all cycles.
+
+        Examples
+        --------
+        >>> import aleatron as al
+        >>> x, y = al.load_digits()
+        >>> network = al.Network.digits()
+        >>> trace = network.circuit(64, "sobol").trace(x[:2])
+        >>> outputs = network.streams(64, "sobol", arithmetic="integer").layer_outputs(x[:2])
+        >>> bool((trace["stages"][0]["counts"] == outputs[0]["counts"]).all())
+        True
+        """
+    def write(self, folder: str | PathLike[str], x: npt.ArrayLike | None = None) -> list[str]:
+        """Writes the Verilog of the circuit, its README, Makefile and description below a folder, and the test benches if samples are given.
+
+        Parameters
+        ----------
+        folder
+            The folder, which is created if it is missing.
+        x
+            Features whose integers the test bench compares, a batch or one sample; None for no test bench.
+
+        Returns
+        -------
+        list of str
+            The paths of the files below the folder.
+        """
+    def cost(
+        self, x: npt.ArrayLike | None = None, *, technology: Literal["generic", "sky130"] = "generic"
+    ) -> CircuitCost:
+        """Returns the cost by a model that was fitted to synthesized circuits, without synthesis.
+
+        Parameters
+        ----------
+        x
+            Features, a batch or one sample, that the energy is for; None for inputs that take all values alike.
+        technology
+            "generic" or "sky130".
+
+        Returns
+        -------
+        dict
+            "cycles" from one sample to the next, "latency" of a sample in cycles, "area" in gate equivalents, "energy" of a sample in
+            nanojoules, and both by part in "area_parts" and "energy_parts".
+
+        Examples
+        --------
+        >>> import aleatron as al
+        >>> cost = al.Network.digits().circuit(64, "lfsr", lanes=8).cost()
+        >>> cost["cycles"], cost["area"] > 0, cost["energy"] > 0
+        (648, True, True)
+        """
 
 @final
 class StreamNetwork:
@@ -1086,6 +1226,7 @@ class _Evaluation:
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary for each generator and length, summed up over seeds: generator, length, layers, samples_per_second,
         bit_macs_per_second; for classes accuracy (with its interval), accuracies (of each seed), agreement, early, certain, confusion;
+        cost (cycles, area and energy of the circuit, or the reason why there is none);
         for targets to_targets and to_float (each with mean_absolute, root_mean_square and r_squared, which have a mean and its interval).
         """
     @property
@@ -1397,6 +1538,18 @@ def _find(
     """Searches. `progress` is called with (trials done, the most of them, generator, longest length, 0) and ends the search by raising;
     `known` is the result of an earlier search, `file` the path to save the trials in. Returns the result as JSON, and the exception.
     """
+def _train(
+    network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
+    through: str, epochs: int, batch: int, rate: float, optimizer: str, validation: float,
+    patience: int | None, clip_norm: float | None, shift: int, flip: bool, seed: int,
+    checkpoint: PathLike[str] | None, progress: _Progress
+) -> tuple[
+    Network, tuple[float, float | None] | None,
+    list[tuple[float, float, tuple[float, float | None] | None]], int
+]:
+    """Trains. `plan` has the lengths and generators; `progress` is called with (steps done, all steps, "epoch", epoch, 0) and ends the training by
+    raising.
+    """
 def _read_found(text: str) -> str:
     """Checks that text is what a search found, and returns it."""
 def _after_fork() -> None:
@@ -1440,6 +1593,30 @@ class Tensor:
         """The name of the device: what `to_device` takes, without the adapter's own name."""
     def to_device(self, device: str) -> Tensor:
         """The tensor on a device."""
+    def requires_grad(self) -> Tensor:
+        """Returns a new leaf over the same elements."""
+    @property
+    def is_tracked(self) -> bool:
+        """Whether the tensor is a leaf or part of a recorded computation."""
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor is a leaf."""
+    def detach(self) -> Tensor:
+        """Returns the same elements without the recorded computation."""
+    def backward(self, gradient: Tensor | None = None) -> None:
+        """Adds the gradients of this tensor to its leaves."""
+    def grad(self) -> Tensor | None:
+        """Returns the accumulated gradient of a leaf."""
+    def zero_grad(self) -> None:
+        """Removes the accumulated gradient of a leaf."""
+    def gradients_of(self, inputs: list[Tensor]) -> list[Tensor | None]:
+        """Returns the gradients of this tensor with respect to others."""
+    @staticmethod
+    def set_recording(enabled: bool) -> bool:
+        """Enables or disables recording in this thread, and returns whether it was enabled."""
+    @staticmethod
+    def is_recording() -> bool:
+        """Whether operations on tracked tensors are recorded in this thread."""
     def unary(self, name: str) -> Tensor:
         """An operation of one argument."""
     @staticmethod

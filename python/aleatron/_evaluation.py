@@ -67,7 +67,7 @@ class Evaluation(_core._Evaluation):
         --------
         >>> import aleatron as al
         >>> sorted(al.evaluate(lengths=16, generators="sobol").to_dict())[:4]
-        ['cells', 'data', 'float', 'network']
+        ['cells', 'costs', 'data', 'float']
         """
         found: dict[str, Any] = json.loads(self.to_json())
         return found
@@ -391,8 +391,10 @@ class Checkpoint(Generic[Found]):
 
 
 @contextlib.contextmanager
-def shown(progress: bool | Progress) -> Iterator[Progress | None]:
-    """Yields the function to call with the progress, if any."""
+def shown(
+    progress: bool | Progress, unit: str = "cell", label: str = "{}, {} bits, seed {}"
+) -> Iterator[Progress | None]:
+    """Yields the function to call with the progress, if any; a bar counts in `unit` and is labelled with the rest of the report."""
     if callable(progress):
         yield progress
         return
@@ -403,11 +405,11 @@ def shown(progress: bool | Progress) -> Iterator[Progress | None]:
     if tqdm is None:
         yield None
         return
-    with tqdm(unit="cell") as bar:
+    with tqdm(unit=unit) as bar:
 
         def show(done: int, total: int, generator: str, length: int, seed: int) -> None:
             bar.total = total
-            bar.set_description(f"{generator}, {length} bits, seed {seed}", refresh=False)
+            bar.set_description(label.format(generator, length, seed), refresh=False)
             bar.update(done - bar.n)
 
         yield show

@@ -73,6 +73,9 @@ class Found:
         Every `Trial`.
     is_finished
         Whether the search came to its end.
+    cost
+        The cost of the circuit with the lengths found: cycles, area (gate equivalents) and energy (nanojoules per sample) by a model, or the
+        reason why there is none; None if it was not computed.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class Found:
     bit_macs: int
     trials: tuple[Trial, ...]
     is_finished: bool
+    cost: dict[str, Any] | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -109,6 +113,8 @@ class Found:
     def to_json(self) -> str:
         """Returns everything as JSON."""
         values = {**vars(self), "trials": [vars(trial) for trial in self.trials]}
+        if self.cost is None:
+            del values["cost"]
         return json.dumps(values, indent=2)
 
     @property
@@ -139,6 +145,11 @@ class Found:
             lines.append(f"{layer:{width}}  {products:>12}  {length:>6}")
         saved = 100 * (1 - self.bit_macs / max(self.bit_macs_before, 1))
         lines += ["", f"{shown[2]} with these lengths; {saved:.2f} % of {self.bit_macs_before} bit-MACs saved"]
+        if self.cost is not None and "reason" in self.cost:
+            lines.append(f"no circuit: {self.cost['reason']}")
+        elif self.cost is not None:
+            cycles, area, energy = (self.cost[name] for name in ("cycles", "area", "energy"))
+            lines.append(f"circuit: {cycles} cycles, {area:.0f} gate equivalents, {energy:.2f} nJ per sample")
         return "\n".join(lines)
 
 

@@ -40,6 +40,33 @@ class LayerOutput(TypedDict):
     outputs: npt.NDArray[np.float64]
 
 
+class StageTrace(TypedDict, total=False):
+    """The integers of one stage of a circuit; only layers have counts."""
+
+    name: str
+    operation: str
+    counts: npt.NDArray[np.uint64]
+    values: npt.NDArray[np.int64]
+
+
+class CircuitTrace(TypedDict):
+    """The integers of samples in a circuit."""
+
+    inputs: npt.NDArray[np.int64]
+    stages: list[StageTrace]
+
+
+class CircuitCost(TypedDict):
+    """The cost of a circuit: cycles, gate equivalents and nanojoules."""
+
+    cycles: int
+    latency: int
+    area: float
+    energy: float
+    area_parts: dict[str, float]
+    energy_parts: dict[str, float]
+
+
 class LayerIntegers(TypedDict):
     """The integer arithmetic around one layer."""
 

@@ -96,6 +96,14 @@ def test_the_readme_runs_as_it_stands() -> None:
     assert done.returncode == 0 and "sobol: within one point of floating point" in done.stdout, done.stderr
 
 
+def test_the_guide_to_training_runs_as_it_stands(tmp_path: pathlib.Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "training.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    # The block of torch is run by test_torch_streams.py.
+    (block,) = [block for block in blocks if "import torch" not in block]
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "short.onnx").exists(), done.stderr
+
+
 def test_api_page_is_current() -> None:
     program = ROOT / "docs" / "python" / "generate_api.py"
     done = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True)

@@ -27,7 +27,7 @@ def test_lengths_are_good_enough_and_no_longer_than_needed(network: al.Network) 
     assert tried[found.lengths] == found.score and len(tried) == len(found.trials)
     for k, length in enumerate(found.lengths):
         assert length == 16 or any(t[k] == length // 2 and a < found.bar for t, a in tried.items())
-    assert str(found).count("\n") == 4 + len(found.layers)
+    assert str(found).count("\n") == 5 + len(found.layers)
 
 
 def test_searches_go_on(tmp_path: pathlib.Path) -> None:

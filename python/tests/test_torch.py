@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import sys
 import types
 import warnings
@@ -495,3 +496,31 @@ def test_the_newer_exporter_is_tried_where_the_other_fails(monkeypatch: pytest.M
         else:
             with pytest.raises(ValueError, match="torch cannot export it: RuntimeError: aten::rms_norm"):
                 al.Network.from_torch(own(), x)
+
+
+MISSING = """
+import sys
+sys.modules["torch"] = None
+import aleatron as al
+assert "torch" not in dir(al) and al.Network.digits().n_classes == 10
+for access in (lambda: al.torch, lambda: __import__("aleatron.torch")):
+    try:
+        access()
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_stream_layers_without_torch_say_what_to_install() -> None:
+    done = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("aleatron.torch needs PyTorch, which cannot be imported: ") and line.endswith("Install it with: pip install torch")
+
+
+def test_the_package_never_imports_torch() -> None:
+    program = "import sys, aleatron, aleatron.accel, aleatron.tensor, aleatron.compat, aleatron.cluster; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "False\n", done.stderr

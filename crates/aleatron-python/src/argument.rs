@@ -163,6 +163,11 @@ pub(crate) fn parse<T: FromStr>(text: &str) -> Result<T, T::Err> {
     text.to_ascii_lowercase().parse().or_else(|_| text.parse())
 }
 
+/// A number of neurons at a time.
+pub(crate) fn lanes(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    size(value, "lanes")
+}
+
 fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
     integer(value, name, "in [0, 2**63)")
 }

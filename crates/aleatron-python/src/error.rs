@@ -2,6 +2,8 @@
 
 use aleatron::data::Error as DataError;
 use aleatron::eval::Error as EvalError;
+use aleatron::hardware::Error as HardwareError;
+use aleatron::train::Error as TrainError;
 use aleatron::{CoreError, EngineError, Error};
 use aleatron_core::BackendFault;
 use aleatron_graph::Error as GraphError;
@@ -20,7 +22,11 @@ pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
         Error::Core(error) => core_exception(error, shape),
         Error::Eval(EvalError::File { path, source })
         | Error::Data(DataError::File { path, source })
-        | Error::Engine(EngineError::File { path, source }) => file_exception(&path, &source),
+        | Error::Engine(EngineError::File { path, source })
+        | Error::Hardware(HardwareError::File { path, source }) => file_exception(&path, &source),
+        Error::Train(ref train) if matches!(**train, TrainError::File { .. }) => {
+            PyOSError::new_err(error.to_string())
+        }
         Error::Eval(EvalError::Locked { .. }) => PyBlockingIOError::new_err(error.to_string()),
         Error::Engine(EngineError::Graph(error)) => graph_exception(error),
         // The kind of exception is that of the cause, the text that of the whole.

@@ -50,6 +50,7 @@ impl Evaluation {
 
     /// One dictionary for each generator and length, summed up over seeds: generator, length, layers, samples_per_second,
     /// bit_macs_per_second; for classes accuracy (with its interval), accuracies (of each seed), agreement, early, certain, confusion;
+    /// cost (cycles, area and energy of the circuit, or the reason why there is none);
     /// for targets to_targets and to_float (each with mean_absolute, root_mean_square and r_squared, which have a mean and its interval).
     #[getter]
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -180,7 +181,10 @@ pub(crate) fn evaluate(
             reporter.report((p.done, p.total, &p.generator.to_string(), p.length, p.seed));
         };
         match eval::evaluate(&network, &data, plan, checkpoint, cancel, report) {
-            Ok(evaluation) => Ok((evaluation, None)),
+            Ok(mut evaluation) => {
+                eval::add_costs(&network, &data, &mut evaluation);
+                Ok((evaluation, None))
+            }
             Err(EvalError::Unfinished { done, source }) => Ok((*done, Some((*source).into()))),
             Err(error) => Err(error.into()),
         }

@@ -42,7 +42,10 @@ pub(crate) fn find(
             reporter.report((found.trials.len(), budget, &named, longest, 0));
         };
         match eval::find(&network, &data, plan, &search, known, cancel, report) {
-            Ok(found) => Ok((found, None)),
+            Ok(mut found) => {
+                eval::add_cost(&network, &data, plan, &mut found);
+                Ok((found, None))
+            }
             Err(Error::UnfinishedSearch { done, source }) => Ok((*done, Some((*source).into()))),
             Err(error) => Err(error.into()),
         }

@@ -133,7 +133,9 @@ impl Job {
             for task in journal.missing_float() {
                 journal.add(self.job.run(&task, Cancel::NEVER, &mut || ())?)?;
             }
-            Ok(journal.finish()?.to_json()?)
+            let mut found = journal.finish()?;
+            self.job.add_costs(&mut found);
+            Ok(found.to_json()?)
         })
     }
 }

@@ -12,6 +12,7 @@
 
 mod argument;
 mod array;
+mod circuit;
 mod compute;
 mod convolution;
 mod cuda;
@@ -33,6 +34,7 @@ mod stream_network;
 mod streams;
 mod system;
 mod tensor;
+mod train;
 mod transformer;
 mod warning;
 
@@ -43,6 +45,8 @@ use pyo3::prelude::*;
 mod _core {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::circuit::Circuit;
     #[pymodule_export]
     use crate::convolution::ConvLayer;
     #[pymodule_export]
@@ -78,6 +82,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::tensor::Tensor;
+    #[pymodule_export]
+    use crate::train::train;
     #[pymodule_export]
     use crate::transformer::{Generation, Transformer};
 

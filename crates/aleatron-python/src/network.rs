@@ -2,6 +2,7 @@
 
 use crate::argument::{arithmetic, device, first_sample, length, polarity, seed, sharing, width};
 use crate::array::{Input, output};
+use crate::circuit::{Circuit, circuit_output, options as circuit_options};
 use crate::compute::{compute, compute_with_cancellation};
 use crate::error::exception;
 use crate::network_file::{FileOptions, names, read_path};
@@ -11,7 +12,8 @@ use crate::stream_cache::StreamCache;
 use crate::stream_network::{StreamNetwork, read_generators, read_settings};
 use crate::warning::warn;
 use aleatron::Device;
-use aleatron::generator::{Sharing, WidthChoice};
+use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron::hardware::Output;
 use aleatron::network::{
     Activation, Arithmetic, Calibration, Graph, InputScale, Mode, NamedTensor, StreamConfig, ValueRange,
     WeightScale,
@@ -348,6 +350,66 @@ impl Network {
         })?;
         warn(py, &compute(py, &[], || Ok(prepared.streams.warnings()?))?)?;
         Ok(StreamNetwork(prepared))
+    }
+
+    /// Describes the circuit of the network as streams, with integers between layers.
+    ///
+    /// Parameters
+    /// ----------
+    /// length, generator, seed, width, sharing, layers, clip
+    ///     As for `streams`. Bernoulli streams have no hardware: ValueError.
+    /// lanes
+    ///     The neurons that a layer computes at a time; None for all of them.
+    /// pipeline
+    ///     Whether registers are between comparators and counters.
+    /// output
+    ///     What leaves the circuit: "scores", or "class" for the index of the greatest score.
+    /// non_negative
+    ///     Whether features never become negative inputs, which saves area in layers of signed streams.
+    /// early_margin
+    ///     The lead of the best score, in standard deviations of the counting noise, at which the last layer stops before its streams end;
+    ///     None for all cycles. It needs output="class".
+    ///
+    /// Examples
+    /// --------
+    /// >>> import aleatron as al
+    /// >>> circuit = al.Network.digits().circuit(64, "sobol", lanes=8)
+    /// >>> circuit.to_dict()["name"]
+    /// 'noise_aware'
+    #[pyo3(
+        signature = (
+            length, generator=None, seed=44257, *, width=WidthChoice::Auto, sharing=Sharing::OneForAll, layers=None,
+            clip=false, lanes=None, pipeline=false, output=Output::Scores, non_negative=false,
+            early_margin=None
+        ),
+        text_signature = "($self, length, generator='lfsr', seed=44257, *, width='auto', sharing='all', layers=None, clip=False, lanes=None, pipeline=False, output='scores', non_negative=False, early_margin=None)"
+    )]
+    fn circuit(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = length)] length: usize,
+        generator: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = seed)] seed: u64,
+        #[pyo3(from_py_with = width)] width: WidthChoice,
+        #[pyo3(from_py_with = sharing)] sharing: Sharing,
+        layers: Option<&Bound<'_, PyDict>>,
+        clip: bool,
+        lanes: Option<&Bound<'_, PyAny>>,
+        pipeline: bool,
+        #[pyo3(from_py_with = circuit_output)] output: Output,
+        non_negative: bool,
+        early_margin: Option<f64>,
+    ) -> PyResult<Circuit> {
+        let options = circuit_options(lanes, pipeline, output, non_negative, early_margin)?;
+        let range = if clip { ValueRange::Saturate } else { ValueRange::Check };
+        let config = StreamConfig::new(length).generator(GeneratorName::Lfsr).width(width).sharing(sharing);
+        let mut config = config.seed(seed).arithmetic(Arithmetic::Integer).range(range);
+        read_generators(generator, &self.network, &mut config)?;
+        for (name, settings) in layers.into_iter().flatten() {
+            let own = config.layers.entry(name.extract()?).or_default();
+            read_settings(&settings, own)?;
+        }
+        Circuit::new(py, &self.network, &config, options)
     }
 
     /// Computes scores as streams, bit for bit what a circuit with these generators would.

@@ -212,7 +212,7 @@ impl NetworkBuilder {
     ) -> PyResult<()> {
         let mut graph = self.growing();
         graph.check_window(name, kernel.len())?;
-        let rounding = if ceil { Rounding::Ceil } else { Rounding::Floor };
+        let rounding = if ceil { Rounding::Up } else { Rounding::Down };
         let window = window(kernel, stride, padding, dilation);
         graph.add(name, Op::Pool { pooling: Pooling::Max { column_major: false }, window, rounding }, &[]);
         Ok(())
@@ -230,7 +230,7 @@ impl NetworkBuilder {
     ) -> PyResult<()> {
         let mut graph = self.growing();
         graph.check_window(name, kernel.len())?;
-        let rounding = if ceil { Rounding::Ceil } else { Rounding::Floor };
+        let rounding = if ceil { Rounding::Up } else { Rounding::Down };
         let window = window(kernel, stride, padding, Vec::new());
         graph.add(name, Op::Pool { pooling: Pooling::Average { count_padding }, window, rounding }, &[]);
         Ok(())

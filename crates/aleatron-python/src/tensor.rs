@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use aleatron_tensor::{
     AttentionOptions, BinaryOp, Causality, ConvOptions, DType, Device, Dims, Element, Error, Operand, Order,
-    PadMode, Padding, PoolOptions, Reduction, Result, Rounding, Scalar, Tensor as Inner, UnaryOp,
+    PadMode, Padding, PoolOptions, Reduction, Result, Rounding, Scalar, Tensor as Inner, UnaryOp, autograd,
 };
 use half::f16;
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
@@ -26,10 +26,17 @@ fn exception(error: &Error) -> PyErr {
         Error::DType { .. } | Error::Promotion { .. } | Error::Scalar { .. } | Error::ReadAs { .. } => {
             PyTypeError::new_err(text)
         }
+        Error::NotScalar { shape } => PyValueError::new_err(format!(
+            "backward: the output has shape {shape:?}; reduce it to one element, or pass the gradient of its elements to backward"
+        )),
         Error::Index { .. } => PyIndexError::new_err(text),
         Error::Memory { .. } => PyMemoryError::new_err(text),
         Error::Device(aleatron_device::Error::OutOfMemory { .. }) => PyMemoryError::new_err(text),
-        Error::Device(_) | Error::Cpu(_) | Error::Handle { .. } => PyRuntimeError::new_err(text),
+        Error::Device(_)
+        | Error::Cpu(_)
+        | Error::Handle { .. }
+        | Error::NoGraph
+        | Error::GraphFreed { .. } => PyRuntimeError::new_err(text),
         _ => PyValueError::new_err(text),
     }
 }
@@ -218,6 +225,67 @@ impl Tensor {
     /// The tensor on a device.
     fn to_device(&self, py: Python<'_>, device: &str) -> PyResult<Self> {
         run(py, || self.0.to_device(&Device::named(device)?)).map(Self)
+    }
+
+    /// Returns a new leaf over the same elements.
+    fn requires_grad(&self, py: Python<'_>) -> PyResult<Self> {
+        run(py, || self.0.requires_grad()).map(Self)
+    }
+
+    /// Whether the tensor is a leaf or part of a recorded computation.
+    #[getter]
+    fn is_tracked(&self) -> bool {
+        self.0.is_tracked()
+    }
+
+    /// Whether the tensor is a leaf.
+    #[getter]
+    fn is_leaf(&self) -> bool {
+        self.0.is_leaf()
+    }
+
+    /// Returns the same elements without the recorded computation.
+    fn detach(&self) -> Self {
+        Self(self.0.detach())
+    }
+
+    /// Adds the gradients of this tensor to its leaves.
+    #[pyo3(signature = (gradient=None))]
+    fn backward(&self, py: Python<'_>, gradient: Option<Py<Self>>) -> PyResult<()> {
+        run(py, || match &gradient {
+            Some(gradient) => self.0.backward_with(&gradient.get().0),
+            None => self.0.backward(),
+        })
+    }
+
+    /// Returns the accumulated gradient of a leaf.
+    fn grad(&self) -> Option<Self> {
+        self.0.grad().map(Self)
+    }
+
+    /// Removes the accumulated gradient of a leaf.
+    fn zero_grad(&self) {
+        self.0.zero_grad();
+    }
+
+    /// Returns the gradients of this tensor with respect to others.
+    fn gradients_of(&self, py: Python<'_>, inputs: Vec<Py<Self>>) -> PyResult<Vec<Option<Self>>> {
+        let inputs: Vec<&Inner> = inputs.iter().map(|input| &input.get().0).collect();
+        let gradients = run(py, || autograd::grad(&self.0, &inputs))?;
+        Ok(gradients.into_iter().map(|gradient| gradient.map(Self)).collect())
+    }
+
+    /// Enables or disables recording in this thread, and returns whether it was enabled.
+    #[staticmethod]
+    fn set_recording(enabled: bool) -> bool {
+        let recording = if enabled { autograd::Recording::Enabled } else { autograd::Recording::Disabled };
+        autograd::set_recording(recording) == autograd::Recording::Enabled
+    }
+
+    /// Whether operations on tracked tensors are recorded in this thread.
+    #[staticmethod]
+    fn is_recording() -> bool {
+        autograd::is_enabled()
     }
 
     /// An operation of one argument.

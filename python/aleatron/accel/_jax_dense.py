@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from aleatron.accel._checks import as_length, interval
-from aleatron.accel._jax_streams import (
-    as_floats,
-    jax,
-    jax_encode,
-    jax_vec_mac,
-    jnp,
-    lax,
-    to_jax,
+from aleatron._types import Polarity
+from aleatron.accel._checks import as_length
+from aleatron.accel._jax_counts import (
+    constant,
+    encode_operand,
+    ends_of,
+    inside,
+    numerators,
+    quotient,
 )
+from aleatron.accel._jax_streams import as_floats, jax, jnp, to_jax
 from aleatron.accel._optional import once
 from aleatron.accel.numpy_streams import Domain
 
@@ -30,7 +31,7 @@ def jax_dense_counts(
     seed: Any = 44257,
     weight_seed: Any = 24301,
     *,
-    polarity: Literal["unipolar", "bipolar"] = "unipolar",
+    polarity: Polarity = "unipolar",
     layer: SupportsIndex = 0,
     first_row: Any = 0,
 ) -> JaxArray:
@@ -49,7 +50,8 @@ def jax_dense_counts(
     seed, weight_seed
         The seeds of the input and weight streams; traced ones may vary inside jit.
     polarity
-        AND products of values in [0, 1], or XNOR products of values in [-1, 1].
+        "unipolar": AND products of values in [0, 1]; "bipolar": XNOR products of values in [-1, 1]; "signed": AND products of magnitudes,
+        with signs.
     layer, first_row
         The layer's index in a network and the row of the first sample.
 
@@ -64,20 +66,26 @@ def jax_dense_counts(
     >>> jax_dense_counts([1.0, 0.0], [[1.0, 1.0], [0.0, 1.0]], length=64).tolist()
     [64, 0]
     """
+    return _numerators(x, weights, length, seed, weight_seed, polarity, layer, first_row)[0]
+
+
+def _numerators(
+    x: Any,
+    weights: Any,
+    length: SupportsIndex,
+    seed: Any,
+    weight_seed: Any,
+    polarity: Polarity,
+    layer: SupportsIndex,
+    first_row: Any,
+) -> tuple[Any, Any]:
+    """Counts, and the integers whose quotients by the length are values."""
+    ends_of(polarity)
     bits = as_length(length)
-    inputs = jax_encode(x, bits, seed, polarity=polarity, layer=layer, first_row=first_row)
-    streams = jax_encode(weights, bits, weight_seed, polarity=polarity, domain=Domain.WEIGHT, layer=layer)
-    counts = jax_vec_mac(streams, inputs)
-    if polarity == "unipolar":
-        return counts
-    n = np.shape(weights)[1] * bits
-    return n - _ones(streams, counts) - _ones(inputs, counts)[..., None] + 2 * counts
-
-
-def _ones(words: Any, like: Any) -> Any:
-    """The ones of all streams of a neuron or of a sample."""
-    axes = (-3, -2, -1) if words.dtype == np.uint32 else (-2, -1)
-    return lax.population_count(words).astype(like.dtype).sum(axis=axes, dtype=like.dtype)
+    _check_shapes(np.shape(x), np.shape(weights))
+    inputs = encode_operand(x, bits, seed, polarity, Domain.INPUT, layer, first_row)
+    streams = encode_operand(weights, bits, weight_seed, polarity, Domain.WEIGHT, layer)
+    return numerators(streams, inputs, bits, polarity)
 
 
 def jax_dense(
@@ -87,13 +95,13 @@ def jax_dense(
     seed: Any = 44257,
     weight_seed: Any = 24301,
     *,
-    polarity: Literal["unipolar", "bipolar"] = "unipolar",
+    polarity: Polarity = "unipolar",
     layer: SupportsIndex = 0,
     first_row: Any = 0,
 ) -> JaxArray:
     """Computes a dense layer through streams; gradients are those of the product `x @ weights.T` that it estimates.
 
-    The forward pass is the value of `jax_dense_counts`: c / L, or (2 c - n L) / L for bipolar layers. The backward pass goes
+    The forward pass is the value of `jax_dense_counts`: c / L, (2 c - n L) / L for bipolar layers, or (c - n L) / L for signed ones. The backward pass goes
     straight through the streams, so a network learns with the noise it will have. Vary the seeds from step to step.
 
     Values outside the interval are a ValueError. Inside jit, where values are not known, they are moved to its ends, where
@@ -111,41 +119,16 @@ def jax_dense(
     >>> jax.grad(lambda w: jax_dense(x, w, length=64).sum())(w).tolist()
     [[0.5, 1.0]]
     """
-    low, high = interval(polarity)
+    low, high = ends_of(polarity)
     bits = as_length(length)
     # The gradient is taken with respect to these. Host values are encoded in float64, before JAX rounds them to its own type.
-    inside_x, inside_w = _inside(as_floats(to_jax(x)), low, high), _inside(as_floats(to_jax(weights)), low, high)
+    inside_x, inside_w = inside(as_floats(to_jax(x)), low, high), inside(as_floats(to_jax(weights)), low, high)
     _check_shapes(inside_x.shape, inside_w.shape)
-    counts = jax_dense_counts(
-        _constant(x),
-        _constant(weights),
-        bits,
-        seed,
-        weight_seed,
-        polarity=polarity,
-        layer=layer,
-        first_row=first_row,
-    )
-    if polarity == "bipolar":
-        counts = 2 * counts - inside_w.shape[1] * bits
-    # XLA replaces division by a constant with multiplication by its reciprocal, which rounds differently. A divisor that
-    # depends on the data prevents that.
-    divisor = jnp.where(counts == np.iinfo(counts.dtype).min, 1, bits)
-    floats = jnp.result_type(inside_x, inside_w)
-    value = counts.astype(floats) / divisor.astype(floats)
-    # `_inside` leaves NaN as it is.
+    _, numerator = _numerators(constant(x), constant(weights), bits, seed, weight_seed, polarity, layer, first_row)
+    value = quotient(numerator, bits, jnp.result_type(inside_x, inside_w))
+    # `inside` leaves NaN as it is.
     value = value + _nan_of(inside_x)[..., None] + _nan_of(inside_w)
     return _straight_through()(inside_x, inside_w, value)
-
-
-def _constant(obj: Any) -> Any:
-    """What is encoded, cut off from gradients."""
-    return lax.stop_gradient(obj) if isinstance(obj, jax.Array) else obj
-
-
-def _inside(values: Any, low: float, high: float) -> Any:
-    """Values moved into an interval: the gradient is one inside, ends included, and zero outside."""
-    return jnp.where(values < low, low, jnp.where(values > high, high, values))
 
 
 def _nan_of(values: Any) -> Any:

@@ -14,6 +14,7 @@ array([13], dtype=uint64)
 
 from __future__ import annotations
 
+from aleatron.accel._jax_conv import jax_conv, jax_conv_counts
 from aleatron.accel._jax_dense import jax_dense, jax_dense_counts
 from aleatron.accel._jax_spiking import (
     JAX_SURROGATE_PATHS,
@@ -38,6 +39,8 @@ __all__ = [
     "HAS_JAX",
     "JAX_SURROGATE_PATHS",
     "WHY_NO_JAX",
+    "jax_conv",
+    "jax_conv_counts",
     "jax_dense",
     "jax_dense_counts",
     "jax_encode",

@@ -15,6 +15,7 @@ batches, and nothing waits until a value is read.
 from math import e, inf, nan, pi
 
 from aleatron.tensor import linalg
+from aleatron.tensor._autograd import enable_grad, grad, is_grad_enabled, no_grad
 from aleatron.tensor._creation import (
     arange,
     asarray,
@@ -251,6 +252,7 @@ __all__ = [
     "elu",
     "empty",
     "empty_like",
+    "enable_grad",
     "equal",
     "erf",
     "exp",
@@ -269,6 +271,7 @@ __all__ = [
     "full_like",
     "gelu",
     "gelu_tanh",
+    "grad",
     "greater",
     "greater_equal",
     "hypot",
@@ -276,6 +279,7 @@ __all__ = [
     "inf",
     "int32",
     "int64",
+    "is_grad_enabled",
     "isdtype",
     "isfinite",
     "isin",
@@ -314,6 +318,7 @@ __all__ = [
     "negative",
     "newaxis",
     "nextafter",
+    "no_grad",
     "nonzero",
     "not_equal",
     "ones",

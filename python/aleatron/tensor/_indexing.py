@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def item(x: Tensor, key: Any) -> Tensor:
 
 
 def with_item(x: Tensor, key: Any, value: Any) -> CoreTensor:
-    """The elements of `x` after `x[key] = value`. They are written on the host."""
+    """Returns the elements of `x` after `x[key] = value`, which are written on the host unless a gradient passes through them."""
     parts = key if isinstance(key, tuple) else (key,)
     for part in parts:
         if isinstance(part, Tensor) and part.device != x.device:
@@ -44,14 +45,28 @@ def with_item(x: Tensor, key: Any, value: Any) -> CoreTensor:
             raise ValueError(f"a value on {value.device} for a tensor on {x.device}; move one with to_device")
         if types.promote(x.dtype, value.dtype) is not x.dtype:
             raise TypeError(f"{value.dtype.name} does not fit {x.dtype.name}; cast it with astype")
-        written: Any = value.numpy()
     else:
         types.scalar_type(value, x.dtype)
-        written = value
-    array = x.numpy()
     where = tuple(part.numpy() if isinstance(part, Tensor) else part for part in parts)
-    array[where] = written
+    is_tracked = x.requires_grad or (isinstance(value, Tensor) and value.requires_grad)
+    if is_tracked and CoreTensor.is_recording():
+        return _assigned(x, where, value)
+    array = x.numpy()
+    array[where] = value.numpy() if isinstance(value, Tensor) else value
     return CoreTensor.from_numpy(array, x.device)
+
+
+def _assigned(x: Tensor, where: tuple[Any, ...], value: Any) -> CoreTensor:
+    """Returns the elements of `x` after an assignment, as a selection that is recorded: of the old elements and the new ones."""
+    if isinstance(value, Tensor):
+        new = value._core.cast(x._core.dtype)
+    else:
+        new = CoreTensor.full([], value, x._core.dtype, x.device)
+    shape = list(x.shape)
+    places = np.arange(x.size, dtype=np.int64).reshape(shape)
+    places[where] = x.size + np.arange(math.prod(new.shape), dtype=np.int64).reshape(new.shape)
+    flat = [core.reshape([math.prod(core.shape)]) for core in (x._core, new)]
+    return CoreTensor.concat(flat, 0).index_select(0, _indices(places.reshape(-1), x.device)).reshape(shape)
 
 
 def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:

@@ -115,6 +115,60 @@ class Tensor:
             raise ValueError("streams are not supported")
         return Tensor(self._core.to_device(device))
 
+    # Gradients.
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the tensor is a leaf or part of a recorded computation."""
+        return self._core.is_tracked
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor is a leaf, whose gradient `backward` accumulates."""
+        return self._core.is_leaf
+
+    def requires_grad_(self) -> Tensor:
+        """Makes this tensor a new leaf without a gradient, and returns it.
+
+        Raises
+        ------
+        TypeError
+            For other elements than floats.
+        """
+        self._core = self._core.requires_grad()
+        return self
+
+    def detach(self) -> Tensor:
+        """Returns the same elements without the recorded computation: no gradient passes through the result."""
+        return Tensor(self._core.detach())
+
+    def backward(self, gradient: Tensor | None = None) -> None:
+        """Computes the gradients of this tensor and adds them to its leaves. The graph is freed.
+
+        Parameters
+        ----------
+        gradient
+            The gradient of the final result with respect to each element; may be left out for a tensor of one element.
+
+        Raises
+        ------
+        RuntimeError
+            For a tensor that is not part of a recorded computation, or whose graph was freed.
+        """
+        self._core.backward(None if gradient is None else check_tensor(gradient, "gradient")._core)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf; assign None to remove it."""
+        gradient = self._core.grad()
+        return None if gradient is None else Tensor(gradient)
+
+    @grad.setter
+    def grad(self, value: None) -> None:
+        if value is not None:
+            raise TypeError("grad can only be set to None, which removes the gradient")
+        self._core.zero_grad()
+
     # Leaving for other libraries.
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -236,7 +290,11 @@ class Tensor:
     def __setitem__(self, key: Any, value: Any, /) -> None:
         from aleatron.tensor._indexing import with_item
 
-        self._core = with_item(self, key, value)
+        is_leaf = self.is_leaf
+        if is_leaf and CoreTensor.is_recording():
+            raise RuntimeError("elements of a leaf are assigned inside no_grad only; or assign to elements of a result")
+        core = with_item(self, key, value)
+        self._core = core.requires_grad() if is_leaf else core
 
     # Operators.
 

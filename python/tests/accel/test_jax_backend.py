@@ -126,7 +126,7 @@ def test_encoding_inside_jit() -> None:
     assert np.array_equal(j.to_host(j.jax_encode(half, 100, 7)), ns.encode(np.asarray(half, np.float64), 100, 7))
 
 
-@pytest.mark.parametrize("polarity", ["unipolar", "bipolar"])
+@pytest.mark.parametrize("polarity", ["unipolar", "bipolar", "signed"])
 def test_dense_layers_are_the_engines(polarity: Any) -> None:
     rng = np.random.default_rng(3)
     low = 0.0 if polarity == "unipolar" else -1.0
@@ -302,10 +302,15 @@ for polarity, low in [("unipolar", 0.0), ("bipolar", -1.0)]:
         words = j.jax_encode(values, 100, 2**63 + 1, polarity=polarity)
         assert words.dtype == np.uint64
         assert np.array_equal(words, al.encode(np.asarray(values), 100, 2**63 + 1, polarity=polarity)), polarity
+for polarity, low in [("unipolar", 0.0), ("bipolar", -1.0), ("signed", -1.0)]:
     w, x = rng.uniform(low, 1, (3, 5)), rng.uniform(low, 1, (4, 5))
     layer = al.DenseLayer.from_weights(w, 100, 1, polarity=polarity)
     assert np.array_equal(j.jax_dense(x, w, 100, 2, 1, polarity=polarity), layer(x, 2))
     assert np.array_equal(jax.jit(lambda x, s: j.jax_dense(x, w, 100, s, 1, polarity=polarity))(x, 2), layer(x, 2))
+    kernels, images = rng.uniform(low, 1, (4, 1, 3, 2)), rng.uniform(low, 1, (2, 2, 5, 4))
+    layer = al.ConvLayer.from_weights(kernels, (2, 5, 4), 100, 1, polarity, padding=1, groups=2)
+    found = j.jax_conv(images, kernels, 100, 2, 1, polarity=polarity, padding=1, groups=2)
+    assert found.dtype == np.float64 and np.array_equal(found, layer(images, 2))
 words = rng.integers(0, 2**64, (3, 4, 2), np.uint64)
 there = j.to_jax(words)
 assert there.dtype == np.uint64 and np.array_equal(j.to_host(there), words)

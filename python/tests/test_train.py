@@ -1,0 +1,80 @@
+"""Training through streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import aleatron as al
+
+
+def test_training_improves_short_streams_and_is_deterministic() -> None:
+    plain = al.Network.digits("plain")
+    x, y = al.load_digits("train")
+    test = al.load_digits()
+    trained = al.train(plain, x, y, lengths=8, epochs=3)
+    before, after = (network.streams(8, "sobol").score(*test) for network in (plain, trained.network))
+    assert after > before + 0.05
+    assert len(trained.history) == 3 and trained.history[2].loss < trained.history[0].loss
+    assert trained.before is not None and trained.before.accuracy is not None
+    again = al.train(plain, np.asfortranarray(x.astype(np.float32)), y, lengths=8, epochs=3)
+    # Digits are small integers, so 32-bit features are the same numbers.
+    assert np.array_equal(again.network(test[0]), trained.network(test[0]))
+    assert again.history == trained.history
+
+
+def test_training_with_targets_lowers_the_loss() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.random((200, 4))
+    y = x @ [0.5, -0.25, 0.125, 0.75] + 0.1
+    layer = al.Layer(np.full((1, 4), 0.2), np.zeros(1))
+    network = al.Network([layer])
+    trained = al.train(network, x, y, labels="targets", lengths=64, epochs=20, rate=0.02)
+    assert trained.history[-1].loss < trained.history[0].loss / 4
+
+
+def test_progress_and_checkpoint(tmp_path) -> None:
+    calls: list[tuple[int, int]] = []
+    x, y = al.load_digits("train")
+    arguments = {"lengths": [16, 32], "generators": ["bernoulli", "lfsr"], "epochs": 2, "batch": 128}
+    first = al.train(
+        None, x[:256], y[:256], **arguments, checkpoint=tmp_path / "state", progress=lambda *a: calls.append(a[:2])
+    )
+    assert calls[-1][0] == calls[-1][1] == len(calls)
+    resumed = al.train(None, x[:256], y[:256], **arguments, checkpoint=tmp_path / "state")
+    assert resumed.history == first.history
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        al.train(None, x, y, progress=stop)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"through": "air"},
+        {"optimizer": "newton"},
+        {"lengths": 0},
+        {"lengths": []},
+        {"batch": 0},
+        {"rate": float("nan")},
+        {"validation": 1.0},
+        {"clip_norm": -1.0},
+        {"generators": "dice"},
+        {"shift": 3},
+    ],
+)
+def test_invalid_options_are_value_errors(arguments: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        al.train(**arguments)  # type: ignore[arg-type]
+
+
+def test_labels_beyond_the_classes_are_refused() -> None:
+    x, y = al.load_digits("train")
+    with pytest.raises(ValueError, match="10 classes"):
+        al.train(None, x, y + 5)
