@@ -16,6 +16,37 @@ impl Invocation {
         let kept = self.0.iter().filter(|argument| !["--force", "--resume"].contains(&argument.as_str()));
         kept.map(|argument| quoted(argument)).chain(["--resume".to_owned()]).collect::<Vec<_>>().join(" ")
     }
+
+    /// Returns another command with the arguments of this run, without the options in `omitted` and without the network, which is
+    /// `replaced` or the value of --network, if it is given, followed by `options`. Those of the omitted options that are in `flags` have no value.
+    pub(crate) fn as_command(
+        &self,
+        command: &str,
+        omitted: &[&str],
+        flags: &[&str],
+        mut replaced: Option<String>,
+        options: &[String],
+    ) -> String {
+        let mut kept = vec![self.0.first().map_or("aleatron", String::as_str), command];
+        let mut arguments = self.0.iter().skip(2);
+        while let Some(argument) = arguments.next() {
+            let name = argument.split('=').next().unwrap_or_default();
+            if flags.contains(&name) {
+                continue;
+            }
+            if omitted.contains(&name) || (name == "--network" && replaced.take().is_some()) {
+                if !argument.contains('=') {
+                    arguments.next();
+                }
+            } else if replaced.as_deref() == Some(argument) {
+                replaced = None;
+            } else {
+                kept.push(argument);
+            }
+        }
+        let all = kept.into_iter().chain(options.iter().map(String::as_str));
+        all.map(quoted).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Returns an argument as a shell takes it.
@@ -39,5 +70,24 @@ mod tests {
         assert_eq!(command, "aleatron eval 'my net.onnx' --report 'it'\\''s' --resume");
         let again = ["aleatron", "eval", "--resume", "--report", "r"].map(OsString::from);
         assert_eq!(Invocation::new(&again).resumed(), "aleatron eval --report r --resume");
+    }
+
+    #[test]
+    fn other_command_keeps_shared_arguments() {
+        let arguments =
+            ["aleatron", "explore", "a b.onnx", "--data", "x.npz", "--lengths=8,16", "--loss", "2", "--json"];
+        let invocation = Invocation::new(&arguments.map(OsString::from));
+        let command = |replaced: Option<&str>, options: &[&str]| {
+            let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+            invocation.as_command(
+                "rtl",
+                &["--lengths", "--loss"],
+                &["--json"],
+                replaced.map(str::to_owned),
+                &options,
+            )
+        };
+        assert_eq!(command(None, &["--length", "8"]), "aleatron rtl 'a b.onnx' --data x.npz --length 8");
+        assert_eq!(command(Some("a b.onnx"), &["--network", "c"]), "aleatron rtl --data x.npz --network c");
     }
 }

@@ -34,6 +34,8 @@ enum Command {
     Bench(commands::bench::Arguments),
     /// Evaluate a network as bit streams: accuracy against length and generator.
     Eval(Box<commands::eval::Arguments>),
+    /// Explore designs of a network: accuracy against energy, area and latency of circuits.
+    Explore(Box<commands::explore::Arguments>),
     /// Fine-tune a transformer by a LoRA adapter, and show its loss.
     #[cfg(feature = "transformer")]
     Finetune(Box<commands::finetune::Arguments>),
@@ -91,6 +93,7 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
     code_of(match command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Eval(eval) => commands::eval::run(&eval, &Invocation::new(&arguments)),
+        Command::Explore(explore) => commands::explore::run(&explore, &Invocation::new(&arguments)),
         #[cfg(feature = "transformer")]
         Command::Finetune(arguments) => commands::finetune::run(&arguments),
         #[cfg(feature = "transformer")]

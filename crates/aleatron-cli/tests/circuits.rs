@@ -1,11 +1,9 @@
-//! `rtl`, as a user runs it.
+//! `rtl` and `explore`, as a user runs them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
-use std::process::{Command, Output};
+mod common;
 
-fn aleatron(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aleatron")).args(arguments).output().unwrap()
-}
+use common::{Folder, aleatron, json};
 
 #[test]
 fn rtl_writes_a_circuit_and_checks_it() {
@@ -51,4 +49,56 @@ fn rtl_refuses_bernoulli_streams_with_a_remedy() {
         "{text}"
     );
     assert!(!std::path::Path::new("never-written").exists());
+}
+
+#[test]
+fn explore_writes_designs_that_rtl_accepts_and_resumes() {
+    let folder = Folder::new("explore");
+    let report = folder.join("report");
+    let options = ["--lengths", "8,16", "--generators", "sobol", "--lanes", "all,4"];
+    let run = |more: &[&str]| aleatron(&[&["explore"], &options[..], &["--report", &report], more].concat());
+    let first = run(&["--budget", "2"]);
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert!(String::from_utf8_lossy(&first.stdout).contains("has not finished"));
+    // An unfinished exploration is not replaced by accident.
+    let refused = run(&[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--resume"));
+    assert!(run(&["--resume"]).status.success());
+    let saved: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("report/explore.json")).unwrap()).unwrap();
+    assert_eq!(saved["is_finished"], true);
+    let whole = json(&[&["explore"], &options[..], &["--json"]].concat());
+    assert_eq!(saved, whole);
+    // The command of a design that mixes lengths generates the circuit with the cycles of the model.
+    let design = whole["designs"].as_array().unwrap().iter();
+    let design = design.filter(|design| design["lanes"] == "4").find(|design| {
+        design["is_optimal"] == true && design["streams"]["lengths"] == serde_json::json!([16, 8])
+    });
+    let cycles = design.unwrap()["cost"]["cycles"].as_u64().unwrap();
+    let page = std::fs::read_to_string(folder.join("report/explore.html")).unwrap();
+    let command =
+        "rtl --length 16 --generator sobol --sharing all --width auto --layer output:length=8 --lanes 4";
+    assert!(page.contains(command), "{page}");
+    let out = folder.join("circuit");
+    let circuit = aleatron(&[&command.split(' ').collect::<Vec<_>>()[..], &["--out", &out]].concat());
+    let text = String::from_utf8_lossy(&circuit.stdout).into_owned();
+    assert!(text.contains(&format!("at least {cycles} cycles")), "{text}");
+    let twice = aleatron(&["rtl", "--layer", "a:length=8", "--layer", "a:length=9", "--out", &out]);
+    assert_eq!(twice.status.code(), Some(2));
+}
+
+#[test]
+fn explore_refuses_invalid_usage() {
+    for arguments in [
+        ["--loss", "101"],
+        ["--loss", "NaN"],
+        ["--lanes", "0"],
+        ["--lanes", "some"],
+        ["--budget", "0"],
+        ["--lengths", "0"],
+    ] {
+        let output = aleatron(&[&["explore"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
 }

@@ -62,6 +62,22 @@ pub enum Error {
         /// The failure that ended it.
         source: Box<Error>,
     },
+    /// An exploration ended before its end; its trials are retained.
+    #[error("{source}")]
+    UnfinishedExploration {
+        /// The trials that were finished.
+        done: Box<crate::Exploration>,
+        /// The failure that ended it.
+        source: Box<Error>,
+    },
+    /// A variant of a network has other layers.
+    #[error(
+        "the layers of the variant \"{name}\" have other names than those of the first network; explore it on its own"
+    )]
+    Variant {
+        /// The name of the network.
+        name: String,
+    },
     /// There is nothing to do.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),
@@ -153,7 +169,9 @@ impl Error {
         match self {
             Self::Core(error) => Some(error),
             Self::Engine(error) => error.core(),
-            Self::Unfinished { source, .. } | Self::UnfinishedSearch { source, .. } => source.core(),
+            Self::Unfinished { source, .. }
+            | Self::UnfinishedSearch { source, .. }
+            | Self::UnfinishedExploration { source, .. } => source.core(),
             _ => None,
         }
     }

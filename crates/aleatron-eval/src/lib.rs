@@ -3,7 +3,7 @@
 //! A [`Plan`] has lengths, generators and seeds; [`evaluate`] runs a network over a data set for each of them and returns an [`Evaluation`].
 //! Its [cells](Cell) hold everything that was measured, its [rows](Evaluation::rows) sum it up over seeds, and it can be saved as JSON,
 //! resumed, printed and turned into a [report](mod@report). Samples with class labels are a classification, samples with targets a
-//! regression. [`find`] searches for the shortest streams. [`multiplier`] evaluates a pair of generators by all products of 8-bit values.
+//! regression. [`find`] searches for the shortest streams, [`explore`] for the designs worth building. [`multiplier`] evaluates a pair of generators by all products of 8-bit values.
 //!
 //! An evaluation can run on several processes and machines: a [`Job`] runs [tasks](Task), some chunks of the samples through the network
 //! once, and a [`Journal`] collects their results. [`evaluate`] does the same in one process.
@@ -26,6 +26,7 @@ mod checkpoint;
 mod cost;
 mod early;
 mod error;
+mod explore;
 mod figures;
 mod find;
 mod job;
@@ -49,6 +50,9 @@ pub use checkpoint::CheckpointFile;
 pub use cost::{CircuitCost, CostFigures, RowCost, add_cost, add_costs};
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};
+pub use explore::{
+    Design, DesignCost, DesignSpace, DesignTrial, Exploration, Lanes, Missing, Rung, StreamDesign, explore,
+};
 pub use figures::{
     CellFigures, Classification, ClassificationRow, ErrorEstimate, Errors, Figures, FloatAccuracy,
     FloatFigures, Regression, RegressionRow, RowFigures,

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 mod bindings;
 mod data;
 pub(crate) mod eval;
+pub(crate) mod explore;
 mod find;
 #[cfg(feature = "transformer")]
 pub(crate) mod finetune;

@@ -6,6 +6,7 @@ use aleatron::eval::Plan;
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, LayerOverride, ValueRange, read_layers};
 use aleatron::{Device, EngineError};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -48,11 +49,24 @@ pub(crate) struct PlanOptions {
 }
 
 /// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
-fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
+pub(crate) fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
     let settings = text.find('=').and_then(|equals| text[..equals].rfind(':')).ok_or_else(fault)?;
     let (name, rest) = (&text[..settings], text[settings + 1..].to_ascii_lowercase());
     Ok((name.to_owned(), rest.parse().map_err(|error: EngineError| error.to_string())?))
+}
+
+/// Adds settings of layers to others; each layer may be given once.
+pub(crate) fn layer_map(
+    mut map: BTreeMap<String, LayerOverride>,
+    layers: &[(String, LayerOverride)],
+) -> Result<BTreeMap<String, LayerOverride>, Failure> {
+    for (name, layer) in layers {
+        if map.insert(name.clone(), *layer).is_some() {
+            return Err(Failure::Usage(format!("--layer: \"{name}\" is given twice")));
+        }
+    }
+    Ok(map)
 }
 
 impl PlanOptions {
@@ -71,11 +85,7 @@ impl PlanOptions {
         if let Some(path) = &self.layers_file {
             plan.layers = read_layers(path)?;
         }
-        for (name, layer) in &self.layers {
-            if plan.layers.insert(name.clone(), *layer).is_some() {
-                return Err(Failure::Usage(format!("--layer: \"{name}\" is given twice")));
-            }
-        }
+        plan.layers = layer_map(plan.layers, &self.layers)?;
         Ok(plan)
     }
 }

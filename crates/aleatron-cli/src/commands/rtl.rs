@@ -2,6 +2,7 @@
 
 use super::data::DataOptions;
 use super::names::read_name;
+use super::plan::{layer_map, read_layer};
 use super::source::{Calibrated, NetworkOptions, check_samples};
 use super::{Failure, Outcome, read_length, read_positive};
 use crate::{Verdict, output};
@@ -14,7 +15,7 @@ use aleatron::hardware::synthesis::{Boundaries, Synthesized};
 use aleatron::hardware::{
     Bench, Circuit, ClockGating, Design, EarlyTrace, InputInterval, Margin, Options, Output, Pipeline, Trace,
 };
-use aleatron::network::{Arithmetic, StreamConfig, ValueRange};
+use aleatron::network::{Arithmetic, LayerOverride, StreamConfig, ValueRange};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -36,6 +37,9 @@ pub(crate) struct Arguments {
     /// The sequences that streams share: all, input or stream.
     #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>)]
     sharing: Sharing,
+    /// Settings of one layer: NAME:length=64,width=6, any of those of `aleatron eval --layer`. May be given several times.
+    #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
+    layers: Vec<(String, LayerOverride)>,
     /// The seed of generators that have one.
     #[arg(long, default_value_t = SampleSeed::DEFAULT)]
     seed: u64,
@@ -123,13 +127,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         arguments.network.calibrate(network, &data, &arguments.data, kind)?;
     warnings.iter().for_each(|warning| output::message(format!("warning: {warning}")));
     let range = if is_calibrated { ValueRange::Saturate } else { ValueRange::Check };
-    let config = StreamConfig::new(arguments.length)
+    let mut config = StreamConfig::new(arguments.length)
         .generator(arguments.generator)
         .width(arguments.width)
         .sharing(arguments.sharing)
         .seed(arguments.seed)
         .range(range)
         .arithmetic(Arithmetic::Integer);
+    config.layers = layer_map(std::mem::take(&mut config.layers), &arguments.layers)?;
     let options = arguments.options();
     let circuit = Circuit::new(&network, &config, &options)?;
     let design = Design::new(&circuit, &options)?;

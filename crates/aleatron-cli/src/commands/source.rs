@@ -82,9 +82,19 @@ impl NetworkOptions {
         self.named_network.as_ref().unwrap_or(&self.network)
     }
 
+    /// Returns the name or the path as text.
+    pub(crate) fn given(&self) -> String {
+        self.path().display().to_string()
+    }
+
     /// Reads the network and applies the settings of its layers.
     pub(crate) fn load(&self) -> Result<Network, Failure> {
-        let mut network = load(self.path(), &self.bindings)?;
+        self.load_variant(self.path())
+    }
+
+    /// Reads another network and applies the same settings to its layers.
+    pub(crate) fn load_variant(&self, path: &Path) -> Result<Network, Failure> {
+        let mut network = load(path, &self.bindings)?;
         if let Some(polarity) = self.polarity {
             network = network.with_polarity(polarity).map_err(Failure::usage)?;
         }

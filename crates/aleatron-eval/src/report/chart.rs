@@ -154,7 +154,14 @@ pub(super) fn legend(curves: &[Curve], line: Option<&str>) -> String {
 }
 
 impl Chart<'_> {
+    /// Draws the curves.
     pub(super) fn svg(&self) -> String {
+        let curves: String = self.curves.iter().enumerate().map(|(k, curve)| self.draw(k, curve)).collect();
+        self.frame(&curves)
+    }
+
+    /// Returns a drawing with the axes around it.
+    pub(super) fn frame(&self, drawing: &str) -> String {
         let [width, height] = SIZE;
         let mut out = format!(
             "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{}\">\n",
@@ -200,20 +207,16 @@ impl Chart<'_> {
         // In a close-up, curves leave the frame: a nested drawing cuts them off at its edge.
         let inner = height - BOTTOM + 7.0;
         out.push_str(&format!(
-            "<svg width=\"{width}\" height=\"{inner}\" viewBox=\"0 0 {width} {inner}\">\n"
+            "<svg width=\"{width}\" height=\"{inner}\" viewBox=\"0 0 {width} {inner}\">\n{drawing}</svg>\n</svg>\n"
         ));
-        for (k, curve) in self.curves.iter().enumerate() {
-            out.push_str(&self.draw(k, curve));
-        }
-        out.push_str("</svg>\n</svg>\n");
         out
     }
 
-    fn place_x(&self, value: f64) -> f64 {
+    pub(super) fn place_x(&self, value: f64) -> f64 {
         LEFT + 14.0 + self.x.share(value) * (SIZE[0] - LEFT - RIGHT - 28.0)
     }
 
-    fn place_y(&self, value: f64) -> f64 {
+    pub(super) fn place_y(&self, value: f64) -> f64 {
         SIZE[1] - BOTTOM - self.y.share(value) * (SIZE[1] - TOP - BOTTOM)
     }
 

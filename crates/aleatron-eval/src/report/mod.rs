@@ -1,10 +1,11 @@
 //! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is fetched and nothing runs.
 //!
-//! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams, [`training`] that of a training,
+//! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams, [`exploration`] that of designs, [`training`] that of a training,
 //! [`multiplier`] that of multiplier tables. `chart.rs` draws curves and `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
 
 mod chart;
 mod evaluation;
+mod exploration;
 mod graph;
 mod heat;
 mod multiplier;
@@ -12,6 +13,7 @@ mod search;
 mod training;
 
 pub use evaluation::evaluation;
+pub use exploration::exploration;
 pub use multiplier::{heat_map, multiplier};
 pub use search::search;
 pub use training::{TrainingEpoch, finetuning, training};

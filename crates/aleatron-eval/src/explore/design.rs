@@ -1,0 +1,149 @@
+//! A design: streams, the architecture of their circuit, and its cost.
+
+use crate::serial;
+use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The neurons that a layer of a circuit computes at a time. As text: `all` or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lanes {
+    /// All of them, in parallel.
+    All,
+    /// At most so many; the layer is time-multiplexed.
+    Limited(usize),
+}
+
+impl Lanes {
+    /// Returns the number for `aleatron_hardware::Options`.
+    pub(super) fn limit(self) -> Option<usize> {
+        match self {
+            Self::All => None,
+            Self::Limited(limit) => Some(limit),
+        }
+    }
+}
+
+impl fmt::Display for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Limited(limit) => limit.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Lanes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text.trim(), text.trim().parse()) {
+            ("all", _) => Ok(Self::All),
+            (_, Ok(limit)) if limit > 0 => Ok(Self::Limited(limit)),
+            _ => Err(format!("lanes are \"all\" or a whole number from 1 on, not \"{text}\"")),
+        }
+    }
+}
+
+/// The streams of a design: everything that its score depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamDesign {
+    /// The index of the network.
+    pub network: usize,
+    /// The generator.
+    #[serde(with = "serial::text")]
+    pub generator: GeneratorName,
+    /// How many sequences streams share.
+    #[serde(with = "serial::text")]
+    pub sharing: Sharing,
+    /// The width of sequences.
+    #[serde(with = "serial::text")]
+    pub width: WidthChoice,
+    /// The stream length of each layer that runs as streams.
+    pub lengths: Vec<usize>,
+}
+
+impl StreamDesign {
+    /// Returns the longest streams.
+    pub(super) fn longest(&self) -> usize {
+        self.lengths.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Returns the stream lengths as text: one number, or those of all layers if they differ.
+    #[must_use]
+    pub fn bits(&self) -> String {
+        let is_uniform = self.lengths.windows(2).all(|pair| pair[0] == pair[1]);
+        let shown = if is_uniform { &self.lengths[..self.lengths.len().min(1)] } else { &self.lengths[..] };
+        shown.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
+    }
+}
+
+/// The cost of a design, by a model.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DesignCost {
+    /// The cycles from one sample to the next.
+    pub cycles: u64,
+    /// The cycles from the first word of a sample to its last result.
+    pub latency: u64,
+    /// The area in gate equivalents, that is, NAND gates of two inputs.
+    pub area: f64,
+    /// The energy of a sample in nanojoules.
+    pub energy: f64,
+}
+
+/// A design with its score and its cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Design {
+    /// The streams.
+    pub streams: StreamDesign,
+    /// The neurons that a layer computes at a time.
+    #[serde(with = "serial::text")]
+    pub lanes: Lanes,
+    /// The mean score of the seeds.
+    pub score: f64,
+    /// The least score of a seed.
+    pub worst_score: f64,
+    /// The cost.
+    pub cost: DesignCost,
+    /// Whether no other design is at least as good in every respect and better in one.
+    pub is_optimal: bool,
+}
+
+/// Streams without a circuit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Missing {
+    /// The streams.
+    pub streams: StreamDesign,
+    /// The reason.
+    pub reason: String,
+}
+
+impl Design {
+    /// Returns the options of `aleatron rtl` that generate the circuit, besides those of the network and the data. Layers are named as in `layers`.
+    #[must_use]
+    pub fn rtl_options(&self, layers: &[String]) -> Vec<String> {
+        let StreamDesign { generator, sharing, width, lengths, .. } = &self.streams;
+        let longest = self.streams.longest();
+        let mut options: Vec<String> = Vec::new();
+        for (name, value) in [
+            ("--length", longest.to_string()),
+            ("--generator", generator.to_string()),
+            ("--sharing", sharing.to_string()),
+            ("--width", width.to_string()),
+        ] {
+            options.extend([name.to_owned(), value]);
+        }
+        for (layer, &length) in layers.iter().zip(lengths).filter(|(_, length)| **length != longest) {
+            options.extend(["--layer".to_owned(), format!("{layer}:length={length}")]);
+        }
+        if let Lanes::Limited(limit) = self.lanes {
+            options.extend(["--lanes".to_owned(), limit.to_string()]);
+        }
+        options
+    }
+}

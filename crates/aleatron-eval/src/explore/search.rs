@@ -1,0 +1,356 @@
+//! The search: screening, full trials, refinement.
+
+use super::design::{Design, DesignCost, Missing, StreamDesign};
+use super::{DesignSpace, DesignTrial, Exploration, Rung, pareto};
+use crate::find::Measure;
+use crate::plan::Plan;
+use crate::schedule::fingerprint;
+use crate::statistics::mean;
+use crate::subject::Subject;
+use crate::{Error, Result};
+use aleatron_core::Cancel;
+use aleatron_core::arithmetic::Arithmetic;
+use aleatron_data::{Dataset, LabelKind};
+use aleatron_engine::network::{LayerOverride, Network, StreamConfig};
+use aleatron_hardware::cost::Technology;
+use aleatron_hardware::{Circuit, Options};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Samples whose streams give the activity that energy depends on.
+const TRACED: usize = 2;
+
+/// The least number of samples to screen designs on. Data of up to twice as many are not worth screening.
+const SCREENED: usize = 250;
+
+/// The share of the samples to screen designs on is one in so many.
+const SCREENING_SHARE: usize = 5;
+
+/// Standard errors between two screened scores beyond which one design is taken to be better.
+const CONFIDENCE: f64 = 3.0;
+
+/// The networks under exploration, and everything that trials run on.
+pub(super) struct Search<'a> {
+    subjects: Vec<Subject>,
+    data: &'a Dataset,
+    /// The samples of the screening; none if all samples are few.
+    screening: Option<Dataset>,
+    plan: Plan,
+    space: &'a DesignSpace,
+    layers: Vec<String>,
+}
+
+/// Costs of streams by the index of their lanes, or the reason why they have no circuit.
+type Costs = HashMap<StreamDesign, Result<Vec<DesignCost>, String>>;
+
+impl<'a> Search<'a> {
+    /// Checks everything that can be known before the first trial.
+    pub(super) fn new(
+        networks: &[Network],
+        data: &'a Dataset,
+        plan: &Plan,
+        space: &'a DesignSpace,
+    ) -> Result<Self> {
+        for (what, is_empty) in [
+            ("networks", networks.is_empty()),
+            ("generators", space.generators.is_empty()),
+            ("lengths", space.lengths.is_empty() || space.lengths.contains(&0)),
+            ("sharings", space.sharings.is_empty()),
+            ("widths", space.widths.is_empty()),
+            ("lanes", space.lanes.is_empty() || space.lanes.iter().any(|lanes| lanes.limit() == Some(0))),
+            ("seeds", plan.seeds == 0),
+            ("trials", space.budget == 0),
+        ] {
+            if is_empty {
+                return Err(Error::Nothing(what));
+            }
+        }
+        if !(0.0..=100.0).contains(&space.loss) {
+            return Err(Error::Loss(space.loss));
+        }
+        let plan = Plan {
+            lengths: vec![1],
+            generators: space.generators.clone(),
+            arithmetic: Arithmetic::Integer,
+            layers: plan.layers.clone(),
+            ..plan.clone()
+        };
+        plan.check_numbers()?;
+        let subjects = networks.iter().map(|network| Subject::new(Arc::new(network.clone())));
+        let subjects = subjects.collect::<Result<Vec<_>>>()?;
+        let names = |subject: &Subject| -> Vec<String> {
+            subject.layers().iter().map(|layer| layer.name.clone()).collect()
+        };
+        let layers = subjects.first().map(names).unwrap_or_default();
+        if layers.is_empty() {
+            return Err(Error::Nothing("layers that run as streams"));
+        }
+        for subject in &subjects {
+            if names(subject) != layers {
+                return Err(Error::Variant { name: subject.network().name().to_owned() });
+            }
+            subject.check_data(data, &plan)?;
+        }
+        let screening = match (data.label_kind(), data.len()) {
+            (LabelKind::Classes, n) if n > 2 * SCREENED => {
+                let chosen = (n / SCREENING_SHARE).max(SCREENED);
+                // Evenly spread: files are often sorted by class.
+                let indices: Vec<usize> = (0..chosen).map(|k| k * n / chosen).collect();
+                Some(data.subset(data.name(), &indices)?)
+            }
+            // The error of R² on a share of the samples is unknown.
+            _ => None,
+        };
+        Ok(Self { subjects, data, screening, plan, space, layers })
+    }
+
+    /// Returns the state before the first trial, or with the trials of an earlier exploration.
+    pub(super) fn start(&self, known: Option<Exploration>, cancel: Cancel<'_>) -> Result<Exploration> {
+        let identities = self.subjects.iter().map(|subject| subject.identity(self.data, &self.plan));
+        let identities = identities.collect::<Result<Vec<_>>>()?.join(" ");
+        let identity = fingerprint(&identities.bytes().map(u64::from).collect::<Vec<_>>());
+        let trials = match known {
+            Some(known) if known.identity == identity && known.layers == self.layers => known.trials,
+            Some(_) => return Err(Error::Checkpoint("the network, the data or the settings")),
+            None => Vec::new(),
+        };
+        let mut float_scores = Vec::new();
+        for subject in &self.subjects {
+            let outputs = subject.forward_all(self.data, cancel)?;
+            float_scores.push(subject.score_of(&outputs, self.data)?);
+        }
+        Ok(Exploration {
+            identity,
+            networks: self.subjects.iter().map(|subject| subject.network().name().to_owned()).collect(),
+            layers: self.layers.clone(),
+            data: self.data.name().to_owned(),
+            samples: self.data.len(),
+            float_scores,
+            measure: match self.data.label_kind() {
+                LabelKind::Classes => Measure::Accuracy,
+                LabelKind::Numbers => Measure::RSquared,
+            },
+            loss: self.space.loss,
+            trials,
+            designs: Vec::new(),
+            missing: Vec::new(),
+            is_finished: false,
+        })
+    }
+
+    /// Runs the search; returns whether it came to its end within the budget.
+    pub(super) fn run(
+        &self,
+        found: &mut Exploration,
+        cancel: Cancel<'_>,
+        progress: &mut dyn FnMut(&Exploration),
+    ) -> Result<bool> {
+        let mut costs = Costs::new();
+        let mut state = Trials { search: self, found, cancel, progress, spent: 0 };
+        let candidates = self.uniform();
+        let Some(survivors) = state.screen(&candidates, &mut costs)? else { return Ok(false) };
+        for streams in &survivors {
+            if state.score(streams, Rung::Full)?.is_none() {
+                return Ok(false);
+            }
+        }
+        // Designs whose halves were tried.
+        let mut refined = HashSet::new();
+        loop {
+            let designs = self.designs(&state.found.trials, &mut costs, cancel)?;
+            let bar = state.found.bar();
+            let open = designs.iter().filter(|design| design.is_optimal && design.score >= bar);
+            let Some(next) = open.map(|design| &design.streams).find(|streams| !refined.contains(*streams))
+            else {
+                return Ok(true);
+            };
+            refined.insert(next.clone());
+            let halves = self.halves(next);
+            let Some(survivors) = state.screen(&halves, &mut costs)? else { return Ok(false) };
+            for streams in &survivors {
+                if state.score(streams, Rung::Full)?.is_none() {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Computes the designs and the Pareto set of all full trials. It is not cancelled: the state of an interrupted search is ranked as well.
+    pub(super) fn rank(&self, found: &mut Exploration) -> Result<()> {
+        let mut costs = Costs::new();
+        found.designs = self.designs(&found.trials, &mut costs, Cancel::NEVER)?;
+        let missing = self.uniform().into_iter().filter_map(|streams| {
+            let reason = self.costs(&streams, &mut costs).as_ref().err()?.clone();
+            Some(Missing { streams, reason })
+        });
+        found.missing = missing.collect();
+        Ok(())
+    }
+
+    /// Returns the combinations of the space with one length for all layers, short streams first.
+    fn uniform(&self) -> Vec<StreamDesign> {
+        let mut lengths = self.space.lengths.clone();
+        lengths.sort_unstable();
+        let mut all = Vec::new();
+        for network in 0..self.subjects.len() {
+            for &length in &lengths {
+                for &generator in &self.space.generators {
+                    for &sharing in &self.space.sharings {
+                        for &width in &self.space.widths {
+                            let lengths = vec![length; self.layers.len()];
+                            let streams = StreamDesign { network, generator, sharing, width, lengths };
+                            if !all.contains(&streams) {
+                                all.push(streams);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the streams with half the length in one layer.
+    fn halves(&self, streams: &StreamDesign) -> Vec<StreamDesign> {
+        let least = self.space.lengths.iter().copied().min().unwrap_or(1);
+        let can_halve = |&k: &usize| streams.lengths[k] / 2 >= least;
+        let halved = |k: usize| {
+            let mut streams = streams.clone();
+            streams.lengths[k] /= 2;
+            streams
+        };
+        (0..streams.lengths.len()).filter(can_halve).map(halved).collect()
+    }
+
+    /// Returns the configuration of streams with a seed.
+    fn config(&self, streams: &StreamDesign, seed: u64) -> StreamConfig {
+        let StreamDesign { generator, sharing, width, lengths, .. } = streams;
+        let plan = Plan { sharing: *sharing, width: *width, ..self.plan.clone() };
+        let mut config = plan.config(generator, streams.longest(), seed);
+        for (name, &length) in self.layers.iter().zip(lengths) {
+            let own = config.layers.get(name).copied().unwrap_or_default();
+            config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
+        }
+        config
+    }
+
+    /// Returns the cost of streams with each of the lanes, or the reason why they have no circuit.
+    fn costs<'c>(&self, streams: &StreamDesign, known: &'c mut Costs) -> &'c Result<Vec<DesignCost>, String> {
+        known
+            .entry(streams.clone())
+            .or_insert_with(|| self.compute_costs(streams).map_err(|error| error.to_string()))
+    }
+
+    fn compute_costs(&self, streams: &StreamDesign) -> aleatron_hardware::Result<Vec<DesignCost>> {
+        let config = self.config(streams, 0);
+        let Some(subject) = self.subjects.get(streams.network) else { return Ok(Vec::new()) };
+        let circuit = Circuit::new(subject.network(), &config, &Options::default())?;
+        // Samples that cannot be read or encoded fail in the trial itself.
+        let samples = self.data.samples(0..TRACED.min(self.data.len())).ok();
+        let trace = samples.and_then(|samples| circuit.trace(&samples).ok());
+        let cost = |lanes: &super::Lanes| {
+            let options = Options { lanes: lanes.limit(), ..Options::default() };
+            let cost = circuit.cost(&options, Technology::Generic, trace.as_ref())?;
+            let (cycles, latency, area, energy) = (cost.cycles, cost.latency, cost.area, cost.energy);
+            Ok(DesignCost { cycles, latency, area, energy })
+        };
+        self.space.lanes.iter().map(cost).collect()
+    }
+
+    /// Returns the designs of all full trials by energy, the optimal ones marked.
+    fn designs(&self, trials: &[DesignTrial], costs: &mut Costs, cancel: Cancel<'_>) -> Result<Vec<Design>> {
+        let mut designs: Vec<Design> = Vec::new();
+        for trial in trials.iter().filter(|trial| trial.rung == Rung::Full) {
+            cancel.check()?;
+            let Ok(costs) = self.costs(&trial.streams, costs) else { continue };
+            let worst_score = trial.scores.iter().copied().fold(f64::INFINITY, f64::min);
+            for (&lanes, &cost) in self.space.lanes.iter().zip(costs) {
+                // Limits beyond the neurons of every layer are the same circuit as no limit.
+                let is_same = |other: &Design| other.streams == trial.streams && other.cost == cost;
+                if designs.iter().any(is_same) {
+                    continue;
+                }
+                let (streams, score) = (trial.streams.clone(), mean(&trial.scores));
+                designs.push(Design { streams, lanes, score, worst_score, cost, is_optimal: false });
+            }
+        }
+        designs.sort_by(|a, b| a.cost.energy.total_cmp(&b.cost.energy));
+        pareto::mark(&mut designs);
+        Ok(designs)
+    }
+}
+
+/// State of one in-flight search.
+struct Trials<'s, 'f> {
+    search: &'s Search<'s>,
+    found: &'f mut Exploration,
+    cancel: Cancel<'s>,
+    progress: &'f mut dyn FnMut(&Exploration),
+    /// Trials of this search, whether they ran now or earlier.
+    spent: usize,
+}
+
+impl Trials<'_, '_> {
+    /// Returns the streams that are worth a full trial, in their order; `None` if the budget is spent.
+    fn screen(
+        &mut self,
+        candidates: &[StreamDesign],
+        costs: &mut Costs,
+    ) -> Result<Option<Vec<StreamDesign>>> {
+        let mut screened: Vec<(StreamDesign, f64, Vec<DesignCost>)> = Vec::new();
+        for streams in candidates {
+            self.cancel.check()?;
+            let Ok(cost) = self.search.costs(streams, costs) else { continue };
+            let cost = cost.clone();
+            let score = match self.search.screening {
+                None => 0.0,
+                Some(_) => match self.score(streams, Rung::Screening)? {
+                    Some(score) => score,
+                    None => return Ok(None),
+                },
+            };
+            screened.push((streams.clone(), score, cost));
+        }
+        let Some(samples) = &self.search.screening else {
+            return Ok(Some(screened.into_iter().map(|(streams, ..)| streams).collect()));
+        };
+        // The variance of a share of right classes.
+        let variance = |score: f64| score * (1.0 - score) / samples.len() as f64;
+        let is_beaten = |own: &(StreamDesign, f64, Vec<DesignCost>)| {
+            screened.iter().any(|other| {
+                let slack = CONFIDENCE * (variance(own.1) + variance(other.1)).sqrt();
+                let mut pairs = other.2.iter().zip(&own.2);
+                other.1 - own.1 > slack && pairs.all(|(other, own)| pareto::is_no_higher(other, own))
+            })
+        };
+        Ok(Some(screened.iter().filter(|own| !is_beaten(own)).map(|(streams, ..)| streams.clone()).collect()))
+    }
+
+    /// Returns the mean score of streams over all seeds; `None` if the budget is spent.
+    fn score(&mut self, streams: &StreamDesign, rung: Rung) -> Result<Option<f64>> {
+        if self.spent >= self.search.space.budget {
+            return Ok(None);
+        }
+        self.spent += 1;
+        let known = self.found.trials.iter().find(|trial| trial.rung == rung && trial.streams == *streams);
+        if let Some(trial) = known {
+            return Ok(Some(mean(&trial.scores)));
+        }
+        (self.progress)(self.found);
+        let data = match (&self.search.screening, rung) {
+            (Some(screening), Rung::Screening) => screening,
+            _ => self.search.data,
+        };
+        let subject = self.search.subjects.get(streams.network);
+        let subject =
+            subject.ok_or(aleatron_core::Error::Internal { place: "eval::explore::Trials::score" })?;
+        let mut scores = Vec::new();
+        for seed in self.search.plan.seeds_of(&streams.generator) {
+            scores.push(subject.score(data, &self.search.config(streams, seed), self.cancel)?);
+        }
+        let score = mean(&scores);
+        self.found.trials.push(DesignTrial { streams: streams.clone(), rung, scores });
+        (self.progress)(self.found);
+        Ok(Some(score))
+    }
+}
