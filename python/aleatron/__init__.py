@@ -11,7 +11,7 @@ products, so a layer is an AND and a count:
 - `DenseLayer`, `SparseLayer` and `ConvLayer`: layers over given or random weights; `CudaArray`: their results on a CUDA device;
 - `encode`, `decode`, `pack`, `unpack`, `popcount`, the gates, `scc` and `zce`: streams as packed uint64 arrays;
 - `lif_run` and its relatives, `FixedPointLif`: fixed-point neurons;
-- `Network`, `Layer`, `NetworkLayer`, `StreamNetwork`, `evaluate`, `find`: networks of layers, ONNX files, torch and scikit-learn, how
+- `Network`, `Layer`, `NetworkLayer`, `StreamNetwork`, `evaluate`, `find`, `explore`: networks of layers, ONNX files, torch and scikit-learn, how
   accurate they are as streams, and how short the streams may be; `train`: fine-tuning for short streams;
 - `Circuit`: the circuit of a network, its integers, its Verilog and its cost;
 - `Transformer`: language models from Hugging Face files;
@@ -67,6 +67,7 @@ else:
     from aleatron._cuda import CudaArray
     from aleatron._devices import Gpu, gpus
     from aleatron._evaluation import Evaluation, evaluate, evaluate_regression, load_digits
+    from aleatron._explore import Design, Exploration, explore
     from aleatron._find import Found, Trial, find
     from aleatron._network import Layer, NetworkLayer
     from aleatron._sklearn import from_sklearn as _from_sklearn
@@ -141,8 +142,10 @@ __all__ = [
     "ConvLayer",
     "CudaArray",
     "DenseLayer",
+    "Design",
     "Epoch",
     "Evaluation",
+    "Exploration",
     "FixedPointLif",
     "Found",
     "Gpu",
@@ -163,6 +166,7 @@ __all__ = [
     "encode",
     "evaluate",
     "evaluate_regression",
+    "explore",
     "find",
     "get_draw_memory",
     "get_num_threads",

@@ -57,9 +57,11 @@ __all__ = [
     "_count_ones",
     "_digits",
     "_evaluate",
+    "_explore",
     "_find",
     "_train",
     "_gpus",
+    "_read_exploration",
     "_read_found",
     "_rounding_bound",
     "_run_program",
@@ -1530,6 +1532,12 @@ def _evaluate(
     """Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
     length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
     """
+def _explore(
+    networks: Sequence[Network], x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
+    generators: Sequence[str], lengths: Sequence[int], sharings: Sequence[str], widths: Sequence[str], lanes: Sequence[str],
+    loss: float, budget: int, known: str | None, file: PathLike[str] | None, progress: _Progress
+) -> tuple[str, BaseException | None]: ...
+def _read_exploration(text: str) -> tuple[str, str, str]: ...
 def _find(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
     loss: float, generator: str, longest: int, shortest: int, budget: int, known: str | None,

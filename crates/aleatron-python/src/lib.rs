@@ -18,6 +18,7 @@ mod convolution;
 mod cuda;
 mod error;
 mod evaluation;
+mod explore;
 mod find;
 mod interpreter;
 mod job;
@@ -53,6 +54,8 @@ mod _core {
     use crate::cuda::CudaMemory;
     #[pymodule_export]
     use crate::evaluation::{Evaluation, FileLock, digits, evaluate};
+    #[pymodule_export]
+    use crate::explore::{explore, read_exploration};
     #[pymodule_export]
     use crate::find::{find, read_found};
     #[pymodule_export]

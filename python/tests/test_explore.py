@@ -1,0 +1,66 @@
+"""`explore`: designs, checkpoints, errors."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import aleatron as al
+
+
+def test_designs_have_the_scores_of_evaluations() -> None:
+    found = al.explore(generators=["sobol"], lengths=[8, 16], lanes=[None, 4])
+    assert found.is_finished and found.networks == ("noise_aware",)
+    x, y = al.load_digits()
+    network = al.Network.digits()
+    for design in found.designs:
+        layers = found.settings(design)
+        streams = network.streams(1, design.generator, layers=layers, arithmetic="integer")
+        assert np.mean(streams.predict(x) == y) == design.score
+        circuit = network.circuit(1, design.generator, layers=layers, lanes=design.lanes)
+        assert circuit.cost()["cycles"] == design.cycles
+    assert {design.lanes for design in found.designs} == {None, 4}
+    assert found.optimal and set(found.optimal) < set(found.designs)
+
+
+def test_checkpoint_resumes(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "designs.json"
+
+    def stop(done: int, *_: object) -> None:
+        if done == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        al.explore(lengths=[8, 16], checkpoint=file, progress=stop)
+    part = al.Exploration.from_json(file.read_text())
+    assert part.trials == 2 and not part.is_finished
+    found = al.explore(lengths=[8, 16], checkpoint=file)
+    assert found.to_json() == al.explore(lengths=[8, 16]).to_json() == file.read_text().rstrip("\n")
+
+
+def test_result_has_text_table_and_page() -> None:
+    found = al.explore(generators=["sobol", "bernoulli"], lengths=[16], lanes=[None])
+    assert "sobol" in str(found) and repr(found) == "<Exploration: 1 optimal of 1 designs>"
+    assert found.to_csv().count("\n") == 2
+    assert "Bernoulli" in found.to_html() and "aleatron rtl NETWORK --length 16" in found.to_html()
+    assert len(found.to_pandas()) == 1
+
+
+def test_variants_and_errors() -> None:
+    networks = [al.Network.digits(), al.Network.digits("plain")]
+    found = al.explore(networks, generators=["sobol"], lengths=[32], lanes=[None])
+    assert [design.network for design in sorted(found.designs, key=lambda design: design.network)] == [0, 1]
+    with pytest.raises(ValueError, match="x and y"):
+        al.explore(x=np.zeros((1, 64)))
+    with pytest.raises(ValueError, match="at least one network"):
+        al.explore([])
+    with pytest.raises(ValueError, match="lanes"):
+        al.explore(lanes=[0])
+    with pytest.raises(ValueError, match="nonsense"):
+        al.explore(generators=["nonsense"])
+    with pytest.raises(TypeError, match=r"not an aleatron\.Network"):
+        al.explore(["noise_aware"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="exploration"):
+        al.Exploration.from_json("{}")
