@@ -62,8 +62,10 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
     for i in range(n_inputs):
         bits = 32 if of_inputs == "bernoulli" else width
         value = number("input", polarity, i)
-        t = stuck(threshold(polarity, value, bits), 2**bits, 0, 0, i)
-        x_negative.append(value < 0)
+        t = threshold(polarity, value, bits)
+        negative = value < 0 and t > 0
+        t = stuck(t, 2**bits, 0, 0, i)
+        x_negative.append(negative and t > 0)
         if of_inputs == "bernoulli":
             bits_of_x = bernoulli(t, length, input_seed, i, sample, 0, layer)
         else:
@@ -76,13 +78,15 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
     for row, unit, place in weights:
         bits = 32 if of_weights == "bernoulli" else width
         value = number("weight", polarity, place)
-        t, negative = threshold(polarity, value, bits), polarity == "signed" and value < 0
+        t = threshold(polarity, value, bits)
+        negative = polarity == "signed" and value < 0 and t > 0
         for fault in at("memory"):
             stored = t + (negative << bits + 1)
             stored ^= mask(fault, bits + 1 + (polarity == "signed"), fault_seed, 0, 0, row, unit, layer)
             t, negative = min(stored % 2 ** (bits + 1), 2**bits), bool(stored >> bits + 1)
+        negative = negative and t > 0
         t = stuck(t, 2**bits, 1, row, unit)
-        w_negative[place] = negative
+        w_negative[place] = negative and t > 0
         if of_weights == "bernoulli":
             w[place] = bernoulli(t, length, weight_seed, unit, row, 1, layer)
         else:

@@ -346,10 +346,23 @@ pub const fn memory_bits(width: Width, polarity: Polarity) -> u32 {
 #[must_use]
 pub fn flip_threshold(threshold: u64, mask: u64, width: Width, polarity: Polarity) -> u64 {
     let sign = 1u64 << (width.bits() + 1);
-    let stored = magnitude(threshold) | if is_negative(threshold) { sign } else { 0 };
+    let stored = magnitude(threshold) | if is_negative(positive_zero(threshold)) { sign } else { 0 };
     let flipped = stored ^ mask;
     let is_negative = polarity == Polarity::Signed && flipped & sign != 0;
-    (flipped & (sign - 1)).min(width.one()) | if is_negative { NEGATIVE } else { 0 }
+    positive_zero((flipped & (sign - 1)).min(width.one()) | if is_negative { NEGATIVE } else { 0 })
+}
+
+/// Returns a threshold whose operand is positive if its magnitude is 0.
+#[must_use]
+pub const fn positive_zero(threshold: u64) -> u64 {
+    if magnitude(threshold) == 0 { 0 } else { threshold }
+}
+
+/// Returns the threshold of an operand whose generator is stuck at a level; `one` is that of the stream of ones.
+#[must_use]
+pub const fn stick_threshold(threshold: u64, level: bool, one: u64) -> u64 {
+    let sign = positive_zero(threshold) & NEGATIVE;
+    if level { one | sign } else { 0 }
 }
 
 /// Returns an accumulator's value of `width` bits in two's complement with the bits of `mask` flipped.

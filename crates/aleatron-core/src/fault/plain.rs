@@ -2,6 +2,7 @@
 
 use super::{
     FaultMask, FaultSite, Faults, Operand, counter_width, flip_accumulator, flip_threshold, memory_bits,
+    positive_zero, stick_threshold,
 };
 use crate::arithmetic::{Accumulator, IntegerActivation};
 use crate::error::{Error, Result};
@@ -9,7 +10,7 @@ use crate::layer::{LayerSpec, SampleSeed};
 use crate::polarity::Polarity;
 use crate::reference;
 use crate::stream::{BitStream, Length, StreamMatrix};
-use crate::threshold::{is_negative, magnitude};
+use crate::threshold::is_negative;
 
 /// Returns the mask of a fault at an address: the bits that flip.
 #[must_use]
@@ -81,12 +82,11 @@ fn stuck(
     row: u32,
     unit: u32,
 ) -> Result<u64> {
-    let sign = threshold ^ magnitude(threshold);
-    let mut left = threshold;
-    for (site, value) in [(FaultSite::StuckAtZero, 0), (FaultSite::StuckAtOne, one)] {
+    let mut left = positive_zero(threshold);
+    for (site, level) in [(FaultSite::StuckAtZero, false), (FaultSite::StuckAtOne, true)] {
         for mask in faults.at(site, spec.index()) {
             if number(&mask, 1, operand, 0, row, unit)? == 1 {
-                left = value | sign;
+                left = stick_threshold(threshold, level, one);
             }
         }
     }

@@ -1,0 +1,158 @@
+//! Faults on the fast path: equal to the plain definition, as many as their rates say, and nothing at a rate of 0.
+
+use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
+use aleatron_core::conformance::LayerCase;
+use aleatron_core::conformance::strategies::{Sizes, layer};
+use aleatron_core::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, plain};
+use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden};
+use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier, get_num_threads, set_num_threads};
+use aleatron_engine::backend::FaultBackend;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// The counts of a case on a backend with faults, cut into batches of `chunk` samples.
+fn counts(backend: CpuBackend, faults: &Faults, case: &LayerCase, chunk: usize) -> Vec<u64> {
+    let options = PrepareOptions { method: case.method, ..PrepareOptions::default() };
+    let backend = FaultBackend::wrap(Arc::new(backend), faults);
+    let layer = backend.prepare(&case.spec, &case.weight_values().unwrap(), &options).unwrap();
+    let batch = Batch::thresholds(&case.inputs, case.seed);
+    let n = case.n_samples();
+    let parts = (0..n).step_by(chunk).map(|start| {
+        let part = batch.samples(&case.spec, start, n.min(start + chunk)).unwrap();
+        layer.counts(&part, Cancel::NEVER).unwrap()
+    });
+    parts.flatten().collect()
+}
+
+fn check(faults: &Faults, case: &LayerCase) {
+    let expected = plain::counts(&case.spec, faults, &case.weights, &case.inputs, case.seed).unwrap();
+    for chunk in [case.n_samples(), 1] {
+        let found = counts(CpuBackend::CURRENT, faults, case, chunk);
+        assert_eq!(found, expected, "{faults} in chunks of {chunk}: {case:?}");
+    }
+}
+
+/// One or several faults of sites that layers have.
+fn any_faults() -> impl Strategy<Value = Faults> {
+    let kind = prop_oneof![
+        2 => Just(FaultKind::Transient),
+        2 => Just(FaultKind::Permanent),
+        1 => (1u32..100).prop_map(|cycles| FaultKind::Burst { cycles }),
+    ];
+    let rate = prop_oneof![Just(0.5), Just(0.25), 0.001..0.5f64, Just(1e-9)];
+    let sites: Vec<FaultSite> =
+        FaultSite::ALL.into_iter().filter(|site| *site != FaultSite::Accumulators).collect();
+    let fault = (prop::sample::select(sites), kind, rate).prop_map(|(site, kind, rate)| {
+        let rate = FaultRate::new(rate).unwrap();
+        let kind = if Fault::new(site, kind, rate).is_ok() { kind } else { site.default_kind() };
+        Fault::new(site, kind, rate).unwrap()
+    });
+    (any::<u64>(), prop::collection::vec(fault, 1..4))
+        .prop_filter_map("two faults of one site and kind", |(seed, faults)| Faults::new(seed, faults).ok())
+}
+
+const SIZES: Sizes = Sizes { inputs: 9, neurons: 7, channels: 3, groups: 3, samples: 4 };
+
+fn small_layer() -> impl Strategy<Value = LayerCase> {
+    layer(SIZES).prop_filter("a layer that takes too long bit by bit", |case| {
+        case.spec.topology().n_products() * case.spec.length().bits() * case.n_samples() < 40_000
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn faulty_layers_match_plain(faults in any_faults(), case in small_layer()) {
+        check(&faults, &case);
+    }
+
+    #[test]
+    fn part_of_a_faulty_layer_matches_whole(
+        faults in any_faults(),
+        case in small_layer(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let spec = &case.spec;
+        let (rows, per_row, m) = (spec.n_rows(), spec.neurons_per_row(), spec.n_neurons());
+        let neurons = cut.index(rows) * per_row..m;
+        // Counters are as wide as the greatest count of their own layer, which may be greater in the whole.
+        let part = spec.neurons(neurons.clone()).unwrap();
+        prop_assume!(part.max_count() == spec.max_count());
+        let weights = case.weight_values().unwrap().neurons(spec, neurons.clone());
+        let weights = part.weight_thresholds(&weights).unwrap();
+        let whole = counts(CpuBackend::CURRENT, &faults, &case, 8);
+        let expected: Vec<u64> = whole.chunks(m).flat_map(|counts| &counts[neurons.clone()]).copied().collect();
+        let case = LayerCase { spec: part, weights, ..case };
+        prop_assert_eq!(counts(CpuBackend::CURRENT, &faults, &case, 8), expected);
+    }
+}
+
+/// Every site and kind of the known answers, on every tier, and on one, two and three threads.
+#[test]
+fn faulty_layers_have_the_known_counts_on_every_tier() {
+    let before = get_num_threads().unwrap();
+    let pool = Arc::new(Pool::eager(2).unwrap());
+    for threads in [1, 2, 3] {
+        set_num_threads(threads).unwrap();
+        for (faults, answer) in golden::fault_layers().unwrap() {
+            for tier in Tier::available() {
+                let backend = CpuBackend::new(Cpu::new(tier, Arc::clone(&pool)));
+                let found = counts(backend, &faults, &answer.case, 1);
+                assert_eq!(found, answer.counts, "{tier}, {threads} threads: {faults}");
+            }
+        }
+    }
+    set_num_threads(before).unwrap();
+}
+
+/// Returns the flips of counts that are 0 without faults: weights are streams of zeros, so that each flipped product or input bit adds one.
+fn flips(fault: &str, inputs: f64, weights: f64, seed: u64) -> (u64, u64) {
+    let length = Length::new(1000).unwrap();
+    let spec = LayerSpec::dense(50, 4, length, Polarity::Unipolar, Encoding::Bernoulli { seed: 1 }).unwrap();
+    let weights = Weights::new(&spec, vec![weights; 200]).unwrap();
+    let faults = Faults::new(seed, vec![fault.parse().unwrap()]).unwrap();
+    let backend = FaultBackend::wrap(Arc::new(CpuBackend::CURRENT), &faults);
+    let layer = backend.prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
+    let values = vec![inputs; 50 * 20];
+    let counts = layer.counts(&Batch::values(&values, SampleSeed::new(3)), Cancel::NEVER).unwrap();
+    (counts.iter().sum(), 20 * 4 * 50 * 1000)
+}
+
+/// The flips of n bits at rate p are binomial: their mean is n p and their variance n p (1 - p), so that |z| exceeds 4.5 once in 147,000
+/// seeds; the seeds are fixed. Each flip of an input meets four neurons, so that the bits drawn are a quarter and each counts four.
+#[test]
+fn number_of_flips_is_within_its_binomial_interval() {
+    for (fault, inputs, weights, per_flip) in [
+        ("products:transient", 0.0, 0.0, 1.0),
+        ("weights:transient", 1.0, 0.0, 1.0),
+        ("inputs:transient", 0.0, 1.0, 4.0),
+    ] {
+        for (rate, seed) in [("1e-6", 1), ("1e-4", 2), ("1e-3", 3), ("0.03", 4), ("0.3", 5), ("0.5", 6)] {
+            let p: f64 = rate.parse().unwrap();
+            let (found, bits) = flips(&format!("{fault}:{rate}"), inputs, weights, seed);
+            let (found, n) = (found as f64 / per_flip, bits as f64 / per_flip);
+            let z = (found - n * p) / (n * p * (1.0 - p)).sqrt();
+            assert!(z.abs() < 4.5, "{fault}:{rate}: {found} flips of {n} bits, z = {z}");
+            assert!(found > 0.0 || rate == "1e-6", "{fault}:{rate}");
+        }
+    }
+}
+
+#[test]
+fn rate_of_zero_is_the_backend_itself() {
+    let backend: Arc<dyn Backend> = Arc::new(CpuBackend::CURRENT);
+    let faults = Faults::new(1, vec!["inputs:0".parse().unwrap(), "counters:0".parse().unwrap()]).unwrap();
+    assert!(Arc::ptr_eq(&FaultBackend::wrap(Arc::clone(&backend), &faults), &backend));
+}
+
+#[test]
+fn tables_of_faulty_streams_are_refused() {
+    let (_, answer) = golden::fault_layers().unwrap().swap_remove(15);
+    let faults = Faults::new(1, vec!["inputs:0.1".parse().unwrap()]).unwrap();
+    let backend = FaultBackend::wrap(Arc::new(CpuBackend::CURRENT), &faults);
+    let options = PrepareOptions { method: CountMethod::Tables, ..PrepareOptions::default() };
+    let case = &answer.case;
+    let error = backend.prepare(&case.spec, &case.weight_values().unwrap(), &options).unwrap_err();
+    assert!(error.to_string().contains("count tables of streams with faults"), "{error}");
+}
