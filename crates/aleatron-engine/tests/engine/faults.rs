@@ -1,12 +1,16 @@
 //! Faults on the fast path: equal to the plain definition, as many as their rates say, and nothing at a rate of 0.
 
+use crate::support::features;
+use aleatron_core::arithmetic::{Activation, Arithmetic};
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use aleatron_core::conformance::LayerCase;
 use aleatron_core::conformance::strategies::{Sizes, layer};
 use aleatron_core::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, plain};
-use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden};
+use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden, reference};
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier, get_num_threads, set_num_threads};
 use aleatron_engine::backend::FaultBackend;
+use aleatron_engine::network::{Network, NetworkBuilder, StreamConfig};
+use aleatron_engine::stream::{Detail, Measured};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -155,4 +159,125 @@ fn tables_of_faulty_streams_are_refused() {
     let case = &answer.case;
     let error = backend.prepare(&case.spec, &case.weight_values().unwrap(), &options).unwrap_err();
     assert!(error.to_string().contains("count tables of streams with faults"), "{error}");
+}
+
+fn digits(n: usize) -> Vec<f64> {
+    aleatron_data::Dataset::digits_test().features()[..64 * n].to_vec()
+}
+
+fn streams(arithmetic: Arithmetic, faults: &[&str]) -> StreamConfig {
+    let faults = faults.iter().map(|fault| fault.parse().unwrap()).collect();
+    let config = StreamConfig::new(32).generator("sobol".parse().unwrap()).seed(5);
+    config.arithmetic(arithmetic).faults(faults)
+}
+
+/// Runs a network step by step on plain counts and accumulators with faults.
+fn plain_scores(network: &Network, config: &StreamConfig, features: &[f64], first: u32) -> Vec<f64> {
+    let faults = Faults::new(config.seed, config.faults.clone()).unwrap();
+    let layers = network.program_layers(config).unwrap();
+    let streams = network.to_streams(&StreamConfig { faults: Vec::new(), ..config.clone() }).unwrap();
+    let integers = streams.integer_layers().unwrap();
+    let mut scores = Vec::new();
+    for (k, sample) in features.chunks(network.n_features()).enumerate() {
+        let seed = SampleSeed::new(config.seed).starting_at(first).advanced(k).unwrap();
+        // In integers throughout: the first comparators have the width of the sequences.
+        let mut values: Vec<i64> = Vec::new();
+        for ((_, layer), integer) in layers.iter().zip(&integers) {
+            let spec = &layer.spec;
+            let inputs = match values.is_empty() {
+                true => {
+                    let scale = network.layers()[integer.layer].input_scale;
+                    spec.input_thresholds(&sample.iter().map(|x| x / scale).collect::<Vec<_>>()).unwrap()
+                }
+                false => {
+                    let [requantizer] = integer.requantizers[..] else { panic!("one requantizer") };
+                    values.iter().map(|&value| reference::requantize(&requantizer, value)).collect()
+                }
+            };
+            let weights = spec.weight_thresholds(&layer.weights).unwrap();
+            let counts = plain::counts(spec, &faults, &weights, &inputs, seed).unwrap();
+            let held = counts.iter().enumerate().map(|(neuron, &count)| {
+                plain::accumulate(&integer.accumulator, spec, &faults, seed.first_sample, neuron, count)
+                    .unwrap()
+            });
+            values = held.collect();
+        }
+        let units = &integers.last().unwrap().units;
+        scores.extend(values.iter().zip(units).map(|(&value, unit)| value as f64 * unit));
+    }
+    scores
+}
+
+#[test]
+fn faulty_networks_match_plain() {
+    for polarity in [Polarity::Bipolar, Polarity::Signed] {
+        let weights: Vec<f64> = features(45, 8);
+        let network = NetworkBuilder::new("n", &[6])
+            .dense("a", 6, &weights[..30], &[0.25, 0.0, -0.5, 0.125, 0.0])
+            .polarity(polarity)
+            .weight_scale(1.0)
+            .activation(Activation::Relu)
+            .dense("b", 5, &weights[30..], &[0.5, 0.0, 0.0])
+            .polarity(polarity)
+            .weight_scale(1.0)
+            .input_scale(3.0)
+            .build()
+            .unwrap();
+        let features = features(6 * 3, 9);
+        let scores = |config: &StreamConfig, samples: &[f64], first: u32| {
+            network.to_streams(config).unwrap().forward(samples, first).unwrap()
+        };
+        let without = scores(&streams(Arithmetic::Integer, &[]), &features, 3);
+        for faults in [
+            &[][..],
+            &["inputs:0.05"],
+            &["weights:permanent:0.05", "counters:0.05"],
+            &["memory:0.05"],
+            &["stuck-at-0:0.1", "stuck-at-1:0.1"],
+            &["accumulators:0.05"],
+            &["accumulators:permanent:0.05", "products:burst=3:0.02"],
+        ] {
+            let config = streams(Arithmetic::Integer, faults);
+            let expected = plain_scores(&network, &config, &features, 3);
+            assert_eq!(scores(&config, &features, 3), expected, "{polarity} {faults:?}");
+            assert_eq!(expected == without, faults.is_empty(), "{polarity} {faults:?}");
+            // Samples keep their faults in another batch.
+            assert_eq!(scores(&config, &features[6..], 4), expected[3..], "{polarity} {faults:?}");
+        }
+    }
+}
+
+#[test]
+fn faults_of_some_layers_leave_the_others_alone() {
+    let (network, features) = (Network::digits_noise_aware().unwrap(), digits(4));
+    let outputs = |config: &StreamConfig| {
+        let detail = Detail { layers: Measured::Enabled, ..Detail::default() };
+        network.to_streams(config).unwrap().run(&features, 0, detail, Cancel::NEVER).unwrap().layers
+    };
+    for arithmetic in [Arithmetic::Float, Arithmetic::Integer] {
+        let without = outputs(&streams(arithmetic, &[]));
+        for faults in ["inputs:0.05", "memory:0.05", "counters:0.05", "accumulators:0.05"] {
+            if faults.starts_with("accumulators") && arithmetic == Arithmetic::Float {
+                continue;
+            }
+            let names: Vec<String> = network.layers().iter().map(|layer| layer.name.clone()).collect();
+            let last = outputs(&streams(arithmetic, &[faults]).fault_layer(&names[1]));
+            assert_eq!(last[0], without[0], "{faults}");
+            assert_ne!(last[1], without[1], "{faults}");
+            let first = outputs(&streams(arithmetic, &[faults]).fault_layer(&names[0]));
+            assert_ne!(first[0], without[0], "{faults}");
+        }
+    }
+}
+
+#[test]
+fn faults_that_a_network_cannot_have_are_refused() {
+    let network = Network::digits_noise_aware().unwrap();
+    let error = |config: &StreamConfig| network.check_config(config).unwrap_err().to_string();
+    let text = error(&streams(Arithmetic::Float, &["accumulators:0.1"]));
+    assert_eq!(text, "faults of accumulators: there are none in floating point; use integer arithmetic");
+    let text = error(&streams(Arithmetic::Float, &["inputs:0.1", "inputs:0.2"]));
+    assert!(text.contains("give one rate"), "{text}");
+    let text = error(&streams(Arithmetic::Float, &["inputs:0.1"]).fault_layer("none"));
+    assert!(text.contains("none"), "{text}");
 }

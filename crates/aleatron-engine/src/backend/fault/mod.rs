@@ -12,7 +12,7 @@ mod program;
 use super::{Backend, CountMethod, PrepareOptions, PreparedLayer};
 use aleatron_core::fault::{FaultSite, Faults, Operand, flip_threshold, memory_bits, stick_threshold};
 use aleatron_core::program::{PreparedProgram, Program};
-use aleatron_core::{Error, LayerSpec, Length, Result, Weights};
+use aleatron_core::{Error, LayerIndex, LayerSpec, Length, Result, Weights};
 use aleatron_cpu::Cpu;
 use layer::FaultLayer;
 use mask::{WeightGrid, has_stuck, stuck_at};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub struct FaultBackend {
     inner: Arc<dyn Backend>,
     faults: Faults,
+    /// The layers that have the faults; all if `None`.
+    layers: Option<Vec<LayerIndex>>,
 }
 
 impl FaultBackend {
@@ -32,7 +34,28 @@ impl FaultBackend {
     pub fn wrap(inner: Arc<dyn Backend>, faults: &Faults) -> Arc<dyn Backend> {
         match faults.is_empty() {
             true => inner,
-            false => Arc::new(Self { inner, faults: faults.clone() }),
+            false => Arc::new(Self { inner, faults: faults.clone(), layers: None }),
+        }
+    }
+
+    /// Returns a backend with faults in some layers, or the backend itself if nothing flips.
+    #[must_use]
+    pub fn wrap_layers(
+        inner: Arc<dyn Backend>,
+        faults: &Faults,
+        layers: Vec<LayerIndex>,
+    ) -> Arc<dyn Backend> {
+        match faults.is_empty() || layers.is_empty() {
+            true => inner,
+            false => Arc::new(Self { inner, faults: faults.clone(), layers: Some(layers) }),
+        }
+    }
+
+    /// Returns the faults of a layer, none if it is not among the faulty ones.
+    fn faults_of(&self, spec: &LayerSpec) -> Faults {
+        match &self.layers {
+            Some(layers) if !layers.contains(&spec.index()) => Faults::default(),
+            _ => self.faults.clone(),
         }
     }
 
@@ -53,9 +76,13 @@ impl Backend for FaultBackend {
         weights: &Weights,
         options: &PrepareOptions<'_>,
     ) -> Result<Box<dyn PreparedLayer>> {
+        let faults = self.faults_of(spec);
+        if faults.is_empty() {
+            return self.inner.prepare(spec, weights, options);
+        }
         let cpu = Cpu::current()?;
-        let weights = faulty_weights(&cpu, spec, &self.faults, weights)?;
-        let has_streams = self.faults.faults().iter().any(|fault| fault.site().is_stream());
+        let weights = faulty_weights(&cpu, spec, &faults, weights)?;
+        let has_streams = faults.faults().iter().any(|fault| fault.site().is_stream());
         let method = match (has_streams, options.method) {
             (false, method) => method,
             (true, CountMethod::Best | CountMethod::Bits) => CountMethod::Bits,
@@ -64,7 +91,7 @@ impl Backend for FaultBackend {
             }
         };
         let inner = self.inner.prepare(spec, &weights, &PrepareOptions { method, ..*options })?;
-        Ok(Box::new(FaultLayer::new(&cpu, inner, spec, &weights, &self.faults)?))
+        Ok(Box::new(FaultLayer::new(&cpu, inner, spec, &weights, &faults)?))
     }
 
     fn prepare_program(
@@ -74,14 +101,16 @@ impl Backend for FaultBackend {
     ) -> Result<Option<Box<dyn PreparedProgram>>> {
         if self.changes_weights_only() {
             let cpu = Cpu::current()?;
-            let faulty =
-                |spec: &LayerSpec, weights: &Weights| faulty_weights(&cpu, spec, &self.faults, weights);
+            let faulty = |spec: &LayerSpec, weights: &Weights| {
+                faulty_weights(&cpu, spec, &self.faults_of(spec), weights)
+            };
             return self.inner.prepare_program(&Arc::new(program.with_weights(faulty)?), options);
         }
         if self.faults.has(FaultSite::Accumulators) {
             let layers =
                 program.prepare_layers(|layer| self.prepare(&layer.spec, &layer.weights, options))?;
-            return Ok(Some(Box::new(FaultProgram::new(Arc::clone(program), layers, self.faults.clone())?)));
+            let faults = program.layers().iter().map(|layer| self.faults_of(&layer.spec)).collect();
+            return Ok(Some(Box::new(FaultProgram::new(Arc::clone(program), layers, faults)?)));
         }
         Ok(None)
     }

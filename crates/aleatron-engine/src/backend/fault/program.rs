@@ -21,7 +21,8 @@ const MISSING: Error = Error::Internal { place: "engine::FaultProgram" };
 pub(super) struct FaultProgram {
     program: Arc<Program>,
     layers: Vec<Box<dyn PreparedLayer>>,
-    faults: Faults,
+    /// Those of each layer.
+    faults: Vec<Faults>,
     /// The accumulator of each step without its activation; `None` for other steps.
     accumulators: Vec<Option<Accumulator>>,
 }
@@ -30,7 +31,7 @@ impl FaultProgram {
     pub(super) fn new(
         program: Arc<Program>,
         layers: Vec<Box<dyn PreparedLayer>>,
-        faults: Faults,
+        faults: Vec<Faults>,
     ) -> Result<Self> {
         let plain = |accumulator: &Accumulator| {
             let (width, bias) = (accumulator.width(), accumulator.bias().to_vec());
@@ -47,7 +48,7 @@ impl FaultProgram {
 
     /// Returns what faulty accumulators hold for counts, from row `seed` on.
     fn accumulate(
-        &self,
+        faults: &Faults,
         spec: &LayerSpec,
         plain: &Accumulator,
         activation: IntegerActivation,
@@ -59,7 +60,7 @@ impl FaultProgram {
         let length = Length::new(plain.width() as usize)?;
         let unit = field(Quantity::Neurons, spec.first_neuron() as usize * spec.neurons_per_row())?;
         let mut flips: Vec<u64> = memory::zeros(counts.len() as u128, Quantity::Counts)?;
-        for mask in self.faults.at(FaultSite::Accumulators, spec.index()) {
+        for mask in faults.at(FaultSite::Accumulators, spec.index()) {
             let rows = if mask.fault().is_per_sample() { counts.len() / m } else { 1 };
             let addresses = mask.addresses(seed.first_sample, 0, Operand::Inputs).map(|at| at.at_unit(unit));
             let drawn = Grid { length, rows, units: m }.draw(&cpu, &mask, addresses)?;
@@ -95,7 +96,14 @@ impl FaultProgram {
                 (StepKind::Accumulate { layer, accumulator }, Some(plain), [SlotData::Words(counts)]) => {
                     let own = &program.layers()[*layer];
                     let (seed, activation) = (batch.row_seed(own.rows, 0)?, accumulator.activation());
-                    SlotData::Integer(self.accumulate(&own.spec, plain, activation, counts, seed)?)
+                    SlotData::Integer(Self::accumulate(
+                        &self.faults[*layer],
+                        &own.spec,
+                        plain,
+                        activation,
+                        counts,
+                        seed,
+                    )?)
                 }
                 _ => plain::run_step(program, step, &inputs, batch.n_samples, &mut saturated)?,
             };
