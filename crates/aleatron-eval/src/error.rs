@@ -62,6 +62,14 @@ pub enum Error {
         /// The failure that ended it.
         source: Box<Error>,
     },
+    /// A value of a list that has each once is given twice.
+    #[error("the {what} {value} is given twice; give it once")]
+    Twice {
+        /// What the value is.
+        what: &'static str,
+        /// The value.
+        value: String,
+    },
     /// There is nothing to do.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),

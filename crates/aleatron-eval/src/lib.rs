@@ -26,6 +26,7 @@ mod checkpoint;
 mod cost;
 mod early;
 mod error;
+mod faults;
 mod figures;
 mod find;
 mod job;
@@ -49,6 +50,7 @@ pub use checkpoint::CheckpointFile;
 pub use cost::{CircuitCost, CostFigures, RowCost, add_cost, add_costs};
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};
+pub use faults::FaultPoint;
 pub use figures::{
     CellFigures, Classification, ClassificationRow, ErrorEstimate, Errors, Figures, FloatAccuracy,
     FloatFigures, Regression, RegressionRow, RowFigures,

@@ -47,7 +47,7 @@ pub use aleatron_core::{
     WeightSource, Weights,
 };
 pub use aleatron_core::{
-    Error as CoreError, Quantity, arithmetic, conformance, correlation, gates, generator, golden, lif,
+    Error as CoreError, Quantity, arithmetic, conformance, correlation, fault, gates, generator, golden, lif,
     memory, reference, stream, threshold,
 };
 pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};

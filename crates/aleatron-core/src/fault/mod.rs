@@ -7,8 +7,10 @@
 mod name;
 pub mod plain;
 mod rate;
+mod sites;
 
 pub use rate::FaultRate;
+pub use sites::FaultSites;
 
 use crate::address::{Domain, LayerIndex, StreamAddress};
 use crate::error::{Error, Quantity, Result};

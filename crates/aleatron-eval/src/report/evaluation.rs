@@ -29,6 +29,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
         Figures::Classification(float) => body.push_str(&accuracy(evaluation, float.accuracy)),
         Figures::Regression(errors) => body.push_str(&regression(evaluation, errors)),
     }
+    body.push_str(&super::faults::faults(evaluation, &rows));
     body.push_str(&table(evaluation, &rows));
     body.push_str(&cost(evaluation));
     if let Some(graph) = &evaluation.graph {
@@ -213,17 +214,26 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
         Figures::Regression(_) => &["mean error", "rms error", "R²", "mean to float", "rms to float"],
     };
     let figures: String = figures.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let has_faults = evaluation.plan.has_faults();
+    let faults = if has_faults { "<th>fault site</th><th>fault rate</th>" } else { "" };
     let has_costs = !evaluation.costs.is_empty();
     let costs = if has_costs { "<th>cycles</th><th>area</th><th>energy nJ</th>" } else { "" };
     let mut out = format!(
         "<h2>All figures</h2>\n<p>Errors of layers are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
-         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{figures}{layers}{costs}<th>samples/s</th>\
+         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{faults}{figures}{layers}{costs}<th>samples/s</th>\
          <th>bit-MAC/s</th></tr>\n"
     );
     let mut before = None;
     for row in rows {
-        let first = before.replace(row.generator) != Some(row.generator);
+        let group = (row.generator, row.faults.map(|faults| faults.sites));
+        let first = before.replace(group) != Some(group);
         let mut cells = vec![escape(&row.generator.to_string()), row.bits()];
+        if has_faults {
+            let [sites, rate] = row.faults.map_or(["-".to_owned(), "0".to_owned()], |faults| {
+                [faults.sites.to_string(), faults.rate.to_string()]
+            });
+            cells.extend([sites, rate]);
+        }
         match &row.figures {
             Figures::Classification(figures) => {
                 let percent = |share: f64| format!("{:.2}", 100.0 * share);

@@ -5,6 +5,7 @@
 
 mod chart;
 mod evaluation;
+mod faults;
 mod graph;
 mod heat;
 mod multiplier;

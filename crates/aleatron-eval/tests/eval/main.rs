@@ -4,6 +4,7 @@
 mod checkpoints;
 mod costs;
 mod evaluations;
+mod faults;
 mod find;
 mod graph_stops;
 mod graphs;
