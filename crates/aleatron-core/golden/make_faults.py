@@ -6,9 +6,9 @@ shares no code with the crate.
 
 from math import floor
 
-from make_layers import bernoulli, number, philox, products, sequence, threshold
+from make_layers import bernoulli, lfsr_step, number, philox, products, sequence, threshold
 
-SITES = ["inputs", "weights", "products", "counters", "accumulators", "memory", "stuck-at-0", "stuck-at-1"]
+SITES = ["inputs", "weights", "products", "counters", "accumulators", "memory", "stuck-at-0", "stuck-at-1", "generators"]
 KINDS = ["transient", "permanent", "burst"]
 
 
@@ -54,9 +54,22 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
                     t = value
         return t
 
-    def stream(operand, q, t):
+    def stream(operand, q, t, which):
         kind, _, parameter = operand.partition(":")
-        return sum((u < t) << k for k, u in enumerate(sequence(kind, int(parameter or 0), width, q, length)))
+        values = sequence(kind, int(parameter or 0), width, q, length)
+        for fault in at("generators"):
+            flips = mask(fault, width, fault_seed, which, 0, 0, q, layer)
+            if kind == "sobol":
+                values = [u ^ flips for u in values]
+            elif kind == "ramp":
+                values = [(flips + k) % 2**width for k in range(length)]
+            else:
+                assert kind == "lfsr"
+                state, values = values[0] ^ flips, []
+                for _ in range(length):
+                    values.append(state)
+                    state = lfsr_step(state, width)
+        return sum((u < t) << k for k, u in enumerate(values))
 
     x, x_negative = [], []
     for i in range(n_inputs):
@@ -69,7 +82,7 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
         if of_inputs == "bernoulli":
             bits_of_x = bernoulli(t, length, input_seed, i, sample, 0, layer)
         else:
-            bits_of_x = stream(of_inputs, 0 if sharing == "all" else i, t)
+            bits_of_x = stream(of_inputs, 0 if sharing == "all" else i, t, 0)
         for fault in at("inputs"):
             bits_of_x ^= mask(fault, length, fault_seed, 0, sample, None, i, layer)
         x.append(bits_of_x)
@@ -91,7 +104,7 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
             w[place] = bernoulli(t, length, weight_seed, unit, row, 1, layer)
         else:
             q = {"all": 0, "input": unit, "stream": row * row_units + unit}[sharing]
-            w[place] = stream(of_weights, q, t)
+            w[place] = stream(of_weights, q, t, 1)
         for fault in at("weights"):
             w[place] ^= mask(fault, length, fault_seed, 0, sample, row, unit, layer)
 
@@ -137,6 +150,7 @@ MASKS = [
     ("memory:permanent:0.25", 33, 6, 0, 0, 4, 5, 2),
     ("stuck-at-0:permanent:0.5", 1, 6, 0, 0, 0, 1, 0),
     ("stuck-at-1:permanent:0.5", 1, 6, 1, 0, 2, 1, 0),
+    ("generators:permanent:0.5", 8, 6, 1, 0, 0, 3, 1),
     ("inputs:transient:1e-3", 2000, 12, 0, 0, 0, 0, 0),
 ]
 
@@ -146,6 +160,7 @@ LAYERS = [
     ("signed", "sparse:6:0,2,5//1,3/4", "lfsr:77+sobol:5", "input", 8, 70, 0, 0, 3, 2),
     ("bipolar", "conv:2,4,3:2:2,2:2,1:1,0,0,1:1,1:1", "bernoulli", "all", 32, 40, 5, 6, 3, 2),
     ("signed", "conv:1,3,3:2:2,2:1,1:0,1,0,0:1,1:1", "bernoulli+lfsr:9", "stream", 5, 31, 0, 78, 1, 0),
+    ("unipolar", "dense:4:2", "ramp+lfsr:3", "all", 5, 40, 0, 0, 1, 0),
 ]
 
 FAULTS = [
@@ -159,6 +174,9 @@ FAULTS = [
 ]
 
 
+GENERATORS = ["generators:permanent:0.3", "generators:permanent:0.5,weights:permanent:0.05,memory:permanent:0.1"]
+
+
 def main():
     print("# Known answers of faults, from the specification alone (make_faults.py).")
     print("# mask <fault> <length> <fault seed> <operand> <sample> <row> <unit> <layer> = <packed words>")
@@ -168,7 +186,8 @@ def main():
         print("mask", fault, length, *address, "=", *words)
     print("# layer <faults> <fault seed> and the fields of layers.kat = <counts>")
     for k, layer in enumerate(LAYERS):
-        for faults in FAULTS:
+        # Random bits have no state.
+        for faults in FAULTS + (GENERATORS if layer[2] != "bernoulli" else []):
             print("layer", faults, 100 + k, *layer, "=", *counts(faults, 100 + k, *layer))
     print("# accumulate <faults> <fault seed> <fan-in> <length> <width> <bias> <sample> <neuron> <layer> <count>: unipolar, ReLU = <value>")
     for faults in ("accumulators:transient:0.3", "accumulators:permanent:0.3", "accumulators:transient:0.1,accumulators:permanent:0.1"):

@@ -46,8 +46,8 @@ pub(crate) struct PlanOptions {
     /// Fault rates, such as 0,1e-4,1e-3: the probability that a bit of a site flips, 0 or from 1e-9 to 0.5. 0 is the network without faults.
     #[arg(long, value_delimiter = ',', value_name = "RATE,...", value_parser = read_name::<FaultRate>, allow_hyphen_values = true)]
     pub(crate) faults: Vec<FaultRate>,
-    /// Sites of faults, evaluated one after the other: inputs, weights, streams (both), products, counters, accumulators, memory, stuck-at-0 or
-    /// stuck-at-1. Sites joined by + have faults at the same time.
+    /// Sites of faults, evaluated one after the other: inputs, weights, streams (both), products, counters, accumulators, memory, stuck-at-0,
+    /// stuck-at-1 or generators. Sites joined by + have faults at the same time.
     #[arg(long, value_delimiter = ',', value_name = "SITE,...", value_parser = read_name::<FaultSites>, requires = "faults",
         default_values_t = Plan::default().fault_sites)]
     fault_site: Vec<FaultSites>,

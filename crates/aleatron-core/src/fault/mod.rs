@@ -4,11 +4,13 @@
 //! site are [masks](FaultMask): streams at an address of their own, so that the encoders of streams create them. `docs/streams.md`
 //! defines every bit, and [`plain`] computes it one bit at a time.
 
+mod generator;
 mod name;
 pub mod plain;
 mod rate;
 mod sites;
 
+pub use generator::{check_generators, encode_faulty, sequence_of_input, sequence_of_weight};
 pub use rate::FaultRate;
 pub use sites::FaultSites;
 
@@ -40,11 +42,13 @@ pub enum FaultSite {
     StuckAtZero = 6,
     /// Outputs of stochastic number generators, stuck at 1.
     StuckAtOne = 7,
+    /// First states of shared sequences.
+    Generators = 8,
 }
 
 impl FaultSite {
     /// Every site, in order of its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Inputs,
         Self::Weights,
         Self::Products,
@@ -53,6 +57,7 @@ impl FaultSite {
         Self::Memory,
         Self::StuckAtZero,
         Self::StuckAtOne,
+        Self::Generators,
     ];
 
     /// Returns the name.
@@ -67,22 +72,25 @@ impl FaultSite {
             Self::Memory => "memory",
             Self::StuckAtZero => "stuck-at-0",
             Self::StuckAtOne => "stuck-at-1",
+            Self::Generators => "generators",
         }
     }
 
-    /// Returns whether the site consists of streams, which have cycles.
+    /// Returns whether the site changes bits of streams or products, so that count tables do not apply.
     #[must_use]
-    pub const fn is_stream(self) -> bool {
-        matches!(self, Self::Inputs | Self::Weights | Self::Products)
+    pub const fn changes_bits(self) -> bool {
+        matches!(self, Self::Inputs | Self::Weights | Self::Products | Self::Generators)
     }
 
-    /// Returns the kind of the site's faults if none is given: permanent for memory and stuck generators, otherwise transient.
+    /// Returns whether faults of the site are permanent only.
+    const fn is_lasting(self) -> bool {
+        matches!(self, Self::Memory | Self::StuckAtZero | Self::StuckAtOne | Self::Generators)
+    }
+
+    /// Returns the kind of the site's faults if none is given: permanent for memory and generators, otherwise transient.
     #[must_use]
     pub const fn default_kind(self) -> FaultKind {
-        match self {
-            Self::Memory | Self::StuckAtZero | Self::StuckAtOne => FaultKind::Permanent,
-            _ => FaultKind::Transient,
-        }
+        if self.is_lasting() { FaultKind::Permanent } else { FaultKind::Transient }
     }
 }
 
@@ -160,10 +168,7 @@ impl Fault {
     /// [`Error::Syntax`] for a kind that the site cannot have, [`Error::Zero`] or [`Error::TooLarge`] for the cycles of a burst.
     pub fn new(site: FaultSite, kind: FaultKind, rate: FaultRate) -> Result<Self> {
         let reason = match (site, kind) {
-            (FaultSite::Memory | FaultSite::StuckAtZero | FaultSite::StuckAtOne, FaultKind::Permanent) => {
-                None
-            }
-            (FaultSite::Memory | FaultSite::StuckAtZero | FaultSite::StuckAtOne, _) => {
+            (site, FaultKind::Transient | FaultKind::Burst { .. }) if site.is_lasting() => {
                 Some(format!("faults of {} last; use permanent", site.name()))
             }
             (FaultSite::Counters | FaultSite::Accumulators, FaultKind::Burst { .. }) => {
@@ -275,7 +280,7 @@ impl Faults {
     }
 }
 
-/// The operand whose generators are stuck.
+/// The operand whose generators have faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// Inputs, and every other site.
@@ -307,7 +312,9 @@ impl FaultMask {
         let (in_key, row) = match self.fault.site {
             FaultSite::Inputs | FaultSite::Counters | FaultSite::Accumulators => (0, sample),
             FaultSite::Weights | FaultSite::Products => (sample, row),
-            FaultSite::Memory | FaultSite::StuckAtZero | FaultSite::StuckAtOne => (0, row),
+            FaultSite::Memory | FaultSite::StuckAtZero | FaultSite::StuckAtOne | FaultSite::Generators => {
+                (0, row)
+            }
         };
         let site = self.fault.site as u32 + 16 * self.fault.kind.number();
         let words = philox4x32([site, in_key, operand as u32, Domain::FaultKey as u32], key(self.seed));

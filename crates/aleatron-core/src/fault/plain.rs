@@ -1,16 +1,17 @@
 //! Faults one bit at a time, straight from the specification, never optimized.
 
 use super::{
-    FaultMask, FaultSite, Faults, Operand, counter_width, flip_accumulator, flip_threshold, memory_bits,
-    positive_zero, stick_threshold,
+    FaultMask, FaultSite, Faults, Operand, check_generators, counter_width, encode_faulty, flip_accumulator,
+    flip_threshold, memory_bits, positive_zero, sequence_of_input, sequence_of_weight, stick_threshold,
 };
 use crate::arithmetic::{Accumulator, IntegerActivation};
 use crate::error::{Error, Result};
-use crate::layer::{LayerSpec, SampleSeed};
+use crate::generator::OperandSequences;
+use crate::layer::{InputSource, LayerSpec, SampleSeed, Topology, WeightSource};
 use crate::polarity::Polarity;
 use crate::reference;
 use crate::stream::{BitStream, Length, StreamMatrix};
-use crate::threshold::is_negative;
+use crate::threshold::{is_negative, magnitude};
 
 /// Returns the mask of a fault at an address: the bits that flip.
 #[must_use]
@@ -106,8 +107,7 @@ pub fn counts(
 ) -> Result<Vec<u64>> {
     let weights = weight_thresholds(spec, faults, weights)?;
     let inputs = input_thresholds(spec, faults, inputs)?;
-    let weight_streams = reference::weight_streams(spec, &weights);
-    let input_streams = reference::input_streams(spec, &inputs, seed);
+    let [weight_streams, input_streams] = streams(spec, faults, &weights, &inputs, seed)?;
     let units = reference::weights(spec);
     let (n, m) = (spec.n_inputs(), spec.n_neurons());
     let missing = Error::Internal { place: "fault::plain::counts" };
@@ -151,6 +151,46 @@ pub fn counts(
         }
     }
     Ok(counts)
+}
+
+/// Returns the weight and input streams of thresholds, with faults of generators.
+fn streams(
+    spec: &LayerSpec,
+    faults: &Faults,
+    weights: &[u64],
+    inputs: &[u64],
+    seed: SampleSeed,
+) -> Result<[StreamMatrix; 2]> {
+    let mut weight_streams = reference::weight_streams(spec, weights);
+    let mut input_streams = reference::input_streams(spec, inputs, seed);
+    let Some(own) = faults.at(FaultSite::Generators, spec.index()).next() else {
+        return Ok([weight_streams, input_streams]);
+    };
+    check_generators(spec)?;
+    let words = spec.length().words();
+    let encode = |sequences: &OperandSequences, q: usize, operand, threshold| {
+        let mask = number(&own, sequences.width().bits(), operand, 0, 0, q as u32)?;
+        encode_faulty(&sequences.first.nth(q)?, mask as u32, magnitude(threshold), spec.length())
+    };
+    if let WeightSource::Sequences(sequences) = spec.encoding().weight_source() {
+        let n = match spec.topology() {
+            Topology::Conv(shape) => shape.kernel_weights(),
+            _ => spec.n_inputs(),
+        };
+        for (k, (j, unit)) in reference::weights(spec).into_iter().enumerate() {
+            let q = sequence_of_weight(&sequences, spec.first_neuron() as usize + j, unit, n);
+            let stream = encode(&sequences, q, Operand::Weights, weights[k])?;
+            weight_streams.words_mut()[k * words..][..words].copy_from_slice(stream.words());
+        }
+    }
+    if let InputSource::Sequences(sequences) = spec.encoding().input_source() {
+        for (k, &threshold) in inputs.iter().enumerate() {
+            let q = sequence_of_input(&sequences, k % spec.n_inputs());
+            let stream = encode(&sequences, q, Operand::Inputs, threshold)?;
+            input_streams.words_mut()[k * words..][..words].copy_from_slice(stream.words());
+        }
+    }
+    Ok([weight_streams, input_streams])
 }
 
 /// Returns the number of a neuron in the layer that this one may be a part of.

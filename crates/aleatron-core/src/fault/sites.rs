@@ -20,16 +20,16 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FaultSites {
     /// Bit k is set if site number k is one of them; there is at least one.
-    bits: u8,
+    bits: u16,
 }
 
 impl FaultSites {
     /// Bits of input and weight streams.
-    pub const STREAMS: Self = Self { bits: 1 << FaultSite::Inputs as u8 | 1 << FaultSite::Weights as u8 };
+    pub const STREAMS: Self = Self { bits: 1 << FaultSite::Inputs as u16 | 1 << FaultSite::Weights as u16 };
 
     /// Returns the sites in order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = FaultSite> {
-        FaultSite::ALL.into_iter().filter(move |site| self.bits >> (*site as u8) & 1 == 1)
+        FaultSite::ALL.into_iter().filter(move |site| self.bits >> (*site as u16) & 1 == 1)
     }
 
     /// Returns one fault for each site, of the given kind or of the default kind of each site.
@@ -43,7 +43,7 @@ impl FaultSites {
 
 impl From<FaultSite> for FaultSites {
     fn from(site: FaultSite) -> Self {
-        Self { bits: 1 << site as u8 }
+        Self { bits: 1 << site as u16 }
     }
 }
 

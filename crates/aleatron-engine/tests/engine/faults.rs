@@ -5,7 +5,7 @@ use aleatron_core::arithmetic::{Activation, Arithmetic};
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use aleatron_core::conformance::LayerCase;
 use aleatron_core::conformance::strategies::{Sizes, layer};
-use aleatron_core::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, plain};
+use aleatron_core::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, check_generators, plain};
 use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden, reference};
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier, get_num_threads, set_num_threads};
 use aleatron_engine::backend::FaultBackend;
@@ -55,6 +55,11 @@ fn any_faults() -> impl Strategy<Value = Faults> {
         .prop_filter_map("two faults of one site and kind", |(seed, faults)| Faults::new(seed, faults).ok())
 }
 
+/// Whether the generators of a layer have states if these have faults.
+fn has_sites(spec: &LayerSpec, faults: &Faults) -> bool {
+    !faults.has(FaultSite::Generators) || check_generators(spec).is_ok()
+}
+
 const SIZES: Sizes = Sizes { inputs: 9, neurons: 7, channels: 3, groups: 3, samples: 4 };
 
 fn small_layer() -> impl Strategy<Value = LayerCase> {
@@ -68,6 +73,7 @@ proptest! {
 
     #[test]
     fn faulty_layers_match_plain(faults in any_faults(), case in small_layer()) {
+        prop_assume!(has_sites(&case.spec, &faults));
         check(&faults, &case);
     }
 
@@ -78,6 +84,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let spec = &case.spec;
+        prop_assume!(has_sites(spec, &faults));
         let (rows, per_row, m) = (spec.n_rows(), spec.neurons_per_row(), spec.n_neurons());
         let neurons = cut.index(rows) * per_row..m;
         // Counters are as wide as the greatest count of their own layer, which may be greater in the whole.
@@ -234,6 +241,7 @@ fn faulty_networks_match_plain() {
             &["weights:permanent:0.05", "counters:0.05"],
             &["memory:0.05"],
             &["stuck-at-0:0.1", "stuck-at-1:0.1"],
+            &["generators:0.3"],
             &["accumulators:0.05"],
             &["accumulators:permanent:0.05", "products:burst=3:0.02"],
         ] {
@@ -278,6 +286,17 @@ fn faults_that_a_network_cannot_have_are_refused() {
     assert_eq!(text, "faults of accumulators: there are none in floating point; use integer arithmetic");
     let text = error(&streams(Arithmetic::Float, &["inputs:0.1", "inputs:0.2"]));
     assert!(text.contains("give one rate"), "{text}");
+    let halton = |faults| streams(Arithmetic::Float, faults).generator("halton".parse().unwrap());
+    for (config, part) in [
+        (halton(&["generators:0.1"]), "halton sequences have no state"),
+        (
+            halton(&["generators:0.1"]).generator("bernoulli".parse().unwrap()),
+            "bernoulli streams have no state",
+        ),
+    ] {
+        let text = error(&config);
+        assert!(text.contains(part) && text.contains("use lfsr, sobol or ramp"), "{text}");
+    }
     let text = error(&streams(Arithmetic::Float, &["inputs:0.1"]).fault_layer("none"));
     assert!(text.contains("none"), "{text}");
 }

@@ -25,12 +25,18 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     let rows = evaluation.rows();
     let title = format!("{} as streams", evaluation.network.name);
     let mut body = heading(evaluation, &title);
+    // Everything but the table and the curves over fault rates is about rows without faults.
+    let without: Vec<Row> = rows.iter().filter(|row| row.faults.is_none()).cloned().collect();
     match &evaluation.float {
+        _ if without.is_empty() && !rows.is_empty() => {}
         Figures::Classification(float) => body.push_str(&accuracy(evaluation, float.accuracy)),
         Figures::Regression(errors) => body.push_str(&regression(evaluation, errors)),
     }
     body.push_str(&super::faults::faults(evaluation, &rows));
     body.push_str(&table(evaluation, &rows));
+    if without.is_empty() && !rows.is_empty() {
+        return page(&title, &body);
+    }
     body.push_str(&cost(evaluation));
     if let Some(graph) = &evaluation.graph {
         body.push_str(&super::graph::graph(graph, &evaluation.float));
@@ -38,7 +44,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     if let (Some(float), false) = (evaluation.float.classification(), evaluation.plan.margins.is_empty()) {
         body.push_str(&early(evaluation, float.accuracy));
     }
-    body.push_str(&errors(evaluation, &rows));
+    body.push_str(&errors(evaluation, &without));
     if evaluation.float.classification().is_some() {
         body.push_str(&confusion(evaluation));
     }
@@ -74,7 +80,7 @@ fn heading(evaluation: &Evaluation, title: &str) -> String {
             "within 0.01 of the R²"
         }
     };
-    for generator in &plan.generators {
+    for generator in plan.generators.iter().filter(|_| plan.fault_points().contains(&None)) {
         let value = match evaluation.shortest_within(&generator.to_string(), 1.0) {
             Ok(Some(length)) => plural(length, "bit"),
             _ => "none".to_owned(),
@@ -106,6 +112,9 @@ fn settings(plan: &Plan) -> String {
             Arithmetic::Float => "floating point",
         },
     );
+    if !plan.fault_layers.is_empty() {
+        settings.push_str(&format!("; faults are in {} only", escape(&plan.fault_layers.join(", "))));
+    }
     for (name, layer) in &plan.layers {
         settings.push_str(&format!("; layer {} has {}", escape(name), escape(&layer.to_string())));
     }

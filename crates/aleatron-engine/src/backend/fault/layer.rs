@@ -1,7 +1,7 @@
 //! One layer with faults.
 
 use super::mask::{Grid, WeightGrid, field, flip, has_stuck, stuck_at};
-use super::stick;
+use super::{generator, stick};
 use crate::backend::{Batch, Inputs, PreparedLayer};
 use aleatron_core::fault::{FaultMask, FaultSite, Faults, Operand, counter_width, positive_zero};
 use aleatron_core::threshold::is_negative;
@@ -79,20 +79,33 @@ impl FaultLayer {
         if faults.has(FaultSite::Counters) {
             counter_width(spec)?;
         }
-        let products = match faults.has(FaultSite::Weights) || faults.has(FaultSite::Products) {
-            true => {
-                let masks = faults.at(FaultSite::Weights, spec.index());
-                let permanent = masks.filter(|mask| !mask.fault().is_per_sample());
-                let rows = [0, spec.n_rows()];
-                let grid = WeightGrid { spec };
-                let permanent = grid.masks(cpu, permanent, spec.length(), Operand::Inputs, 0, rows)?;
-                let thresholds = spec.weight_thresholds(weights)?;
-                let negative = negative(spec, &thresholds);
-                let weights = cpu.weight_streams(spec, weights)?.into_words();
-                Some(ProductFaults { weights, negative, permanent })
-            }
-            false => None,
-        };
+        let has_generators = faults.has(FaultSite::Generators);
+        let products =
+            match faults.has(FaultSite::Weights) || faults.has(FaultSite::Products) || has_generators {
+                true => {
+                    let masks = faults.at(FaultSite::Weights, spec.index());
+                    let permanent = masks.filter(|mask| !mask.fault().is_per_sample());
+                    let rows = [0, spec.n_rows()];
+                    let grid = WeightGrid { spec };
+                    let mut permanent =
+                        grid.masks(cpu, permanent, spec.length(), Operand::Inputs, 0, rows)?;
+                    let thresholds = spec.weight_thresholds(weights)?;
+                    let negative = negative(spec, &thresholds);
+                    let weights = cpu.weight_streams(spec, weights)?.into_words();
+                    if has_generators {
+                        // The flips are the differences to the streams of generators without faults.
+                        let mut flips = weights.clone();
+                        generator::replace_weights(cpu, spec, faults, &thresholds, &mut flips)?;
+                        flip(&mut flips, &weights);
+                        match &mut permanent {
+                            Some(permanent) => flip(permanent, &flips),
+                            None => permanent = Some(flips),
+                        }
+                    }
+                    Some(ProductFaults { weights, negative, permanent })
+                }
+                false => None,
+            };
         let (spec, faults) = (spec.clone(), faults.clone());
         Ok(Self { inner, spec, faults, stuck, products })
     }
@@ -102,12 +115,12 @@ impl FaultLayer {
         let mut thresholds = match batch.inputs {
             Inputs::Values(values) => Cow::Owned(self.spec.input_thresholds(values)?),
             Inputs::Thresholds(thresholds) => Cow::Borrowed(thresholds),
-            _ if self.stuck.is_empty() => return Ok(None),
+            _ if self.stuck.is_empty() && !self.faults.has(FaultSite::Generators) => return Ok(None),
             _ => {
                 let backend = self.inner.backend_for(1).unwrap_or_else(|| "auto".to_owned());
                 return Err(Error::unsupported(
                     backend,
-                    "stuck generators of streams that are encoded already",
+                    "faults of generators for streams that are encoded already",
                 ));
             }
         };
@@ -132,7 +145,11 @@ impl FaultLayer {
                         cpu.encode_shared_inputs(&sequences, &thresholds, n, length)?
                     }
                 };
-                (Cow::Owned(words.into_words()), Cow::Owned(negative(spec, &thresholds)))
+                let mut words = words.into_words();
+                if self.faults.has(FaultSite::Generators) {
+                    generator::replace_inputs(cpu, spec, &self.faults, &thresholds, &mut words)?;
+                }
+                (Cow::Owned(words), Cow::Owned(negative(spec, &thresholds)))
             }
             (None, Inputs::Streams(words)) => (Cow::Borrowed(words), Cow::Borrowed(&[][..])),
             (None, Inputs::SignedStreams { words, negative }) => {

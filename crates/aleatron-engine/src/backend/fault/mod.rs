@@ -5,12 +5,15 @@
 //! the host, and the backend counts them as they are. Faulty weight streams and products are differences of counts, of the flipped bits
 //! alone, which the host adds. Faults of counters flip bits of the counts.
 
+mod generator;
 mod layer;
 mod mask;
 mod program;
 
 use super::{Backend, CountMethod, PrepareOptions, PreparedLayer};
-use aleatron_core::fault::{FaultSite, Faults, Operand, flip_threshold, memory_bits, stick_threshold};
+use aleatron_core::fault::{
+    FaultSite, Faults, Operand, check_generators, flip_threshold, memory_bits, stick_threshold,
+};
 use aleatron_core::program::{PreparedProgram, Program};
 use aleatron_core::{Error, LayerIndex, LayerSpec, Length, Result, Weights};
 use aleatron_cpu::Cpu;
@@ -80,9 +83,12 @@ impl Backend for FaultBackend {
         if faults.is_empty() {
             return self.inner.prepare(spec, weights, options);
         }
+        if faults.has(FaultSite::Generators) {
+            check_generators(spec)?;
+        }
         let cpu = Cpu::current()?;
         let weights = faulty_weights(&cpu, spec, &faults, weights)?;
-        let has_streams = faults.faults().iter().any(|fault| fault.site().is_stream());
+        let has_streams = faults.faults().iter().any(|fault| fault.site().changes_bits());
         let method = match (has_streams, options.method) {
             (false, method) => method,
             (true, CountMethod::Best | CountMethod::Bits) => CountMethod::Bits,
