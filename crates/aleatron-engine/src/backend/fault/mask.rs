@@ -5,6 +5,10 @@ use aleatron_core::philox::philox4x32;
 use aleatron_core::{Error, LayerSpec, Length, Quantity, Result, StreamAddress, Threshold, Topology, memory};
 use aleatron_cpu::Cpu;
 
+/// First thresholds from which on the second comparison is made for all bits at once: above, most words have a bit that needs it, and the
+/// encoder is faster than one bit after the other.
+const DENSE: u64 = 1 << (32 - 7);
+
 /// A rectangle of masks: consecutive rows of consecutive units.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
@@ -27,9 +31,19 @@ impl Grid {
     ) -> Result<Vec<u64>> {
         let mut words = memory::zeros(self.words() as u128, Quantity::Streams)?;
         let n = self.rows.saturating_mul(self.units);
-        let [coarse, _] = mask.thresholds();
+        let [coarse, fine] = mask.thresholds();
         let thresholds = vec![coarse; n];
         cpu.encode_rows_into(&thresholds, self.units, self.length, addresses[0], &mut words)?;
+        if fine != Threshold::ONE && coarse.get() >= DENSE {
+            let mut second = memory::zeros(self.words() as u128, Quantity::Streams)?;
+            cpu.encode_rows_into(&vec![fine; n], self.units, self.length, addresses[1], &mut second)?;
+            words.iter_mut().zip(&second).for_each(|(word, second): (&mut u64, &u64)| *word &= second);
+            if let cycles @ 2.. = mask.fault().kind().cycles() {
+                let streams = words.chunks_exact_mut(self.length.words());
+                streams.for_each(|stream| extend(stream, cycles, self.length));
+            }
+            return Ok(words);
+        }
         let streams = words.chunks_exact_mut(self.length.words()).enumerate();
         for (k, stream) in streams.filter(|(_, stream)| stream.iter().any(|&word| word != 0)) {
             // The encoder has checked that rows and units fit.
