@@ -271,7 +271,8 @@ impl FaultLayer {
                 [first, rows],
             )?;
             let start = self.first_weight(first);
-            for neuron in first * positions..(first + rows) * positions {
+            let neurons = counts.iter_mut().enumerate().skip(first * positions).take(rows * positions);
+            for (neuron, count) in neurons {
                 let own = match has_products {
                     true => Some(self.product_masks(cpu, sample, neuron)?),
                     false => None,
@@ -302,7 +303,7 @@ impl FaultLayer {
                     }
                     difference += if is_down { -sum } else { sum };
                 });
-                counts[neuron] = counts[neuron].wrapping_add_signed(difference);
+                *count = count.wrapping_add_signed(difference);
             }
         }
         Ok(())
