@@ -1266,6 +1266,10 @@ class _Plan:
         clip: bool,
         margins: list[float] | None,
         device: DeviceNames,
+        faults: list[float] | None = None,
+        fault_site: list[str] | None = None,
+        fault_kind: str | None = None,
+        fault_layers: list[str] | None = None,
     ) -> Self: ...
 
 @final

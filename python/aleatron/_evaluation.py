@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, str, int, int], object]
 
+# Rates, sites, the kind and the layers of faults.
+_Faults = tuple["float | Sequence[float] | None", "str | Sequence[str] | None", "str | None", "str | Sequence[str] | None"]
+
 # Seeds up to which each one's accuracy is drawn as a point of its own.
 _FEW_SEEDS = 10
 
@@ -86,16 +89,27 @@ class Evaluation(_core._Evaluation):
     def plot(self, ax: Any = None) -> Any:
         """Draws accuracy, or the root mean square error, against length, a line for each generator, and returns the matplotlib axes.
 
-        Bands are 95 % intervals over seeds; with few seeds each accuracy is a point. `ax` is where to draw, a new figure if not given.
+        Bands are 95 % intervals over seeds; with few seeds each accuracy is a point. If there are faults, the axis is the fault rate, with
+        a line for each generator, site and length. `ax` is where to draw, a new figure if not given.
         """
         pyplot = optional("matplotlib.pyplot", "Evaluation.plot")
         if ax is None:
             _, ax = pyplot.subplots()
         rows, errors = self.rows, self.float_errors
         factor, label = (100.0, "accuracy (%)") if errors is None else (1.0, "root mean square error")
-        for generator in dict.fromkeys(row["generator"] for row in rows):
-            of_generator = [row for row in rows if row["generator"] == generator]
-            lengths = [row["length"] for row in of_generator]
+        has_faults = any("faults" in row for row in rows)
+        if has_faults:
+            rows = [row for row in rows if "faults" in row]
+
+        def name(row: dict[str, Any]) -> str:
+            return f"{row['generator']}, {row['faults']['sites']}, {row['length']} bits" if has_faults else str(row["generator"])
+
+        def place(row: dict[str, Any]) -> float:
+            return float(row["faults"]["rate"] if has_faults else row["length"])
+
+        for generator in dict.fromkeys(map(name, rows)):
+            of_generator = [row for row in rows if name(row) == generator]
+            lengths = [place(row) for row in of_generator]
             figures = [row["accuracy"] if errors is None else row["to_targets"]["root_mean_square"] for row in of_generator]
             (line,) = ax.plot(lengths, [factor * f["mean"] for f in figures], marker="o", label=generator)
             low, high = ([factor * f[end] for f in figures] for end in ("low", "high"))
@@ -105,27 +119,30 @@ class Evaluation(_core._Evaluation):
                 seeds = row.get("accuracies", [])
                 if 1 < len(seeds) <= _FEW_SEEDS:
                     points = [factor * seed for seed in seeds]
-                    ax.plot([row["length"]] * len(seeds), points, ".", color=line.get_color(), alpha=0.6)
+                    ax.plot([place(row)] * len(seeds), points, ".", color=line.get_color(), alpha=0.6)
         level = factor * (self.float_accuracy if errors is None else errors["root_mean_square"])
         ax.axhline(level, color="gray", linestyle="--", label="floating point")
-        ax.set_xscale("log", base=2)
-        ax.set_xlabel("stream length (bits)")
+        ax.set_xscale("log", base=10 if has_faults else 2)
+        ax.set_xlabel("fault rate" if has_faults else "stream length (bits)")
         ax.set_ylabel(label)
         ax.legend()
         return ax
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""
-        errors, cells = self.float_errors, []
-        for row in self.rows:
+        errors, cells, rows = self.float_errors, [], self.rows
+        has_faults = any("faults" in row for row in rows)
+        for row in rows:
             figure, factor = (row["accuracy"], 100) if errors is None else (row["to_targets"]["root_mean_square"], 1)
             low, mean, high = (factor * figure[name] for name in ("low", "mean", "high"))
             interval = f"{low:.4g} to {high:.4g}" if low != high else ""
             close = f"{100 * row['agreement']:.1f}" if errors is None else f"{row['to_targets']['r_squared']['mean']:.4f}"
-            values = [row["generator"], row["length"], f"{mean:.2f}" if errors is None else f"{mean:.4g}", interval, close]
+            faults = row.get("faults", {"sites": "-", "rate": 0})
+            of_faults = [faults["sites"], faults["rate"]] if has_faults else []
+            values = [row["generator"], row["length"], *of_faults, f"{mean:.2f}" if errors is None else f"{mean:.4g}", interval, close]
             cells.append("<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in values) + "</tr>")
         names = ["accuracy (%)", "95 % interval", "agreement (%)"] if errors is None else ["rms error", "95 % interval", "R²"]
-        head = "".join(f"<th>{name}</th>" for name in ["generator", "length", *names])
+        head = "".join(f"<th>{name}</th>" for name in ["generator", "length", *(["fault site", "fault rate"] if has_faults else []), *names])
         network = html.escape(str(self.to_dict()["network"]["name"]))
         float_figure = f"{100 * self.float_accuracy:.2f} %" if errors is None else f"rms error {errors['root_mean_square']:.4g}"
         caption = f"{network}: {float_figure} in floating point"
@@ -148,6 +165,10 @@ def evaluate(
     clip: bool = False,
     margins: float | Sequence[float] | None = None,
     device: DeviceNames = "auto",
+    faults: float | Sequence[float] | None = None,
+    fault_site: str | Sequence[str] | None = None,
+    fault_kind: str | None = None,
+    fault_layers: str | Sequence[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
     executor: Executors | None = None,
@@ -172,6 +193,15 @@ def evaluate(
     margins
         Decision margins at which samples stop early, in standard deviations of counting noise. Samples stop early if the scores are
         the outputs of a dense layer that runs as streams, also behind a softmax.
+    faults
+        Fault rates, one or several: the probability that a bit flips, 0 or from 1e-9 to 0.5. 0 is the network without faults.
+    fault_site
+        Sites of faults, evaluated one after the other: "inputs", "weights", "streams" (both, the default), "products", "counters",
+        "accumulators", "memory", "stuck-at-0", "stuck-at-1" or "generators". Sites joined by "+" have faults at the same time.
+    fault_kind
+        "transient", "permanent" or "burst=CYCLES"; if not given, permanent for memory and stuck generators, otherwise transient.
+    fault_layers
+        The layers that have the faults; all if not given.
     checkpoint
         A file to resume from if it exists, in which finished results are saved during the run. A run that is interrupted, fails or is
         killed loses little. The results in the file are retained, whatever is asked for now.
@@ -193,12 +223,16 @@ def evaluate(
     >>> found = al.evaluate(lengths=32, generators=["sobol", "bernoulli"], seeds=2)
     >>> bool(found.rows[0]["accuracy"]["mean"] > 0.93)
     True
+    >>> found = al.evaluate(lengths=32, generators="sobol", seeds=2, faults=[0, 0.5], fault_site="counters")
+    >>> [row.get("faults") for row in found.rows]
+    [None, {'sites': 'counters', 'rate': 0.5}]
     """
     if (x is None) != (y is None):
         raise ValueError("give both x and y, or neither")
+    given_faults = (faults, fault_site, fault_kind, fault_layers)
 
     def arguments() -> _Arguments:
-        plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators, margins)
+        plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators, margins, given_faults)
         features, classes, name = x, y, "arrays"
         if features is None or classes is None:
             (features, classes), name = load_digits(), "digits (test)"
@@ -221,6 +255,10 @@ def evaluate_regression(
     arithmetic: Arithmetic = "float",
     clip: bool = False,
     device: DeviceNames = "auto",
+    faults: float | Sequence[float] | None = None,
+    fault_site: str | Sequence[str] | None = None,
+    fault_kind: str | None = None,
+    fault_layers: str | Sequence[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
     executor: Executors | None = None,
@@ -236,7 +274,9 @@ def evaluate_regression(
         Features (n, n_features), or with all axes of the network's input.
     y
         The targets: (n,), or (n, n_outputs).
-    lengths, generators, seeds, width, sharing, layers, arithmetic, clip, device, checkpoint, progress, executor, comm
+    lengths, generators, seeds, width, sharing, layers, arithmetic, clip, device, faults, fault_site, fault_kind, fault_layers
+        As for `evaluate`.
+    checkpoint, progress, executor, comm
         As for `evaluate`.
 
     Examples
@@ -253,7 +293,8 @@ def evaluate_regression(
     """
 
     def arguments() -> _Arguments:
-        plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators)
+        given_faults = (faults, fault_site, fault_kind, fault_layers)
+        plan = read_plan(seeds, width, sharing, layers, arithmetic, clip, device, lengths, generators, faults=given_faults)
         return network, x, y, "targets", "arrays", plan
 
     return _evaluate(arguments, checkpoint, progress, executor, comm)
@@ -426,11 +467,13 @@ def read_plan(
     lengths: SupportsIndex | Sequence[SupportsIndex] | None = None,
     generators: str | Sequence[str] | None = None,
     margins: float | Sequence[float] | None = None,
+    faults: _Faults = (None, None, None, None),
 ) -> _core._Plan:
     """The settings of an evaluation, checked."""
+    rates, sites, kind, fault_layers = faults
     return _core._Plan(
         lengths=None if lengths is None else _integers(lengths, "lengths"),
-        generators=None if generators is None else _names(generators),
+        generators=None if generators is None else _names(generators, "generators"),
         seeds=seeds,
         width=width,
         sharing=sharing,
@@ -439,6 +482,10 @@ def read_plan(
         clip=clip,
         margins=None if margins is None else _numbers(margins, "margins"),
         device=device,
+        faults=None if rates is None else _numbers(rates, "faults"),
+        fault_site=None if sites is None else _names(sites, "fault_site"),
+        fault_kind=kind,
+        fault_layers=None if fault_layers is None else _names(fault_layers, "fault_layers"),
     )
 
 
@@ -465,11 +512,11 @@ def _numbers(values: float | Sequence[float], name: str) -> list[float]:
     return [float(item) for item in items]
 
 
-def _names(values: str | Sequence[str]) -> list[str]:
+def _names(values: str | Sequence[str], what: str) -> list[str]:
     names = [values] if isinstance(values, str) else list(values)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"generators must be names, not {type(name).__name__}")
+            raise TypeError(f"{what} must be names, not {type(name).__name__}")
     return names
 
 

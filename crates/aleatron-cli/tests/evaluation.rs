@@ -589,3 +589,52 @@ fn names_are_read_in_any_case() {
         run(&[&lower[..], &["--arithmetic", "integer", "--json"]].concat())
     );
 }
+
+#[test]
+fn eval_with_faults_has_a_row_for_each_site_and_rate() {
+    let folder = Folder::new("faults");
+    let report = folder.join("r");
+    let plan = ["eval", "--lengths", "32", "--generators", "sobol", "--seeds", "2"];
+    let run = |more: &[&str]| aleatron(&[&plan[..], more].concat());
+    let faults = ["--faults", "0,1e-3,0.2", "--fault-site", "streams,memory", "--device", "cpu"];
+    let output = run(&[&faults[..], &["--report", &report]].concat());
+    assert!(output.status.success(), "{}", fault(&output));
+    let shown = text(&output);
+    assert!(shown.contains("fault site") && shown.contains("fault rate"), "{shown}");
+    let lines = |site: &str| shown.lines().filter(|line| line.contains(site)).count();
+    assert_eq!(["inputs+weights", "memory"].map(lines), [2, 2], "{shown}");
+    let page = std::fs::read_to_string(Path::new(&report).join("index.html")).unwrap();
+    assert!(page.contains("Accuracy against fault rate"));
+    // Resumed with another rate, finished cells stay.
+    let more = ["--faults", "0,1e-3,0.1,0.2", "--fault-site", "streams,memory", "--device", "cpu", "--json"];
+    let output = run(&[&more[..], &["--report", &report, "--resume"]].concat());
+    let whole: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cells = whole["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 1 + 2 * 3 * 2);
+    assert_eq!(cells[1]["faults"], serde_json::json!({"sites": "inputs+weights", "rate": 0.001}));
+    assert!(cells[0].get("faults").is_none());
+}
+
+#[test]
+fn faults_that_cannot_be_are_usage_errors() {
+    for (arguments, part) in [
+        (&["--faults", "0.6"][..], "use 0 or a number from 1e-9 to 0.5"),
+        (&["--faults", "-0.1"], "use 0 or a number from 1e-9 to 0.5"),
+        (&["--faults", "nan"], "use 0 or a number from 1e-9 to 0.5"),
+        (&["--faults", "0.1,0.1"], "the fault rate 0.1 is given twice"),
+        (&["--faults", "0.1", "--fault-site", "wires"], "use streams (inputs and weights), inputs, weights"),
+        (&["--faults", "0.1", "--fault-site", "memory", "--fault-kind", "transient"], "use permanent"),
+        (&["--faults", "0.1", "--fault-kind", "burst"], "burst=CYCLES"),
+        (&["--faults", "0.1", "--fault-site", "accumulators"], "use integer arithmetic"),
+        (&["--faults", "0.1", "--fault-layer", "none"], "none"),
+        (&["--fault-site", "memory"], "--faults"),
+        (
+            &["--faults", "0.1", "--find", "1", "--generators", "sobol"],
+            "--find cannot be combined with --faults",
+        ),
+    ] {
+        let output = aleatron(&[&["eval"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", fault(&output));
+        assert!(fault(&output).contains(part), "{arguments:?}: {}", fault(&output));
+    }
+}

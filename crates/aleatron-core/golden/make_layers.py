@@ -272,4 +272,5 @@ def main():
         print("pool", kind, border, *fields, "=", *pool(kind, border, image, window, stride, padding, values))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -33,10 +33,16 @@ pub enum Domain {
     Select = 3,
     /// Noise of neurons.
     Noise = 4,
+    /// Keys of faults; see [`crate::fault`].
+    FaultKey = 5,
+    /// Fault masks.
+    Fault = 6,
+    /// Fault masks, the second comparison of each bit.
+    FaultFine = 7,
 }
 
 impl Domain {
-    /// Every domain, in order of its number.
+    /// Every domain of a circuit without faults, in order of its number.
     pub const ALL: [Self; 5] = [Self::Input, Self::Weight, Self::WeightInit, Self::Select, Self::Noise];
 }
 

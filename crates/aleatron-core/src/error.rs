@@ -121,6 +121,18 @@ pub enum Quantity {
     Padding,
     /// The groups of a convolution.
     Groups,
+    /// The rate of a fault.
+    FaultRate,
+    /// The name of a fault site.
+    FaultSite,
+    /// The name of a fault kind.
+    FaultKind,
+    /// The description of a fault.
+    Fault,
+    /// The cycles of a burst of faults.
+    BurstCycles,
+    /// The width of a counter in bits.
+    CounterWidth,
 }
 
 impl fmt::Display for Quantity {
@@ -182,6 +194,12 @@ impl fmt::Display for Quantity {
             Self::Dilation => "dilation",
             Self::Padding => "padding",
             Self::Groups => "number of groups",
+            Self::FaultRate => "fault rate",
+            Self::FaultSite => "fault site",
+            Self::FaultKind => "fault kind",
+            Self::Fault => "fault",
+            Self::BurstCycles => "number of cycles of a burst",
+            Self::CounterWidth => "counter width",
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::conformance::LayerCase;
 use crate::connections::Connections;
 use crate::convolution::{ConvShape, Convolution};
 use crate::error::Quantity;
+use crate::fault::Faults;
 use crate::generator::{GeneratorName, Sharing, Width};
 use crate::layer::{LayerSpec, SampleSeed, Topology, Weights};
 use crate::polarity::Polarity;
@@ -21,6 +22,9 @@ pub const LAYERS_TEXT: &str = include_str!("../golden/layers.kat");
 
 /// The text of `golden/mixed.kat`.
 pub const MIXED_TEXT: &str = include_str!("../golden/mixed.kat");
+
+/// The text of `golden/faults.kat`.
+pub const FAULTS_TEXT: &str = include_str!("../golden/faults.kat");
 
 /// One known answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,9 +154,30 @@ pub fn layers() -> Result<Vec<LayerAnswer>, &'static str> {
     lines.map(|line| layer(line).ok_or(line)).collect()
 }
 
+/// Returns the layers of `golden/faults.kat` with their faults.
+///
+/// # Errors
+/// The line, where the file is not as documented in its head.
+pub fn fault_layers() -> Result<Vec<(Faults, LayerAnswer)>, &'static str> {
+    let parse = |line: &str| {
+        let (question, answer) = line.split_once(" = ")?;
+        let fields: Vec<&str> = question.split_whitespace().collect();
+        let [_, faults, seed, fields @ ..] = &fields[..] else { return None };
+        let faults = faults.split(',').map(|fault| fault.parse().ok()).collect::<Option<_>>()?;
+        let faults = Faults::new(seed.parse().ok()?, faults).ok()?;
+        let fields: Vec<&str> = std::iter::once("layer").chain(fields.iter().copied()).collect();
+        Some((faults, layer_of(&fields, answer)?))
+    };
+    let lines = FAULTS_TEXT.lines().filter(|line| line.starts_with("layer "));
+    lines.map(|line| parse(line).ok_or(line)).collect()
+}
+
 fn layer(line: &str) -> Option<LayerAnswer> {
     let (question, answer) = line.split_once(" = ")?;
-    let fields: Vec<&str> = question.split_whitespace().collect();
+    layer_of(&question.split_whitespace().collect::<Vec<_>>(), answer)
+}
+
+fn layer_of(fields: &[&str], answer: &str) -> Option<LayerAnswer> {
     let [_, polarity, topology, generator, sharing, width, bits, weight_seed, input_seed, sample, index] =
         fields[..]
     else {

@@ -30,6 +30,7 @@ mod convolution;
 pub mod correlation;
 pub mod dense;
 pub mod error;
+pub mod fault;
 pub mod gates;
 pub mod generator;
 pub mod golden;

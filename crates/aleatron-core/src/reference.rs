@@ -83,7 +83,7 @@ pub fn hamming_distance(a: &BitStream, b: &BitStream) -> u64 {
 }
 
 /// The row and unit of each weight of a layer, in order.
-fn weights(spec: &LayerSpec) -> Vec<(usize, usize)> {
+pub(crate) fn weights(spec: &LayerSpec) -> Vec<(usize, usize)> {
     let rows = 0..spec.n_rows();
     match spec.topology() {
         Topology::Dense { n_inputs, .. } => rows.flat_map(|j| (0..*n_inputs).map(move |i| (j, i))).collect(),
@@ -99,7 +99,7 @@ fn weights(spec: &LayerSpec) -> Vec<(usize, usize)> {
 }
 
 /// The products of a neuron: the weight of each, by its place among all weights, and the input.
-fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
+pub(crate) fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
     match spec.topology() {
         Topology::Dense { n_inputs: n, .. } => (0..*n).map(|i| (neuron * n + i, i)).collect(),
         Topology::Sparse(connections) => {

@@ -106,6 +106,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// Faults are to be at a site that only a circuit with integers between layers has.
+    #[error("faults of {site}: there are none in floating point; use integer arithmetic")]
+    NoFaultSite {
+        /// The site.
+        site: aleatron_core::fault::FaultSite,
+    },
     /// A layer with settings of its own runs in binary.
     #[error("layer \"{name}\" runs in binary: it has no stream settings")]
     BinaryLayer {

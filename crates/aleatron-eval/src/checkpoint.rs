@@ -122,7 +122,8 @@ impl Evaluation {
         }
         let mut seen = std::collections::BTreeSet::new();
         for cell in &self.cells {
-            let name = format!("cell {}, {} bits, seed {}", cell.generator, cell.length, cell.seed);
+            let faults = cell.faults.map_or_else(String::new, |faults| format!(", faults of {faults}"));
+            let name = format!("cell {}{faults}, {} bits, seed {}", cell.generator, cell.length, cell.seed);
             self.validate_cell(cell).map_err(|reason| fault(format!("{name}: {reason}")))?;
             if !seen.insert(name.clone()) {
                 return Err(fault(format!("{name} is there twice")));
@@ -140,7 +141,10 @@ impl Evaluation {
             return Err(format!("it has {} stream lengths for {n_layers} layers", cell.lengths.len()));
         }
         // A cell outside the plan would be in no row.
-        if !self.plan.generators.contains(&cell.generator) || !self.plan.lengths.contains(&cell.length) {
+        if !self.plan.generators.contains(&cell.generator)
+            || !self.plan.lengths.contains(&cell.length)
+            || !self.plan.fault_points().contains(&cell.faults)
+        {
             return Err("it is not of the plan".to_owned());
         }
         match (&cell.figures, &self.float) {

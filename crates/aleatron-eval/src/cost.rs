@@ -108,7 +108,13 @@ const FITTED_SIZE: usize = 64;
 
 /// Adds the cost of the circuit of each row that has cells.
 pub fn add_costs(network: &Network, data: &Dataset, evaluation: &mut Evaluation) {
-    let rows: Vec<_> = evaluation.rows().iter().map(|row| (row.generator, row.length)).collect();
+    let mut rows: Vec<(GeneratorName, usize)> = Vec::new();
+    for row in evaluation.rows() {
+        // Faults do not change the circuit.
+        if !rows.contains(&(row.generator, row.length)) {
+            rows.push((row.generator, row.length));
+        }
+    }
     evaluation.costs = costs(network, data, &evaluation.plan, &rows);
 }
 

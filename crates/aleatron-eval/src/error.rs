@@ -78,6 +78,19 @@ pub enum Error {
         /// The name of the network.
         name: String,
     },
+    /// A value of a list that has each once is given twice.
+    #[error("the {what} {value} is given twice; give it once")]
+    Twice {
+        /// What the value is.
+        what: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// An exploration has several fault rates or sites.
+    #[error(
+        "an exploration has one fault rate and one entry of fault sites; join sites by +, or explore each on its own"
+    )]
+    SeveralFaults,
     /// There is nothing to do.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),

@@ -258,7 +258,7 @@ impl Trials<'_> {
             return Ok(None);
         }
         progress(found);
-        let seeds = plan.seeds_of(&search.generator);
+        let seeds = plan.seeds_of(&search.generator, None);
         let (mut sum, n) = (0.0, seeds.clone().count().max(1));
         for seed in seeds {
             let mut config = plan.config(&search.generator, search.longest, seed);

@@ -38,6 +38,7 @@ impl<'a> Job<'a> {
     /// [`Error`] for a plan that cannot be run, or data that do not fit the network.
     pub fn new(network: Arc<Network>, data: Cow<'a, Dataset>, plan: Plan) -> Result<Self> {
         let subject = Subject::new(network)?;
+        plan.check_faults()?;
         let mut plan = plan.resolved(&subject);
         subject.check(&plan)?;
         plan.margins = subject.margins(&plan, &data);
@@ -182,11 +183,11 @@ impl<'a> Job<'a> {
     }
 
     fn prepare(&self, kind: &PassKind, cancel: Cancel<'_>) -> Result<PreparedPass> {
-        let &PassKind::Streams { generator, seed, cycles, length, extent } = kind else {
+        let &PassKind::Streams { generator, faults, seed, cycles, length, extent } = kind else {
             return Err(CoreError::Internal { place: "eval::Job::prepare" }.into());
         };
         let names: Vec<&str> = self.subject.layers().iter().map(|layer| layer.name.as_str()).collect();
-        let config = config(&names, &self.plan, &generator, seed, cycles, length);
+        let config = config(&names, &self.plan, &generator, faults, seed, [cycles, length])?;
         let (labels, margins) = (self.data.label_kind(), &self.plan.margins);
         PreparedPass::new(&self.subject, labels, margins, &config, extent, cancel)
     }

@@ -184,8 +184,9 @@ impl Journal {
     /// Returns whether a cell is finished, or was in the checkpoint.
     pub(super) fn has(&self, cell: usize) -> bool {
         let cell = &self.schedule.cells[cell];
-        let key = (cell.generator, cell.seed, cell.length);
-        self.evaluation.cells.iter().any(|known| (known.generator, known.seed, known.length) == key)
+        let key = (cell.generator, cell.faults, cell.seed, cell.length);
+        let cells = &self.evaluation.cells;
+        cells.iter().any(|known| (known.generator, known.faults, known.seed, known.length) == key)
     }
 
     /// Computes the figures of floating point from the chunks of all samples.
@@ -278,6 +279,7 @@ impl Journal {
         let samples_per_second = self.schedule.header.labels.n_samples() as f64 / seconds.max(1e-9);
         Cell {
             generator: scheduled.generator,
+            faults: scheduled.faults,
             length: scheduled.length,
             lengths: self.schedule.passes[whole].lengths.clone(),
             seed: scheduled.seed,

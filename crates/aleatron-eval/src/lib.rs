@@ -27,6 +27,7 @@ mod cost;
 mod early;
 mod error;
 mod explore;
+mod faults;
 mod figures;
 mod find;
 mod job;
@@ -53,6 +54,7 @@ pub use error::{Error, Result};
 pub use explore::{
     Design, DesignCost, DesignSpace, DesignTrial, Exploration, Lanes, Missing, Rung, StreamDesign, explore,
 };
+pub use faults::FaultPoint;
 pub use figures::{
     CellFigures, Classification, ClassificationRow, ErrorEstimate, Errors, Figures, FloatAccuracy,
     FloatFigures, Regression, RegressionRow, RowFigures,

@@ -43,7 +43,8 @@ impl PreparedPass {
         let layer = score.and_then(|score| network.layers().get(score.layer));
         let noise = layer.map_or(0.0, |layer| noise(network, layer, &streams.lengths()));
         let certainty = match score {
-            Some(score) if score.is_direct && extent == Extent::Whole => {
+            // The remaining cycles of faulty streams and counters have no bounds.
+            Some(score) if score.is_direct && extent == Extent::Whole && config.faults.is_empty() => {
                 Certainty::new(&streams, score.layer)?
             }
             _ => None,

@@ -1,10 +1,12 @@
 //! The settings of an evaluation.
 
+use super::faults::FaultPoint;
 use super::serial;
 use super::subject::{StreamedLayer, Subject};
 use crate::{Error, Result};
 use aleatron_core::Quantity;
 use aleatron_core::arithmetic::Arithmetic;
+use aleatron_core::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron_engine::Device;
 use aleatron_engine::network::{LayerOverride, Network, StreamConfig, ValueRange};
@@ -44,6 +46,26 @@ pub struct Plan {
     /// The device, which changes times and nothing else.
     #[serde(with = "serial::text")]
     pub device: Device,
+    /// Fault rates; without any, nothing flips. A rate of 0 is the network without faults.
+    #[serde(with = "super::faults::rates", default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultRate>,
+    /// The sites of faults, one after the other; those of one entry have faults at the same time.
+    #[serde(with = "serial::list", default = "streams", skip_serializing_if = "is_streams")]
+    pub fault_sites: Vec<FaultSites>,
+    /// The kind of faults; if `None`, the default kind of each site.
+    #[serde(with = "serial::optional", default, skip_serializing_if = "Option::is_none")]
+    pub fault_kind: Option<FaultKind>,
+    /// The layers that have the faults, by name; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault_layers: Vec<String>,
+}
+
+fn streams() -> Vec<FaultSites> {
+    vec![FaultSites::STREAMS]
+}
+
+fn is_streams(sites: &[FaultSites]) -> bool {
+    sites == [FaultSites::STREAMS]
 }
 
 /// A [`ValueRange`] in JSON.
@@ -68,6 +90,10 @@ impl Default for Plan {
             range: ValueRange::Check,
             margins: vec![0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0],
             device: Device::Auto,
+            faults: Vec::new(),
+            fault_sites: streams(),
+            fault_kind: None,
+            fault_layers: Vec::new(),
         }
     }
 }
@@ -83,6 +109,7 @@ impl Plan {
     /// [`Error::Nothing`] for an empty list, [`Error::Margin`], and as
     /// [`Network::check_config`](aleatron_engine::network::Network::check_config).
     pub fn check(&self, network: &Network) -> Result<()> {
+        self.check_faults()?;
         let subject = Subject::new(Arc::new(network.clone()))?;
         subject.check(&self.resolved(&subject))
     }
@@ -124,6 +151,7 @@ impl Plan {
         self.lengths.sort_unstable();
         self.lengths.dedup();
         self.seeds = self.seeds.max(other.seeds);
+        self.add_faults(other);
     }
 
     /// Checks a plan that was read: lengths must ascend and generators must be unique.
@@ -134,24 +162,33 @@ impl Plan {
         let generators = &self.generators;
         match (1..generators.len()).find(|&k| generators[..k].contains(&generators[k])) {
             Some(twice) => Err(format!("generator {} of its plan is there twice", generators[twice])),
-            None => self.check_numbers().map_err(|error| error.to_string()),
+            None => {
+                let faults = self.check_faults();
+                faults.and_then(|()| self.check_numbers()).map_err(|error| error.to_string())
+            }
         }
     }
 
-    /// Returns the settings that every cell has in common: the plan without lengths, generators, seeds and the device.
+    /// Returns the settings that every cell has in common: the plan without lengths, generators, seeds, rates and sites of faults,
+    /// and the device.
     pub(super) fn settings(&self) -> Self {
         let (lengths, generators) = (Vec::new(), Vec::new());
-        Self { lengths, generators, seeds: 0, device: Device::Auto, ..self.clone() }
+        let (faults, fault_sites) = (Vec::new(), streams());
+        Self { lengths, generators, seeds: 0, device: Device::Auto, faults, fault_sites, ..self.clone() }
     }
 
-    /// Returns the seeds to run for a generator: several only if a generator has random bits.
-    pub(super) fn seeds_of(&self, generator: &GeneratorName) -> std::ops::Range<u64> {
+    /// Returns the seeds to run for a generator and faults: several only if a generator has random bits or there are faults.
+    pub(super) fn seeds_of(
+        &self,
+        generator: &GeneratorName,
+        faults: Option<FaultPoint>,
+    ) -> std::ops::Range<u64> {
         let of_layers = self.layers.values().filter_map(|layer| layer.generator);
         let is_seeded = generator.is_seeded() || of_layers.into_iter().any(|generator| generator.is_seeded());
-        if is_seeded { 0..self.seeds as u64 } else { 0..1 }
+        if is_seeded || faults.is_some() { 0..self.seeds as u64 } else { 0..1 }
     }
 
-    /// Returns the configuration of the network in one cell.
+    /// Returns the configuration of the network in one cell without faults.
     pub(super) fn config(&self, generator: &GeneratorName, length: usize, seed: u64) -> StreamConfig {
         let mut config = StreamConfig::new(length)
             .generator(*generator)

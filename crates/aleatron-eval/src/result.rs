@@ -2,6 +2,7 @@
 
 use super::cost::{CircuitCost, RowCost};
 use super::early::EarlyStop;
+use super::faults::FaultPoint;
 use super::figures::{
     CellFigures, ClassificationRow, Errors, Figures, FloatAccuracy, FloatFigures, RowFigures,
 };
@@ -117,7 +118,7 @@ pub struct DataSummary {
     pub fingerprint: String,
 }
 
-/// One generator, length and seed.
+/// One generator, length, seed and set of faults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The generator.
@@ -127,8 +128,11 @@ pub struct Cell {
     pub length: usize,
     /// The stream length of each layer that runs as streams.
     pub lengths: Vec<usize>,
-    /// The seed.
+    /// The seed, of streams and of faults.
     pub seed: u64,
+    /// The faults, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultPoint>,
     /// The figures of a classification or a regression. In JSON, they are fields of the cell.
     #[serde(flatten)]
     pub figures: CellFigures,
@@ -144,7 +148,7 @@ pub struct Cell {
     pub bit_macs_per_second: f64,
 }
 
-/// One generator and length, over its seeds.
+/// One generator, length and set of faults, over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The generator.
@@ -154,6 +158,9 @@ pub struct Row {
     pub length: usize,
     /// The stream length of each layer that runs as streams.
     pub lengths: Vec<usize>,
+    /// The faults, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultPoint>,
     /// The figures of a classification or a regression. In JSON, they are fields of the row.
     #[serde(flatten)]
     pub figures: RowFigures,
@@ -225,32 +232,39 @@ impl Evaluation {
         self
     }
 
-    /// Puts the cells into the order of the plan: by generator, then by seed, then by length.
+    /// Puts the cells into the order of the plan: by generator, then by faults, then by seed, then by length.
     pub(super) fn sort(&mut self) {
         let rank =
             |cell: &Cell| self.plan.generators.iter().position(|generator| *generator == cell.generator);
-        let mut cells = std::mem::take(&mut self.cells);
-        cells.sort_by_key(|cell| (rank(cell), cell.seed, cell.length));
+        let points = self.plan.fault_points();
+        let point = |cell: &Cell| points.iter().position(|point| *point == cell.faults);
+        let mut cells = self.cells.clone();
+        cells.sort_by_key(|cell| (rank(cell), point(cell), cell.seed, cell.length));
         self.cells = cells;
     }
 
-    /// Returns the cells summed up over seeds, by generator and then by length, in the order of the plan.
+    /// Returns the cells summed up over seeds, by generator, then by faults, then by length, in the order of the plan.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
-        let keys = self.plan.generators.iter().flat_map(|g| self.plan.lengths.iter().map(move |&l| (g, l)));
-        keys.filter_map(|(generator, length)| {
-            let matching =
-                self.cells.iter().filter(|cell| cell.generator == *generator && cell.length == length);
+        let (lengths, points) = (&self.plan.lengths, self.plan.fault_points());
+        let of_point = |point: Option<FaultPoint>| lengths.iter().map(move |&length| (point, length));
+        let keys: Vec<_> = points.into_iter().flat_map(of_point).collect();
+        let keys = self.plan.generators.iter().flat_map(|g| keys.iter().map(move |&(p, l)| (g, p, l)));
+        keys.filter_map(|(generator, point, length)| {
+            let is_own =
+                |cell: &&Cell| cell.generator == *generator && cell.faults == point && cell.length == length;
+            let matching = self.cells.iter().filter(is_own);
             let row = Row::new(&matching.collect::<Vec<_>>())?;
             Some(Row { cost: self.cost_of(generator, length).cloned(), ..row })
         })
         .collect()
     }
 
-    /// Returns the rows of one generator, by length.
+    /// Returns the rows of one generator without faults, by length.
     #[must_use]
     pub fn rows_of(&self, generator: &str) -> Vec<Row> {
-        self.rows().into_iter().filter(|row| row.generator.to_string() == generator).collect()
+        let is_own = |row: &Row| row.generator.to_string() == generator && row.faults.is_none();
+        self.rows().into_iter().filter(is_own).collect()
     }
 
     /// Returns the shortest length from which on the score of every seed of a generator stays within `points` hundredths of that of floating
@@ -301,6 +315,10 @@ impl Evaluation {
         };
         let mut text =
             format!("generator,length,seed,{figures},clipped,seconds,samples_per_second,bit_macs_per_second");
+        let has_faults = self.plan.has_faults();
+        if has_faults {
+            text.push_str(",fault site,fault rate");
+        }
         for name in &self.network.layers {
             text.push_str(&format!(",{0} mean error,{0} worst error,{0} saturated", name.replace(',', ";")));
         }
@@ -321,6 +339,12 @@ impl Evaluation {
                 "{generator},{length},{seed},{},{clipped},{seconds},{samples},{products}",
                 figures.join(",")
             ));
+            if has_faults {
+                text.push_str(&match cell.faults {
+                    Some(FaultPoint { sites, rate }) => format!(",{sites},{}", rate.get()),
+                    None => ",,0".to_owned(),
+                });
+            }
             for layer in &cell.layers {
                 text.push_str(&format!(",{},{},{}", layer.mean_value, layer.worst_value, layer.saturated));
             }
@@ -405,6 +429,7 @@ impl Row {
             generator: first.generator,
             length: first.length,
             lengths: first.lengths.clone(),
+            faults: first.faults,
             figures: RowFigures::new(&figures),
             scores: figures.iter().map(|figures| figures.score()).collect(),
             layers: layers.collect(),

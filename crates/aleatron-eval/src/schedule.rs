@@ -4,6 +4,7 @@
 //! without them. Its passes follow from its plan; only the plan is written to files.
 
 use super::early;
+use super::faults::FaultPoint;
 use super::plan::Plan;
 use super::result::Evaluation;
 use super::subject::{StreamedLayer, bits_of_sample, lengths, stream_cost};
@@ -25,7 +26,7 @@ pub struct Schedule {
     pub(super) header: Header,
     /// The first is that of floating point.
     pub(super) passes: Vec<Pass>,
-    /// In the order of the plan: by generator, then by seed, then by length.
+    /// In the order of the plan: by generator, then by faults, then by seed, then by length.
     pub(super) cells: Vec<ScheduledCell>,
 }
 
@@ -76,7 +77,14 @@ pub(super) enum PassKind {
     /// The network in floating point.
     Float,
     /// The network as streams: the first `cycles` of `length`.
-    Streams { generator: GeneratorName, seed: u64, cycles: usize, length: usize, extent: Extent },
+    Streams {
+        generator: GeneratorName,
+        faults: Option<FaultPoint>,
+        seed: u64,
+        cycles: usize,
+        length: usize,
+        extent: Extent,
+    },
 }
 
 /// The results that a pass of streams is run for.
@@ -92,6 +100,7 @@ pub(super) enum Extent {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ScheduledCell {
     pub(super) generator: GeneratorName,
+    pub(super) faults: Option<FaultPoint>,
     pub(super) seed: u64,
     pub(super) length: usize,
     /// The passes of early termination, by ascending length, and the pass of the whole streams at the end.
@@ -113,13 +122,16 @@ impl Schedule {
         let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
         let products = layers.iter().map(|layer| layer.products).fold(0, u64::saturating_add);
         let exact = products.saturating_mul(EXACT_COST);
-        let n_seeds: u128 = plan.generators.iter().map(|g| plan.seeds_of(g).count() as u128).sum();
+        let points = plan.fault_points();
+        let seeds_of = |generator| points.iter().map(move |&p| plan.seeds_of(generator, p).count() as u128);
+        let n_seeds: u128 = plan.generators.iter().flat_map(seeds_of).sum();
         let n_cells = n_seeds.saturating_mul(plan.lengths.len() as u128);
         memory::check(n_cells.saturating_mul(size_of::<ScheduledCell>() as u128), Quantity::Seeds)?;
         let mut passes = vec![Pass { kind: PassKind::Float, lengths: Vec::new(), cost: exact }];
         let mut cells = Vec::new();
-        for &generator in &plan.generators {
-            for seed in plan.seeds_of(&generator) {
+        let rows = plan.generators.iter().flat_map(|&generator| points.iter().map(move |&p| (generator, p)));
+        for (generator, faults) in rows {
+            for seed in plan.seeds_of(&generator, faults) {
                 let mut known: BTreeMap<Key, usize> = BTreeMap::new();
                 for &length in &plan.lengths {
                     let mut own = Vec::new();
@@ -127,11 +139,11 @@ impl Schedule {
                     let steps =
                         early::steps(length).filter(|&step| step == length || !plan.margins.is_empty());
                     for cycles in steps {
-                        let config = config(&names, plan, &generator, seed, cycles, length);
+                        let config = config(&names, plan, &generator, faults, seed, [cycles, length])?;
                         let pass = *known.entry(key(&names, &config)).or_insert(passes.len());
                         if pass == passes.len() {
                             let extent = Extent::Partial;
-                            let kind = PassKind::Streams { generator, seed, cycles, length, extent };
+                            let kind = PassKind::Streams { generator, faults, seed, cycles, length, extent };
                             let (lengths, cost) = (lengths(layers, &config), stream_cost(layers, &config));
                             passes.push(Pass { kind, lengths, cost });
                         }
@@ -144,9 +156,9 @@ impl Schedule {
                         }
                         own.push(pass);
                     }
-                    let full = config(&names, plan, &generator, seed, length, length);
+                    let full = config(&names, plan, &generator, faults, seed, [length, length])?;
                     let bits = bits_of_sample(layers, &full);
-                    cells.push(ScheduledCell { generator, seed, length, passes: own, bits });
+                    cells.push(ScheduledCell { generator, faults, seed, length, passes: own, bits });
                 }
             }
         }
@@ -231,8 +243,9 @@ impl Schedule {
     #[must_use]
     pub fn label(&self, task: &Task) -> (String, usize, u64) {
         match self.passes.get(task.pass).map(|pass| &pass.kind) {
-            Some(PassKind::Streams { generator, seed, cycles, .. }) => {
-                (generator.to_string(), *cycles, *seed)
+            Some(PassKind::Streams { generator, faults, seed, cycles, .. }) => {
+                let faults = faults.map_or_else(String::new, |faults| format!(", faults of {faults}"));
+                (format!("{generator}{faults}"), *cycles, *seed)
             }
             _ => ("floating point".to_owned(), 0, 0),
         }
@@ -297,11 +310,12 @@ pub(super) fn config(
     layers: &[&str],
     plan: &Plan,
     generator: &GeneratorName,
+    faults: Option<FaultPoint>,
     seed: u64,
-    cycles: usize,
-    length: usize,
-) -> StreamConfig {
-    let mut config = plan.config(generator, cycles, seed);
+    [cycles, length]: [usize; 2],
+) -> Result<StreamConfig> {
+    let mut config = plan.config(generator, cycles, seed).faults(plan.faults_of(faults)?);
+    config.fault_layers.clone_from(&plan.fault_layers);
     // Partial lengths are those of the streams of the full length, so at its width.
     let full = plan.config(generator, length, seed);
     for &layer in layers {
@@ -315,7 +329,7 @@ pub(super) fn config(
         }
         config.layers.insert(layer.to_owned(), own);
     }
-    config
+    Ok(config)
 }
 
 fn key(layers: &[&str], config: &StreamConfig) -> Key {

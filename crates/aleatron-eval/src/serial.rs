@@ -26,6 +26,28 @@ pub(super) mod text {
     }
 }
 
+/// A value that may be missing.
+pub(super) mod optional {
+    use super::*;
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => serializer.collect_str(value),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| parse::<T, D>(&text)).transpose()
+    }
+}
+
 /// A list of values.
 pub(super) mod list {
     use super::*;

@@ -91,7 +91,12 @@ impl Subject {
         plan.check_numbers()?;
         for &length in &plan.lengths {
             for generator in &plan.generators {
-                let config = plan.config(generator, length, 0);
+                let mut config = plan.config(generator, length, 0);
+                config.fault_layers.clone_from(&plan.fault_layers);
+                for point in plan.fault_points().into_iter().flatten() {
+                    let faulty = config.clone().faults(plan.faults_of(Some(point))?);
+                    self.network.check_config(&faulty)?;
+                }
                 for (index, layer) in self.network.program_layers(&config)? {
                     // Tables may replace streams if both operands have sequences.
                     if plan.device.may_use_host_memory()

@@ -1,18 +1,26 @@
 //! Evaluations as tables for people.
 
 use super::cost::{CircuitCost, CostFigures};
+use super::faults::FaultPoint;
 use super::figures::{ErrorEstimate, Figures};
 use super::result::{Evaluation, Row};
 use super::statistics::Estimate;
 use aleatron_engine::stream::LayerStats;
 use std::fmt;
 
-/// Columns that are always shown.
+/// Columns that are always shown, without those of faults.
 const LEAST: usize = 3;
 
 /// Returns the columns of a row with their headings, the most important first: those that do not fit are omitted.
 fn columns(evaluation: &Evaluation, row: &Row) -> Vec<(&'static str, String)> {
     let mut columns = vec![("generator", row.generator.to_string()), ("bits", row.bits())];
+    if evaluation.plan.has_faults() {
+        let [sites, rate] = match row.faults {
+            Some(FaultPoint { sites, rate }) => [sites.to_string(), rate.to_string()],
+            None => ["-".to_owned(), "0".to_owned()],
+        };
+        columns.extend([("fault site", sites), ("fault rate", rate)]);
+    }
     let mut certain = None;
     match &row.figures {
         Figures::Classification(figures) => {
@@ -105,7 +113,9 @@ impl Evaluation {
             let heading = shown.first().map(|row| row[k].0.to_owned());
             heading.into_iter().chain(shown.iter().map(|row| row[k].1.clone())).collect()
         });
-        text.push_str(&table(columns, width, |line| rows[line].generator != rows[line - 1].generator));
+        let sites = |line: usize| (rows[line].generator, rows[line].faults.map(|faults| faults.sites));
+        let least = LEAST + if self.plan.has_faults() { 2 } else { 0 };
+        text.push_str(&table(columns, width, least, |line| sites(line) != sites(line - 1)));
         text.push('\n');
         for generator in self.plan.generators.iter().map(ToString::to_string) {
             let rows = self.rows_of(&generator);
@@ -147,14 +157,19 @@ impl Evaluation {
     }
 }
 
-/// Returns a table of at most `width` characters: columns that do not fit are omitted, except for the first few. A blank line precedes each
+/// Returns a table of at most `width` characters: columns that do not fit are omitted, except for the first `least`. A blank line precedes each
 /// row, counted from 1, for which `breaks` is true.
-fn table(columns: impl Iterator<Item = Vec<String>>, width: usize, breaks: impl Fn(usize) -> bool) -> String {
+fn table(
+    columns: impl Iterator<Item = Vec<String>>,
+    width: usize,
+    least: usize,
+    breaks: impl Fn(usize) -> bool,
+) -> String {
     let mut table: Vec<(usize, Vec<String>)> = Vec::new();
     let mut used = 0;
     for cells in columns {
         let size = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-        if table.len() >= LEAST && used + 2 + size > width {
+        if table.len() >= least && used + 2 + size > width {
             break;
         }
         used += size + if table.is_empty() { 0 } else { 2 };

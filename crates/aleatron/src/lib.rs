@@ -47,10 +47,12 @@ pub use aleatron_core::{
     WeightSource, Weights,
 };
 pub use aleatron_core::{
-    Error as CoreError, Quantity, arithmetic, conformance, correlation, gates, generator, golden, lif,
+    Error as CoreError, Quantity, arithmetic, conformance, correlation, fault, gates, generator, golden, lif,
     memory, reference, stream, threshold,
 };
-pub use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads};
+pub use aleatron_cpu::{
+    Cpu, CpuBackend, Pool, Tier, get_draw_memory, get_num_threads, set_draw_memory, set_num_threads,
+};
 #[cfg(feature = "cuda")]
 pub use aleatron_cuda as cuda;
 #[doc(inline)]

@@ -245,6 +245,9 @@ impl Arguments {
                     "--find: {loss} is not a number of percentage points from 0 to 100"
                 )));
             }
+            Some(_) if !self.plan.faults.is_empty() => {
+                return Err(Failure::Usage("--find cannot be combined with --faults".to_owned()));
+            }
             Some(_) if self.plan.generators.len() > 1 => {
                 return Err(Failure::Usage("--find: give one generator with --generators".to_owned()));
             }

@@ -12,6 +12,7 @@ use aleatron::data::{Dataset, LabelKind};
 use aleatron::eval::{
     CheckpointFile, Design, DesignSpace, Error as EvalError, Exploration, Lanes, Plan, plural, report,
 };
+use aleatron::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{Network, ValueRange};
 use aleatron::{Cancel, Device};
@@ -23,7 +24,7 @@ const PAGE_NAME: &str = "explore.html";
 const CSV_NAME: &str = "explore.csv";
 
 /// Options of this command that `aleatron rtl` does not have or takes from the design, and those of them without a value.
-const OWN_OPTIONS: [&str; 15] = [
+const OWN_OPTIONS: [&str; 18] = [
     "--variant",
     "--task",
     "--generators",
@@ -34,6 +35,9 @@ const OWN_OPTIONS: [&str; 15] = [
     "--seeds",
     "--loss",
     "--budget",
+    "--faults",
+    "--fault-site",
+    "--fault-kind",
     "--report",
     "--device",
     "--clip",
@@ -82,6 +86,16 @@ pub(crate) struct Arguments {
     /// The most trials; a trial runs the samples, or a share of them, through the network.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = DesignSpace::default().budget)]
     budget: usize,
+    /// A fault rate to measure scores with: the probability that a bit of a site flips, from 1e-9 to 0.5.
+    #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>)]
+    faults: Option<FaultRate>,
+    /// The sites of faults, as for eval; several are joined by +.
+    #[arg(long, value_name = "SITE", value_parser = read_name::<FaultSites>, requires = "faults",
+        default_value_t = FaultSites::STREAMS)]
+    fault_site: FaultSites,
+    /// The kind of faults, as for eval.
+    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults")]
+    fault_kind: Option<FaultKind>,
     /// Let features that the first layer cannot encode saturate.
     #[arg(long)]
     clip: bool,
@@ -182,7 +196,15 @@ impl Arguments {
             calibrated.push(network);
         }
         class_note(&data).iter().for_each(output::message);
-        let plan = Plan { seeds: self.seeds, range, device: self.device.clone(), ..Plan::default() };
+        let plan = Plan {
+            seeds: self.seeds,
+            range,
+            device: self.device.clone(),
+            faults: self.faults.into_iter().collect(),
+            fault_sites: vec![self.fault_site],
+            fault_kind: self.fault_kind,
+            ..Plan::default()
+        };
         Ok((calibrated, data, plan))
     }
 
@@ -258,11 +280,12 @@ fn known(folder: &Path, earlier: Earlier, networks: &[Network]) -> Result<Option
 fn text(found: &Exploration, command: impl Fn(&Design) -> String) -> String {
     let score = |score: f64| found.measure.show(score);
     let mut text = format!(
-        "{} on {}, {}: floating point {}\n\n",
+        "{} on {}, {}: floating point {}{}\n\n",
         found.networks.join(", "),
         found.data,
         plural(found.samples, "sample"),
-        score(found.float_score())
+        score(found.float_score()),
+        found.faults.map_or_else(String::new, |faults| format!("; faults: {faults}")),
     );
     let mut rows = vec![
         [

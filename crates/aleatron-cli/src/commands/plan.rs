@@ -3,6 +3,7 @@
 use super::names::read_name;
 use super::{Failure, read_length, read_positive};
 use aleatron::eval::Plan;
+use aleatron::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, LayerOverride, ValueRange, read_layers};
 use aleatron::{Device, EngineError};
@@ -43,6 +44,21 @@ pub(crate) struct PlanOptions {
     /// The inter-layer arithmetic: float, or integer as in a circuit.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
     arithmetic: Arithmetic,
+    /// Fault rates, such as 0,1e-4,1e-3: the probability that a bit of a site flips, 0 or from 1e-9 to 0.5. 0 is the network without faults.
+    #[arg(long, value_delimiter = ',', value_name = "RATE,...", value_parser = read_name::<FaultRate>, allow_hyphen_values = true)]
+    pub(crate) faults: Vec<FaultRate>,
+    /// Sites of faults, evaluated one after the other: inputs, weights, streams (both), products, counters, accumulators, memory, stuck-at-0,
+    /// stuck-at-1 or generators. Sites joined by + have faults at the same time.
+    #[arg(long, value_delimiter = ',', value_name = "SITE,...", value_parser = read_name::<FaultSites>, requires = "faults",
+        default_values_t = Plan::default().fault_sites)]
+    fault_site: Vec<FaultSites>,
+    /// The kind of faults: transient, permanent or burst=CYCLES. Without it, memory and stuck generators have permanent faults and all
+    /// others transient ones.
+    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults")]
+    fault_kind: Option<FaultKind>,
+    /// The layers that have the faults; all without it.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", requires = "faults")]
+    fault_layer: Vec<String>,
     /// Where to run: auto (wherever it is faster), cpu, gpu, gpu:1, or several as in gpu:0,gpu:1. It changes times and nothing else.
     #[arg(long, default_value_t, value_parser = read_name::<Device>)]
     device: Device,
@@ -80,6 +96,10 @@ impl PlanOptions {
             arithmetic: self.arithmetic,
             range: if self.clip { ValueRange::Saturate } else { ValueRange::Check },
             device: self.device.clone(),
+            faults: self.faults.clone(),
+            fault_sites: self.fault_site.clone(),
+            fault_kind: self.fault_kind,
+            fault_layers: self.fault_layer.clone(),
             ..Plan::default()
         };
         if let Some(path) = &self.layers_file {

@@ -6,9 +6,9 @@
 
 use super::Outcome;
 use crate::{Verdict, output};
-use aleatron::backend::{devices, subject};
+use aleatron::backend::{Backend, Batch, FaultBackend, PrepareOptions, devices, open, subject};
 use aleatron::conformance::{Case, Operation, Reference, Subject, digest, suite};
-use aleatron::{Cpu, Pool, Tier};
+use aleatron::{Cancel, Cpu, CpuBackend, Pool, Tier, golden};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ struct Report {
     /// The hash of all cases of the first version together, where the backend has all its operations.
     first: Option<String>,
     equal: bool,
+    /// The known layers with faults that the backend counted; none for the reference.
+    fault_layers: usize,
     /// What went wrong first, where something did.
     fault: Option<String>,
 }
@@ -37,8 +39,43 @@ struct Report {
 impl Report {
     /// A backend that is there and cannot be run, which is a fault: it was not verified.
     fn unopened(backend: String, fault: String) -> Self {
-        Self { backend, cases: 0, hashes: BTreeMap::new(), first: None, equal: false, fault: Some(fault) }
+        let (cases, hashes, first, fault_layers) = (0, BTreeMap::new(), None, 0);
+        Self { backend, cases, hashes, first, equal: false, fault_layers, fault: Some(fault) }
     }
+
+    /// Counts the known layers with faults on a backend.
+    fn with_faults(mut self, backend: &Arc<dyn Backend>) -> Self {
+        let failure = match fault_layers(backend) {
+            Ok(n) => {
+                self.fault_layers = n;
+                None
+            }
+            Err(failure) => Some(failure),
+        };
+        self.fault = self.fault.or(failure);
+        self.equal = self.fault.is_none();
+        self
+    }
+}
+
+/// Compares the known layers with faults on a backend and returns their number, or the first that differs.
+fn fault_layers(backend: &Arc<dyn Backend>) -> Result<usize, String> {
+    let layers = golden::fault_layers().map_err(|line| format!("faults: {line}"))?;
+    for (faults, answer) in &layers {
+        let case = &answer.case;
+        let counts = || {
+            let faulty = FaultBackend::wrap(Arc::clone(backend), faults);
+            let options = PrepareOptions { method: case.method, ..PrepareOptions::default() };
+            let layer = faulty.prepare(&case.spec, &case.weight_values()?, &options)?;
+            layer.counts(&Batch::thresholds(&case.inputs, case.seed), Cancel::NEVER)
+        };
+        match counts() {
+            Ok(counts) if counts == answer.counts => {}
+            Ok(_) => return Err(format!("faults {faults}: differs from the known answer")),
+            Err(error) => return Err(format!("faults {faults}: {error}")),
+        }
+    }
+    Ok(layers.len())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -51,13 +88,21 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     for tier in Tier::available() {
         for pool in [&one, &all] {
             let name = format!("cpu {tier}, {}", aleatron::eval::plural(pool.threads(), "thread"));
-            reports.push(check(&name, &Cpu::new(tier, Arc::clone(pool)), &cases, &expected));
+            let cpu = Cpu::new(tier, Arc::clone(pool));
+            let backend: Arc<dyn Backend> = Arc::new(CpuBackend::new(cpu.clone()));
+            reports.push(check(&name, &cpu, &cases, &expected).with_faults(&backend));
         }
     }
     for info in devices() {
         let name = format!("{} {} ({})", info.device, info.name, info.interface);
         match subject(&info.device) {
-            Ok(subject) => reports.push(check(&name, &*subject, &cases, &expected)),
+            Ok(subject) => {
+                let report = check(&name, &*subject, &cases, &expected);
+                reports.push(match open(&info.device) {
+                    Ok(backend) => report.with_faults(&backend),
+                    Err(error) => Report { equal: false, fault: Some(error.to_string()), ..report },
+                });
+            }
             Err(error) => reports.push(Report::unopened(name, error.to_string())),
         }
     }
@@ -106,6 +151,7 @@ fn check(name: &str, subject: &dyn Subject, cases: &[Case], expected: &[Vec<u64>
         first: first.map(|first| hash(&first)),
         hashes,
         equal: fault.is_none(),
+        fault_layers: 0,
         fault,
     }
 }
@@ -123,11 +169,14 @@ fn print(reports: &[Report]) -> std::io::Result<()> {
     output::line("")?;
     let width = reports.iter().map(|report| report.backend.chars().count()).max().unwrap_or(0);
     for report in &reports[1..] {
-        let Report { backend, cases, fault, hashes, .. } = report;
+        let Report { backend, cases, fault, hashes, fault_layers, .. } = report;
         let same = hashes.iter().filter(|(name, hash)| reference.hashes.get(*name) == Some(hash)).count();
         let verdict = match fault {
             Some(fault) => fault.clone(),
-            None => format!("equal in {}", aleatron::eval::plural(same, "operation")),
+            None => {
+                let operations = aleatron::eval::plural(same, "operation");
+                format!("equal in {operations} and {fault_layers} layers with faults")
+            }
         };
         let missing: Vec<&str> =
             reference.hashes.keys().filter(|name| !hashes.contains_key(*name)).copied().collect();

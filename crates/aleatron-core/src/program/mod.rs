@@ -115,6 +115,23 @@ impl Program {
         &self.layers
     }
 
+    /// Returns the program with the weights that `change` returns for the weights of each layer.
+    ///
+    /// # Errors
+    /// Those of `change`, and [`Error::Mismatch`] for another number of weights.
+    pub fn with_weights(
+        &self,
+        mut change: impl FnMut(&LayerSpec, &Weights) -> Result<Weights>,
+    ) -> Result<Self> {
+        let mut program = self.clone();
+        for (layer, own) in program.layers.iter_mut().enumerate() {
+            let inside = |error| Error::InLayer { layer, source: Box::new(error) };
+            let weights = change(&own.spec, &own.weights).map_err(inside)?;
+            own.weights = Weights::new(&own.spec, weights.values().to_vec()).map_err(inside)?;
+        }
+        Ok(program)
+    }
+
     /// Prepares the layers, one by one.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod arithmetic;
 mod backends;
 mod conformance;
 mod errors;
+mod faults;
 mod generators;
 mod golden;
 mod graphs;

@@ -1,14 +1,15 @@
 //! The processors layers run on: which there are, and how one is opened.
 //!
 //! Each is a [`Backend`] of [`aleatron_core::backend`]; [`open`] is the one place that knows which crates bring them.
-//! [`AutoBackend`] chooses among them by measuring (`placement.rs` keeps what was measured), and [`PoolBackend`] makes several of them
-//! one. Nothing above this module asks which processor it is.
+//! [`AutoBackend`] chooses among them by measuring (`placement.rs` keeps what was measured), [`PoolBackend`] makes several of them
+//! one, and [`FaultBackend`] adds faults to any of them. Nothing above this module asks which processor it is.
 
 mod auto;
 mod cuda;
 mod device;
 #[cfg(test)]
 pub(crate) mod fake;
+mod fault;
 mod gpu;
 pub mod placement;
 mod pool;
@@ -21,6 +22,7 @@ pub use aleatron_core::backend::{
 pub use aleatron_core::program::KernelTime;
 pub use auto::AutoBackend;
 pub use device::{DEVICE_VARIABLE, Device};
+pub use fault::FaultBackend;
 pub use pool::{PoolBackend, Split};
 
 use crate::Result;

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use aleatron_core::arithmetic::{
     Accumulator, Activation, Arithmetic, FloatStage, Requantizer, Rescaler, to_units,
 };
+use aleatron_core::fault::{FaultSite, check_generators, counter_width};
 use aleatron_core::generator::Width;
 use aleatron_core::program::{
     Bounds, ConstantOp, InputSign, Pattern, ProgramBuilder, Sign, SlotId, SlotKind, ValueRange,
@@ -176,6 +177,20 @@ impl<'a> Emitter<'a> {
         self.stream_of(index, layer, node).map_err(in_layer)
     }
 
+    /// Checks that a layer has the sites of its faults.
+    fn check_faults(&self, name: &str, spec: &LayerSpec) -> Result<()> {
+        let StreamConfig { faults, fault_layers, .. } = self.config;
+        let is_own = fault_layers.is_empty() || fault_layers.iter().any(|layer| layer == name);
+        for fault in faults.iter().filter(|fault| is_own && !fault.rate().is_zero()) {
+            match fault.site() {
+                FaultSite::Generators => check_generators(spec)?,
+                FaultSite::Counters => counter_width(spec).map(drop)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn stream_of(&mut self, index: usize, layer: &Layer, node: &Node) -> Result<Number> {
         let input = self.number(node, 0)?;
         let shapes = layer.shapes(input.shape())?;
@@ -186,6 +201,7 @@ impl<'a> Emitter<'a> {
             layer.polarity,
             LayerIndex::new(index)?,
         )?;
+        self.check_faults(&layer.name, &spec)?;
         let weights = Weights::new(&spec, layer.encoded_weights())?;
         let program_layer = self.program.layer(spec.clone(), weights, shapes.rows)?;
         if input.sign == InputSign::NonNegative {

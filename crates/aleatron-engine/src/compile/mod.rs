@@ -12,7 +12,8 @@ mod value;
 use crate::error::RefusedNode;
 use crate::network::{Batching, Mode, Network, StreamConfig, from_graph};
 use crate::{Error, Result};
-use aleatron_core::arithmetic::Accumulator;
+use aleatron_core::arithmetic::{Accumulator, Arithmetic};
+use aleatron_core::fault::{FaultSite, Faults};
 use aleatron_core::generator::Width;
 use aleatron_core::program::{Program, SlotId};
 use aleatron_graph::batch::BatchAnalysis;
@@ -139,6 +140,15 @@ pub(crate) enum Views {
     Skipped,
 }
 
+/// Checks that faults can be combined, and that the circuit has their sites.
+fn check_faults(config: &StreamConfig) -> Result<()> {
+    let faults = Faults::new(config.seed, config.faults.clone())?;
+    match faults.has(FaultSite::Accumulators) && config.arithmetic == Arithmetic::Float {
+        true => Err(Error::NoFaultSite { site: FaultSite::Accumulators }),
+        false => Ok(()),
+    }
+}
+
 /// Compiles a network for `n_samples` samples that run as one: 1 unless samples depend on each other.
 ///
 /// # Errors
@@ -151,11 +161,12 @@ pub(crate) fn compile(
     n_samples: usize,
     views: Views,
 ) -> Result<Compiled> {
-    for name in config.layers.keys() {
+    for name in config.layers.keys().chain(&config.fault_layers) {
         if network.layer(name)?.mode == Mode::Binary {
             return Err(Error::BinaryLayer { name: name.clone() });
         }
     }
+    check_faults(config)?;
     let graph = network.graph();
     let analysis = match network.analysis() {
         known if known.n_samples() == n_samples => Arc::clone(known),

@@ -2,6 +2,7 @@
 
 use crate::{Device, Error, Result};
 use aleatron_core::arithmetic::Arithmetic;
+use aleatron_core::fault::Fault;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron_core::program::ValueRange;
 use aleatron_core::{LayerIndex, LayerSpec, Length, Polarity, SampleSeed, Topology};
@@ -153,6 +154,10 @@ pub struct StreamConfig {
     pub range: ValueRange,
     /// Where to run. It changes times and nothing else.
     pub device: Device,
+    /// Faults, under the seed of the configuration.
+    pub faults: Vec<Fault>,
+    /// The layers that have the faults, by name; all if empty.
+    pub fault_layers: Vec<String>,
 }
 
 impl StreamConfig {
@@ -171,6 +176,8 @@ impl StreamConfig {
             arithmetic: Arithmetic::Float,
             range: ValueRange::Check,
             device: Device::Cpu,
+            faults: Vec::new(),
+            fault_layers: Vec::new(),
         }
     }
 
@@ -224,6 +231,28 @@ impl StreamConfig {
     #[must_use]
     pub fn device(self, device: Device) -> Self {
         Self { device, ..self }
+    }
+
+    /// With these faults.
+    ///
+    /// ```
+    /// use aleatron_engine::network::{Network, StreamConfig};
+    /// let network = Network::digits_noise_aware()?;
+    /// let config = StreamConfig::new(64).generator("sobol".parse()?).faults(vec!["inputs:1e-2".parse()?]);
+    /// let scores = network.to_streams(&config)?.forward(&[0.5; 64], 0)?;
+    /// assert_eq!(scores.len(), 10);
+    /// # Ok::<(), aleatron_engine::Error>(())
+    /// ```
+    #[must_use]
+    pub fn faults(self, faults: Vec<Fault>) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// With faults in one more layer; without any, all layers have the faults.
+    #[must_use]
+    pub fn fault_layer(mut self, name: impl Into<String>) -> Self {
+        self.fault_layers.push(name.into());
+        self
     }
 
     /// The settings of a layer.

@@ -19,14 +19,15 @@ pub use stages::{NetworkSegment, Stage, StageLayer, StageNode, StageStep, Stages
 pub use statistics::LayerStats;
 pub use trace::{Detail, LayerInputs, LayerOutput, Measured, NodeErrors, StreamOutput};
 
-use crate::backend::{self, Backend, CountMethod, PrepareOptions};
+use crate::backend::{self, Backend, CountMethod, FaultBackend, PrepareOptions};
 use crate::compile::{self, Compiled, CompiledLayer, Segment, Views};
 use crate::network::{Network, StreamConfig};
 use crate::{Error, Result, StreamLayer};
 use aleatron_core::arithmetic::{Accumulator, Requantizer};
+use aleatron_core::fault::Faults;
 use aleatron_core::generator::{Warning, Width};
 use aleatron_core::program::{PreparedProgram, Program, ProgramLayer, StepKind};
-use aleatron_core::{Cancel, Error as CoreError, SampleSeed};
+use aleatron_core::{Cancel, Error as CoreError, LayerIndex, SampleSeed};
 use aleatron_graph::Runner;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -91,12 +92,28 @@ impl Network {
     /// As [`Self::to_streams`], and [`aleatron_core::Error::Cancelled`].
     pub fn into_streams(self: Arc<Self>, config: &StreamConfig, cancel: Cancel<'_>) -> Result<StreamNetwork> {
         let runner = self.runner()?;
-        let backend = backend::open(&config.device)?;
+        let backend = self.faulty(backend::open(&config.device)?, config)?;
         let (config, cached) = (config.clone(), Mutex::default());
         let score_layer = self.score_layer().map(|score| score.layer);
         let streams = StreamNetwork { network: self, config, runner, backend, score_layer, cached };
         streams.ready(streams.group(1), cancel)?;
         Ok(streams)
+    }
+
+    /// Returns a backend with the faults of a configuration.
+    fn faulty(&self, backend: Arc<dyn Backend>, config: &StreamConfig) -> Result<Arc<dyn Backend>> {
+        let faults = Faults::new(config.seed, config.faults.clone())?;
+        let position = |name: &String| {
+            let found = self.layers().iter().position(|layer| layer.name == *name);
+            let known = || self.layers().iter().map(|layer| layer.name.clone()).collect();
+            let index = found.ok_or_else(|| Error::UnknownLayer { name: name.clone(), known: known() })?;
+            Ok(LayerIndex::new(index)?)
+        };
+        let layers: Vec<LayerIndex> = config.fault_layers.iter().map(position).collect::<Result<_>>()?;
+        Ok(match layers.is_empty() {
+            true => FaultBackend::wrap(backend, &faults),
+            false => FaultBackend::wrap_layers(backend, &faults, layers),
+        })
     }
 
     /// Checks that integer arithmetic supports everything between two layers that run as streams.

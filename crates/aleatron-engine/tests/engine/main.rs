@@ -7,6 +7,7 @@ mod cuda;
 mod degenerate;
 mod details;
 mod devices;
+mod faults;
 mod files;
 mod gpu;
 mod graphs;

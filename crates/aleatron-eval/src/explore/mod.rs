@@ -17,6 +17,7 @@ mod search;
 
 pub use design::{Design, DesignCost, Lanes, Missing, StreamDesign};
 
+use super::faults::FaultPoint;
 use super::find::Measure;
 use super::plan::Plan;
 use crate::{Error, Result};
@@ -100,6 +101,9 @@ pub struct Exploration {
     pub float_scores: Vec<f64>,
     /// The measure that the scores are of.
     pub measure: Measure,
+    /// The faults that scores were measured with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultPoint>,
     /// The permitted loss of designs that are shown, in hundredths of the score.
     pub loss: f64,
     /// Every trial, in the order in which it ran.
@@ -192,7 +196,7 @@ impl Exploration {
 
 /// Explores the designs of a network, or of several variants of one, such as the same network before and after training for short streams.
 ///
-/// `plan` has the seeds, the device and the treatment of features; its lengths, generators, widths and sharing are those of the space, and
+/// `plan` has the seeds, the device, the treatment of features, and at most one fault rate and site, with which scores are measured; its lengths, generators, widths and sharing are those of the space, and
 /// its arithmetic is that of circuits. `known` is the result of an earlier exploration of the same networks and data with the same
 /// settings, in whatever space: its trials are not run again. `progress` is called with the state before and after each trial.
 ///
@@ -210,7 +214,7 @@ impl Exploration {
 /// ```
 ///
 /// # Errors
-/// As [`super::evaluate`]; [`Error::Nothing`] for an empty list or no budget, [`Error::Loss`], [`Error::Variant`] for networks whose layers
+/// As [`super::evaluate`]; [`Error::Nothing`] for an empty list or no budget, [`Error::Loss`], [`Error::SeveralFaults`], [`Error::Variant`] for networks whose layers
 /// have other names than those of the first, [`Error::Checkpoint`] if `known` is of another exploration, and
 /// [`Error::UnfinishedExploration`], with the trials that are done, if a later trial fails.
 pub fn explore(

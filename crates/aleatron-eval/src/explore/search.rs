@@ -2,6 +2,7 @@
 
 use super::design::{Design, DesignCost, Missing, StreamDesign};
 use super::{DesignSpace, DesignTrial, Exploration, Rung, pareto};
+use crate::faults::FaultPoint;
 use crate::find::Measure;
 use crate::plan::Plan;
 use crate::schedule::fingerprint;
@@ -36,6 +37,8 @@ pub(super) struct Search<'a> {
     /// The samples of the screening; none if all samples are few.
     screening: Option<Dataset>,
     plan: Plan,
+    /// The faults that scores are measured with.
+    faults: Option<FaultPoint>,
     space: &'a DesignSpace,
     layers: Vec<String>,
 }
@@ -76,6 +79,11 @@ impl<'a> Search<'a> {
             ..plan.clone()
         };
         plan.check_numbers()?;
+        plan.check_faults()?;
+        let faults = match plan.fault_points()[..] {
+            [faults] => faults,
+            _ => return Err(Error::SeveralFaults),
+        };
         let subjects = networks.iter().map(|network| Subject::new(Arc::new(network.clone())));
         let subjects = subjects.collect::<Result<Vec<_>>>()?;
         let names = |subject: &Subject| -> Vec<String> {
@@ -101,13 +109,14 @@ impl<'a> Search<'a> {
             // The error of R² on a share of the samples is unknown.
             _ => None,
         };
-        Ok(Self { subjects, data, screening, plan, space, layers })
+        Ok(Self { subjects, data, screening, plan, faults, space, layers })
     }
 
     /// Returns the state before the first trial, or with the trials of an earlier exploration.
     pub(super) fn start(&self, known: Option<Exploration>, cancel: Cancel<'_>) -> Result<Exploration> {
         let identities = self.subjects.iter().map(|subject| subject.identity(self.data, &self.plan));
-        let identities = identities.collect::<Result<Vec<_>>>()?.join(" ");
+        let faults = self.faults.map_or_else(String::new, |faults| faults.to_string());
+        let identities = identities.collect::<Result<Vec<_>>>()?.join(" ") + &faults;
         let identity = fingerprint(&identities.bytes().map(u64::from).collect::<Vec<_>>());
         let trials = match known {
             Some(known) if known.identity == identity && known.layers == self.layers => known.trials,
@@ -130,6 +139,7 @@ impl<'a> Search<'a> {
                 LabelKind::Classes => Measure::Accuracy,
                 LabelKind::Numbers => Measure::RSquared,
             },
+            faults: self.faults,
             loss: self.space.loss,
             trials,
             designs: Vec::new(),
@@ -345,8 +355,10 @@ impl Trials<'_, '_> {
         let subject =
             subject.ok_or(aleatron_core::Error::Internal { place: "eval::explore::Trials::score" })?;
         let mut scores = Vec::new();
-        for seed in self.search.plan.seeds_of(&streams.generator) {
-            scores.push(subject.score(data, &self.search.config(streams, seed), self.cancel)?);
+        let faults = self.search.plan.faults_of(self.search.faults)?;
+        for seed in self.search.plan.seeds_of(&streams.generator, self.search.faults) {
+            let config = StreamConfig { faults: faults.clone(), ..self.search.config(streams, seed) };
+            scores.push(subject.score(data, &config, self.cancel)?);
         }
         let score = mean(&scores);
         self.found.trials.push(DesignTrial { streams: streams.clone(), rung, scores });

@@ -25,11 +25,18 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     let rows = evaluation.rows();
     let title = format!("{} as streams", evaluation.network.name);
     let mut body = heading(evaluation, &title);
+    // Everything but the table and the curves over fault rates is about rows without faults.
+    let without: Vec<Row> = rows.iter().filter(|row| row.faults.is_none()).cloned().collect();
     match &evaluation.float {
+        _ if without.is_empty() && !rows.is_empty() => {}
         Figures::Classification(float) => body.push_str(&accuracy(evaluation, float.accuracy)),
         Figures::Regression(errors) => body.push_str(&regression(evaluation, errors)),
     }
+    body.push_str(&super::faults::faults(evaluation, &rows));
     body.push_str(&table(evaluation, &rows));
+    if without.is_empty() && !rows.is_empty() {
+        return page(&title, &body);
+    }
     body.push_str(&cost(evaluation));
     if let Some(graph) = &evaluation.graph {
         body.push_str(&super::graph::graph(graph, &evaluation.float));
@@ -37,7 +44,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     if let (Some(float), false) = (evaluation.float.classification(), evaluation.plan.margins.is_empty()) {
         body.push_str(&early(evaluation, float.accuracy));
     }
-    body.push_str(&errors(evaluation, &rows));
+    body.push_str(&errors(evaluation, &without));
     if evaluation.float.classification().is_some() {
         body.push_str(&confusion(evaluation));
     }
@@ -73,7 +80,7 @@ fn heading(evaluation: &Evaluation, title: &str) -> String {
             "within 0.01 of the R²"
         }
     };
-    for generator in &plan.generators {
+    for generator in plan.generators.iter().filter(|_| plan.fault_points().contains(&None)) {
         let value = match evaluation.shortest_within(&generator.to_string(), 1.0) {
             Ok(Some(length)) => plural(length, "bit"),
             _ => "none".to_owned(),
@@ -105,6 +112,9 @@ fn settings(plan: &Plan) -> String {
             Arithmetic::Float => "floating point",
         },
     );
+    if !plan.fault_layers.is_empty() {
+        settings.push_str(&format!("; faults are in {} only", escape(&plan.fault_layers.join(", "))));
+    }
     for (name, layer) in &plan.layers {
         settings.push_str(&format!("; layer {} has {}", escape(name), escape(&layer.to_string())));
     }
@@ -213,17 +223,26 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
         Figures::Regression(_) => &["mean error", "rms error", "R²", "mean to float", "rms to float"],
     };
     let figures: String = figures.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let has_faults = evaluation.plan.has_faults();
+    let faults = if has_faults { "<th>fault site</th><th>fault rate</th>" } else { "" };
     let has_costs = !evaluation.costs.is_empty();
     let costs = if has_costs { "<th>cycles</th><th>area</th><th>energy nJ</th>" } else { "" };
     let mut out = format!(
         "<h2>All figures</h2>\n<p>Errors of layers are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
-         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{figures}{layers}{costs}<th>samples/s</th>\
+         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{faults}{figures}{layers}{costs}<th>samples/s</th>\
          <th>bit-MAC/s</th></tr>\n"
     );
     let mut before = None;
     for row in rows {
-        let first = before.replace(row.generator) != Some(row.generator);
+        let group = (row.generator, row.faults.map(|faults| faults.sites));
+        let first = before.replace(group) != Some(group);
         let mut cells = vec![escape(&row.generator.to_string()), row.bits()];
+        if has_faults {
+            let [sites, rate] = row.faults.map_or(["-".to_owned(), "0".to_owned()], |faults| {
+                [faults.sites.to_string(), faults.rate.to_string()]
+            });
+            cells.extend([sites, rate]);
+        }
         match &row.figures {
             Figures::Classification(figures) => {
                 let percent = |share: f64| format!("{:.2}", 100.0 * share);

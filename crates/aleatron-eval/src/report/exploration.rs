@@ -45,6 +45,9 @@ pub fn exploration(found: &Exploration, command: impl Fn(&Design) -> String) -> 
         shown.len(),
         short(found.loss),
     );
+    if let Some(faults) = found.faults {
+        body.push_str(&format!("<p>Scores are measured with faults: {}.</p>\n", escape(&faults.to_string())));
+    }
     body.push_str(&format!("<style>\n{}</style>\n", linked(shown.len())));
     body.push_str(&legend(found));
     for respect in [ENERGY, AREA, LATENCY] {

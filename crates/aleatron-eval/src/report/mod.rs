@@ -6,6 +6,7 @@
 mod chart;
 mod evaluation;
 mod exploration;
+mod faults;
 mod graph;
 mod heat;
 mod multiplier;

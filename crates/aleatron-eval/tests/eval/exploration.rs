@@ -195,3 +195,28 @@ fn page_and_table_have_every_optimal_design() {
     let columns = |line: &str| line.split(',').count();
     assert!(found.to_csv().lines().all(|line| columns(line) == 14));
 }
+
+#[test]
+fn explored_scores_under_faults_are_those_of_an_evaluation() {
+    let networks = [Network::digits_noise_aware().unwrap()];
+    let data = Dataset::digits_test();
+    let plan = Plan { faults: vec!["0.01".parse().unwrap()], ..plan() };
+    let space = DesignSpace { budget: 1, lanes: vec![Lanes::All], ..space(&[32], &["sobol"]) };
+    let found = explore(&networks, &data, &plan, &space, None, Cancel::NEVER, |_| ()).unwrap();
+    let evaluated = Plan {
+        lengths: vec![32],
+        generators: vec!["sobol".parse().unwrap()],
+        arithmetic: Arithmetic::Integer,
+        ..plan.clone()
+    };
+    let evaluation = evaluate(&networks[0], &data, &evaluated, None, Cancel::NEVER, |_| ()).unwrap();
+    assert_eq!(found.designs[0].score, evaluation.rows()[0].score());
+    assert_ne!(found.designs[0].score, found.designs[0].worst_score);
+    // Trials without faults are not those of an exploration with faults.
+    let known = run(&space, None);
+    let error = explore(&networks, &data, &plan, &space, Some(known), Cancel::NEVER, |_| ());
+    assert!(matches!(error, Err(Error::Checkpoint(_))));
+    let several = Plan { faults: vec!["0".parse().unwrap(), "0.01".parse().unwrap()], ..plan };
+    let error = explore(&networks, &data, &several, &space, None, Cancel::NEVER, |_| ());
+    assert!(matches!(error, Err(Error::SeveralFaults)));
+}

@@ -5,6 +5,7 @@ mod checkpoints;
 mod costs;
 mod evaluations;
 mod exploration;
+mod faults;
 mod find;
 mod graph_stops;
 mod graphs;

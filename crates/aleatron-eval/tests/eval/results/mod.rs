@@ -38,6 +38,7 @@ fn cell(generator: &str, length: usize, seed: u64, right: u32) -> Cell {
         length,
         lengths: vec![length],
         seed,
+        faults: None,
         figures: Figures::Classification(Classification {
             accuracy,
             agreement: accuracy - 0.01,
