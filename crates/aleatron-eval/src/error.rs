@@ -62,6 +62,32 @@ pub enum Error {
         /// The failure that ended it.
         source: Box<Error>,
     },
+    /// A language model or its tokenizer is at fault.
+    #[cfg(feature = "transformer")]
+    #[error(transparent)]
+    Transformer(aleatron_transformer::Error),
+    /// An option of the evaluation of a language model is out of range.
+    #[cfg(feature = "transformer")]
+    #[error("{option}: {value}; {remedy}")]
+    LanguageOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The text of an evaluation is unsuitable, or a value that the model computes on it.
+    #[cfg(feature = "transformer")]
+    #[error("{what}: {value}; {remedy}")]
+    Language {
+        /// The text, or the value.
+        what: String,
+        /// What is wrong with it.
+        value: String,
+        /// What to do.
+        remedy: String,
+    },
     /// There is nothing to do.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),
@@ -137,6 +163,16 @@ impl From<aleatron_data::Error> for Error {
         match error {
             aleatron_data::Error::Core(error) => Self::Core(error),
             error => Self::Data(error),
+        }
+    }
+}
+
+#[cfg(feature = "transformer")]
+impl From<aleatron_transformer::Error> for Error {
+    fn from(error: aleatron_transformer::Error) -> Self {
+        match error {
+            aleatron_transformer::Error::Core(error) => Self::Core(error),
+            error => Self::Transformer(error),
         }
     }
 }

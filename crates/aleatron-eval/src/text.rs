@@ -149,7 +149,11 @@ impl Evaluation {
 
 /// Returns a table of at most `width` characters: columns that do not fit are omitted, except for the first few. A blank line precedes each
 /// row, counted from 1, for which `breaks` is true.
-fn table(columns: impl Iterator<Item = Vec<String>>, width: usize, breaks: impl Fn(usize) -> bool) -> String {
+pub(super) fn table(
+    columns: impl Iterator<Item = Vec<String>>,
+    width: usize,
+    breaks: impl Fn(usize) -> bool,
+) -> String {
     let mut table: Vec<(usize, Vec<String>)> = Vec::new();
     let mut used = 0;
     for cells in columns {

@@ -7,6 +7,8 @@ mod evaluations;
 mod find;
 mod graph_stops;
 mod graphs;
+#[cfg(feature = "transformer")]
+mod language;
 mod locks;
 mod losses;
 mod multiplier;
