@@ -4,17 +4,24 @@ use std::ffi::OsString;
 
 /// The arguments of a run, the first of which is the name of the program.
 #[derive(Debug, Clone)]
-pub(crate) struct Invocation(Vec<String>);
+pub(crate) struct Invocation(Vec<OsString>);
 
 impl Invocation {
     pub(crate) fn new(arguments: &[OsString]) -> Self {
-        Self(arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect())
+        Self(arguments.to_vec())
+    }
+
+    /// Returns the arguments.
+    #[cfg(feature = "transformer")]
+    pub(crate) fn arguments(&self) -> &[OsString] {
+        &self.0
     }
 
     /// Returns the command that resumes the run.
     pub(crate) fn resumed(&self) -> String {
-        let kept = self.0.iter().filter(|argument| !["--force", "--resume"].contains(&argument.as_str()));
-        kept.map(|argument| quoted(argument)).chain(["--resume".to_owned()]).collect::<Vec<_>>().join(" ")
+        let all = self.0.iter().map(|argument| argument.to_string_lossy());
+        let kept = all.filter(|argument| !["--force", "--resume"].contains(&argument.as_ref()));
+        kept.map(|argument| quoted(&argument)).chain(["--resume".to_owned()]).collect::<Vec<_>>().join(" ")
     }
 }
 

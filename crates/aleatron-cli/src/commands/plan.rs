@@ -48,7 +48,7 @@ pub(crate) struct PlanOptions {
 }
 
 /// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals sign.
-fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
+pub(super) fn read_layer(text: &str) -> Result<(String, LayerOverride), String> {
     let fault = || "use NAME:length=64,generator=sobol,width=6,sharing=input, any of them".to_owned();
     let settings = text.find('=').and_then(|equals| text[..equals].rfind(':')).ok_or_else(fault)?;
     let (name, rest) = (&text[..settings], text[settings + 1..].to_ascii_lowercase());

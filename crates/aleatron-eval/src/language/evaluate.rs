@@ -92,6 +92,7 @@ pub fn evaluate_language_model(
     let split = text.split(plan.calibration, plan.predicted)?;
     let context = plan.context_of(model.config());
     check_samples(&split, context)?;
+    text.check_vocabulary(model.config())?;
     let precision = model.precision().to_string();
     let (runs, pass) = (runs(plan, model.config()), model.pass());
     let scales =
@@ -111,6 +112,7 @@ pub fn evaluate_language_model(
         text: text.name().to_owned(),
         precision,
         device: plan.device.to_string(),
+        backends: Vec::new(),
         calibration_tokens: scales.tokens,
         quantile: scales.share,
         predicted_tokens: n,
@@ -175,6 +177,11 @@ impl Worker<'_> {
         let seconds = start.elapsed().as_secs_f64();
         pass.set_linear_products(None)?;
         let score = score?;
+        for backend in products.backends(self.reading.chunk.min(context)) {
+            if !found.backends.contains(&backend) {
+                found.backends.push(backend);
+            }
+        }
         let loss = score.nats / score.best.len().max(1) as f64;
         let agreement = score.agreement(self.float);
         let saturation = products.saturation();

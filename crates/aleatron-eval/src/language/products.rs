@@ -218,6 +218,16 @@ impl StreamProducts {
         seen.collect()
     }
 
+    /// Returns the names of the backends that batches of `n_samples` run on, each once. Backends that [`Device::Auto`] has yet to choose
+    /// are missing.
+    #[must_use]
+    pub fn backends(&self, n_samples: usize) -> Vec<String> {
+        let layers = self.layers.iter().flatten();
+        let all: BTreeSet<String> =
+            layers.filter_map(|product| product.layer.backend_for(n_samples)).collect();
+        all.into_iter().collect()
+    }
+
     /// Returns warnings about the generators of the layers, each once.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {

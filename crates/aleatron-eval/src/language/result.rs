@@ -15,8 +15,10 @@ pub struct LanguageEvaluation {
     pub text: String,
     /// The precision of the weights that are encoded.
     pub precision: String,
-    /// The device of the linear products.
+    /// The device that was asked for, for linear products.
     pub device: String,
+    /// The backends that the linear products ran on.
+    pub backends: Vec<String>,
     /// The tokens at the beginning of the text that input scales were measured on.
     pub calibration_tokens: usize,
     /// The share of inputs that the scales cover.

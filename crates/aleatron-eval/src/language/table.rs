@@ -10,7 +10,8 @@ impl LanguageEvaluation {
     pub fn text(&self, width: usize) -> String {
         let mut text = format!(
             "Model {} ({}) on {}: {} predicted, {}, sequences of {}\n\
-             Input scales: the {} quantile over the first {} of the text, which are not evaluated\n\n",
+             Input scales: the {} quantile over the first {} of the text, which are not evaluated\n\
+             Linear products: signed streams on {}\n\n",
             self.model,
             self.precision,
             self.text,
@@ -19,6 +20,7 @@ impl LanguageEvaluation {
             plural(self.context, "position"),
             self.quantile,
             plural(self.calibration_tokens, "token"),
+            self.device_text(),
         );
         let rows: Vec<[String; 9]> =
             std::iter::once(float_row(&self.float)).chain(self.rows.iter().map(stream_row)).collect();
@@ -38,6 +40,14 @@ impl LanguageEvaluation {
             text.push_str(&format!("\nCancelled: {} unfinished\n", plural(self.unfinished, "run")));
         }
         text
+    }
+
+    /// Returns the device that was asked for and the backends that products ran on.
+    pub(crate) fn device_text(&self) -> String {
+        match self.backends.as_slice() {
+            [] => self.device.clone(),
+            backends => format!("{} ({})", self.device, backends.join(", ")),
+        }
     }
 
     fn sensitivity_table(&self, width: usize) -> String {

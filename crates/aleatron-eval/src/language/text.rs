@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use aleatron_core::{Quantity, memory};
-use aleatron_transformer::Tokenizer;
+use aleatron_transformer::{Config, Tokenizer};
 use std::ops::Range;
 use std::path::Path;
 
@@ -108,6 +108,25 @@ impl LanguageText {
         }
         let end = predicted.map_or(n, |predicted| n.min(first.saturating_add(predicted).saturating_add(1)));
         Ok(SplitText { calibration: 0..first, evaluation: first..end })
+    }
+
+    /// Checks that a model has all tokens of the text.
+    ///
+    /// # Errors
+    /// [`Error::Language`] with the first token that is not in the vocabulary.
+    pub fn check_vocabulary(&self, model: &Config) -> Result<()> {
+        let is_unknown = |token: u32| usize::try_from(token).map_or(true, |token| token >= model.vocabulary);
+        match self.tokens.iter().position(|&token| is_unknown(token)) {
+            None => Ok(()),
+            Some(index) => Err(Error::Language {
+                what: self.name.clone(),
+                value: format!(
+                    "token {index} is {}, but the model has a vocabulary of {}",
+                    self.tokens[index], model.vocabulary
+                ),
+                remedy: "use the tokenizer.json of this model".to_owned(),
+            }),
+        }
     }
 
     /// Returns the bytes of text that the predicted tokens of an evaluation stand for.

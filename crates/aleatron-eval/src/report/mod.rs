@@ -7,11 +7,15 @@ mod chart;
 mod evaluation;
 mod graph;
 mod heat;
+#[cfg(feature = "transformer")]
+mod language;
 mod multiplier;
 mod search;
 mod training;
 
 pub use evaluation::evaluation;
+#[cfg(feature = "transformer")]
+pub use language::language;
 pub use multiplier::{heat_map, multiplier};
 pub use search::search;
 pub use training::{TrainingEpoch, finetuning, training};
