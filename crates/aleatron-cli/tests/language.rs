@@ -118,6 +118,33 @@ fn reports_of_models_are_not_replaced_by_accident() {
     good(run(&["--force"]));
 }
 
+/// Ctrl-C leaves what was finished, as a table and as a file.
+#[cfg(unix)]
+#[test]
+fn interrupted_evaluation_of_a_model_leaves_its_finished_runs() {
+    let (folder, path) = with_text("language-interrupt");
+    let report = folder.join("report");
+    // Long enough that it would run for minutes.
+    let arguments = ["eval", MODEL, "--text", &path, "--lengths", "64,4096", "--generators", "bernoulli"];
+    let child =
+        command(&[&arguments[..], &["--seeds", "9000", "--report", &report, "--device", "cpu"]].concat())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("unfinished: "), "{}", text(&output));
+    let found = std::fs::read_to_string(folder.join("report/evaluation.json")).unwrap();
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    let done: usize = rows.iter().map(|row| row["seeds"].as_array().unwrap().len()).sum();
+    assert!(done > 0 && done as u64 + found["unfinished"].as_u64().unwrap() == 18_000, "{done}");
+}
+
 #[test]
 fn faults_of_language_models_are_named_with_their_remedy() {
     let (folder, path) = with_text("language-faults");

@@ -88,6 +88,15 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
+    /// An evaluation of a language model ended early; its finished runs are retained.
+    #[cfg(feature = "transformer")]
+    #[error("{source}")]
+    UnfinishedLanguage {
+        /// The runs that were finished.
+        done: Box<crate::language::LanguageEvaluation>,
+        /// The failure that ended it.
+        source: Box<Error>,
+    },
     /// There is nothing to do.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),
@@ -190,6 +199,8 @@ impl Error {
             Self::Core(error) => Some(error),
             Self::Engine(error) => error.core(),
             Self::Unfinished { source, .. } | Self::UnfinishedSearch { source, .. } => source.core(),
+            #[cfg(feature = "transformer")]
+            Self::UnfinishedLanguage { source, .. } => source.core(),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use crate::{Verdict, interrupt, output};
 use aleatron::eval::language::{
     LanguageEvaluation, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model,
 };
-use aleatron::eval::{CheckpointFile, FileLock, plural, report};
+use aleatron::eval::{CheckpointFile, Error as EvalError, FileLock, plural, report};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{LayerOverride, read_layers};
 use aleatron::transformer::{Config, DeviceChoice, LoadOptions, Precision, Tokenizer, Transformer};
@@ -197,17 +197,24 @@ impl Arguments {
             bar.set_message(progress.label.to_owned());
         });
         bar.finish_and_clear();
-        let found = found.map_err(|error| match error.core() {
-            Some(CoreError::Cancelled) => {
-                Failure::Work("cancelled before the model had run in floating point".to_owned())
+        let (found, failure) = match found {
+            Ok(found) => (found, None),
+            Err(EvalError::UnfinishedLanguage { done, source }) => (*done, Some(*source)),
+            Err(error) if error.core() == Some(&CoreError::Cancelled) => {
+                let reason = "cancelled before the model had run in floating point";
+                return Err(Failure::Work(reason.to_owned()));
             }
-            _ => Failure::from(error),
-        })?;
+            Err(error) => return Err(error.into()),
+        };
         if let Some(report) = &report {
             report.write(&found)?;
         }
         self.print(&found, report.as_ref(), start)?;
-        Ok(if found.is_complete() { Verdict::Good } else { Verdict::Bad })
+        match failure {
+            Some(error) => Err(error.into()),
+            None if found.is_complete() => Ok(Verdict::Good),
+            None => Ok(Verdict::Bad),
+        }
     }
 
     fn plan(&self) -> Result<LanguagePlan, Failure> {

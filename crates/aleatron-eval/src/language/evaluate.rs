@@ -6,7 +6,7 @@ use super::products::{ProductSelection, StreamProducts};
 use super::result::{LanguageEvaluation, LanguageFigures, LanguageSeed, LinearSensitivity};
 use super::score::{Reading, Score};
 use super::text::{LanguageText, SplitText};
-use crate::Result;
+use crate::{Error, Result};
 use aleatron_core::generator::GeneratorName;
 use aleatron_core::{Cancel, Error as CoreError, Quantity};
 use aleatron_engine::network::StreamConfig;
@@ -21,8 +21,14 @@ pub struct LanguageProgress<'a> {
     pub done: usize,
     /// The tokens of all runs.
     pub total: usize,
-    /// The run in progress.
+    /// The run in progress, for people.
     pub label: &'a str,
+    /// The generator of the run; `float` in floating point.
+    pub generator: &'a str,
+    /// The bits of a stream; 0 in floating point.
+    pub length: usize,
+    /// The seed of the run.
+    pub seed: u64,
     /// The runs that are finished; `None` before the model has run in floating point.
     pub evaluation: Option<&'a LanguageEvaluation>,
 }
@@ -79,7 +85,8 @@ fn runs(plan: &LanguagePlan, model: &Config) -> Vec<Run> {
 ///
 /// # Errors
 /// As [`LanguagePlan::check`], [`LanguageText::split`], [`InputScales::measure`] and [`StreamProducts::new`];
-/// [`CoreError::TooLarge`] for more than 2^32 positions.
+/// [`CoreError::TooLarge`] for more than 2^32 positions; [`Error::UnfinishedLanguage`] with the finished runs for a failure after the
+/// run in floating point.
 pub fn evaluate_language_model(
     name: &str,
     model: &mut Transformer,
@@ -104,7 +111,8 @@ pub fn evaluate_language_model(
     let mut done = 0;
     let float = reading.score(pass, |tokens| {
         done += tokens;
-        progress(&LanguageProgress { done, total, label: "floating point", evaluation: None });
+        let (label, generator) = ("floating point", "float");
+        progress(&LanguageProgress { done, total, label, generator, length: 0, seed: 0, evaluation: None });
     })?;
     let mut found = LanguageEvaluation {
         version: aleatron_engine::VERSION,
@@ -122,22 +130,23 @@ pub fn evaluate_language_model(
         rows: Vec::new(),
         sensitivity: Vec::new(),
         warnings: Vec::new(),
-        unfinished: 0,
+        unfinished: runs.len(),
     };
     let worker = Worker { scales: &scales, reading, float: &float };
-    for (k, run) in runs.iter().enumerate() {
-        let label = run.label();
+    for run in &runs {
+        let (label, generator) = (run.label(), run.generator.to_string());
+        let (length, seed) = (run.length, run.streams.seed);
         let result = worker.run(pass, run, &mut found, &mut |found, tokens| {
             done += tokens;
-            progress(&LanguageProgress { done, total, label: &label, evaluation: Some(found) });
+            let (label, generator, evaluation) = (&*label, &*generator, Some(found));
+            progress(&LanguageProgress { done, total, label, generator, length, seed, evaluation });
         });
         match result {
             Ok(()) => {}
-            Err(error) if error.core() == Some(&CoreError::Cancelled) => {
-                found.unfinished = runs.len() - k;
-                break;
+            Err(error) if error.core() == Some(&CoreError::Cancelled) => break,
+            Err(source) => {
+                return Err(Error::UnfinishedLanguage { done: Box::new(found), source: Box::new(source) });
             }
-            Err(error) => return Err(error),
         }
     }
     Ok(found)
@@ -209,6 +218,7 @@ impl Worker<'_> {
         if found.warnings.iter().all(|warning| !warning.starts_with("product ")) {
             saturation.iter().filter_map(|seen| seen.warning(pass.config())).for_each(|w| found.warn(w));
         }
+        found.unfinished = found.unfinished.saturating_sub(1);
         progress(found, 0);
         Ok(())
     }

@@ -6,9 +6,9 @@ use aleatron_core::arithmetic::{Activation, Arithmetic, FloatStage, saturate};
 use aleatron_core::{
     Cancel, Error as CoreError, LayerIndex, Polarity, Quantity, SampleSeed, Topology, memory,
 };
+use aleatron_engine::StreamLayer;
 use aleatron_engine::backend::{Batch, CountMethod};
 use aleatron_engine::network::{InputRange, StreamConfig, WeightScale, scaled_weights, weight_scales};
-use aleatron_engine::{Device, StreamLayer};
 use aleatron_transformer::{
     Config, Error as TransformerError, ForwardPass, LinearId, LinearProduct, LinearProducts, ProductOutcome,
     TokenPosition,
@@ -142,7 +142,7 @@ fn spec_of(model: &Config, streams: &StreamConfig, linear: LinearId) -> Result<a
 
 /// Checks that the weights of all products fit together, as numbers and, if they are counted bit by bit, as streams.
 fn check_memory(model: &Config, streams: &StreamConfig, selection: ProductSelection) -> Result<()> {
-    if !matches!(streams.device, Device::Cpu | Device::Auto) {
+    if !streams.device.may_use_host_memory() {
         return Ok(());
     }
     let mut words = 0_u128;
@@ -218,7 +218,7 @@ impl StreamProducts {
         seen.collect()
     }
 
-    /// Returns the names of the backends that batches of `n_samples` run on, each once. Backends that [`Device::Auto`] has yet to choose
+    /// Returns the names of the backends that batches of `n_samples` run on, each once. Backends that [`Device::Auto`](aleatron_engine::Device::Auto) has yet to choose
     /// are missing.
     #[must_use]
     pub fn backends(&self, n_samples: usize) -> Vec<String> {

@@ -37,7 +37,7 @@ pub struct LanguageEvaluation {
     pub sensitivity: Vec<LinearSensitivity>,
     /// What a reader must know.
     pub warnings: Vec<String>,
-    /// The runs over the text that were not finished because the evaluation was cancelled.
+    /// The runs over the text that are not finished.
     pub unfinished: usize,
 }
 

@@ -34,10 +34,10 @@ impl LanguageEvaluation {
         }
         if !self.warnings.is_empty() {
             text.push('\n');
-            self.warnings.iter().for_each(|warning| text.push_str(&format!("Warning: {warning}\n")));
+            self.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
         }
         if self.unfinished > 0 {
-            text.push_str(&format!("\nCancelled: {} unfinished\n", plural(self.unfinished, "run")));
+            text.push_str(&format!("\nunfinished: {} to go\n", plural(self.unfinished, "run")));
         }
         text
     }

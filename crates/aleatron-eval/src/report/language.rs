@@ -25,7 +25,7 @@ pub fn language(found: &LanguageEvaluation) -> String {
     );
     if found.unfinished > 0 {
         body.push_str(&format!(
-            "<div class=\"warn\">Cancelled: {} unfinished.</div>\n",
+            "<div class=\"warn\">Unfinished: {} to go.</div>\n",
             plural(found.unfinished, "run")
         ));
     }

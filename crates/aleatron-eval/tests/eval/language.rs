@@ -417,10 +417,24 @@ fn cancelled_evaluation_returns_its_finished_runs() {
         });
     let found = found.unwrap();
     assert_eq!((found.rows[0].seeds.len(), found.rows.len(), found.unfinished), (2, 1, 2));
-    assert!(found.text(80).contains("2 runs unfinished"));
+    assert!(found.text(80).contains("unfinished: 2 runs to go"));
     // The pass is in floating point again.
     let float = logits(&mut load("qwen2"), &TOKENS, 0, 4);
     assert_eq!(logits(&mut model, &TOKENS, 0, 4), float);
+}
+
+/// Streams of 2^34 bits of every weight fit into no memory.
+#[test]
+fn failed_evaluation_retains_its_finished_runs() {
+    let mut model = load("qwen2");
+    match evaluate(&mut model, &plan(&[64, 1 << 34], &["bernoulli"])) {
+        Err(error @ Error::UnfinishedLanguage { .. }) => {
+            assert!(matches!(error.core(), Some(aleatron_core::Error::Memory { .. })), "{error}");
+            let Error::UnfinishedLanguage { done, .. } = error else { panic!() };
+            assert_eq!((done.rows.len(), done.rows[0].seeds.len(), done.unfinished), (1, 3, 3));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[track_caller]
