@@ -57,6 +57,7 @@ __all__ = [
     "_count_ones",
     "_digits",
     "_evaluate",
+    "_evaluate_language_model",
     "_find",
     "_train",
     "_gpus",
@@ -1529,6 +1530,13 @@ def _evaluate(
 ) -> tuple[str, BaseException | None]:
     """Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
     length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
+    """
+def _evaluate_language_model(
+    folder: str | PathLike[str], text: str | PathLike[str], plan: _Plan, context: int | None, calibration_tokens: int | None,
+    max_tokens: int | None, quantile: float, sensitivity: bool, precision: str, lora: str | PathLike[str] | None, progress: _Progress
+) -> tuple[str, BaseException | None]:
+    """Evaluates the language model of a folder on the text of a file. `progress` is called with (done, total, generator, length, seed)
+    and ends the run by raising. Returns the evaluation as JSON, and the exception.
     """
 def _find(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,

@@ -21,6 +21,7 @@ mod evaluation;
 mod find;
 mod interpreter;
 mod job;
+mod language;
 mod layer;
 mod lif;
 mod network;
@@ -59,6 +60,8 @@ mod _core {
     use crate::interpreter::at_exit;
     #[pymodule_export]
     use crate::job::{EvalProgram, Job};
+    #[pymodule_export]
+    use crate::language::evaluate_language;
     #[pymodule_export]
     use crate::layer::{DenseLayer, SparseLayer, StreamLayer};
     #[pymodule_export]
