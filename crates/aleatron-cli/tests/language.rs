@@ -118,6 +118,36 @@ fn reports_of_models_are_not_replaced_by_accident() {
     good(run(&["--force"]));
 }
 
+#[test]
+fn resumed_evaluation_of_a_model_retains_finished_runs() {
+    let (folder, path) = with_text("language-resume");
+    let report = folder.join("report");
+    let run = |more: &[&str]| {
+        let base =
+            ["eval", MODEL, "--text", &path, "--generators", "bernoulli", "--report", &report, "--json"];
+        aleatron(&[&base[..], more].concat())
+    };
+    let read = |output| -> Value { serde_json::from_slice(&good(output).stdout).unwrap() };
+    let first = read(run(&["--lengths", "64", "--seeds", "2"]));
+    let resumed = read(run(&["--lengths", "32,64", "--seeds", "3", "--resume"]));
+    let seeds = |found: &Value, row: usize| found["rows"][row]["seeds"].as_array().unwrap().clone();
+    // Times included: these runs were not repeated.
+    assert_eq!(seeds(&resumed, 1)[..2], seeds(&first, 0));
+    assert_eq!((seeds(&resumed, 0).len(), seeds(&resumed, 1).len()), (3, 3));
+    let fresh = read(run(&["--lengths", "32,64", "--seeds", "3"]));
+    for row in 0..2 {
+        for name in ["length", "loss", "agreement", "perplexity"] {
+            assert_eq!(fresh["rows"][row][name], resumed["rows"][row][name], "{name}");
+        }
+    }
+    // Fewer lengths lose nothing; other settings and texts are refused.
+    assert_eq!(seeds(&read(run(&["--lengths", "64", "--seeds", "1", "--resume"])), 0).len(), 3);
+    assert!(fault(&run(&["--resume", "--percentile", "0.9"])).contains("differs in its quantile"));
+    std::fs::write(&path, TEXT.repeat(3).replace("mat", "rat")).unwrap();
+    let message = fault(&run(&["--resume"]));
+    assert!(message.contains("differs in the model or the text") && message.contains("--force"), "{message}");
+}
+
 /// Ctrl-C leaves what was finished, as a table and as a file.
 #[cfg(unix)]
 #[test]
@@ -138,6 +168,7 @@ fn interrupted_evaluation_of_a_model_leaves_its_finished_runs() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("unfinished: "), "{}", text(&output));
+    assert!(fault(&output).contains("--resume"), "{output:?}");
     let found = std::fs::read_to_string(folder.join("report/evaluation.json")).unwrap();
     let found: Value = serde_json::from_str(&found).unwrap();
     let rows = found["rows"].as_array().unwrap();
@@ -152,10 +183,11 @@ fn faults_of_language_models_are_named_with_their_remedy() {
     std::fs::write(&empty, "").unwrap();
     std::fs::write(&one, "a").unwrap();
     std::fs::write(&bytes, b"ab\xff").unwrap();
-    let cases: [(&[&str], i32, &str); 14] = [
+    let cases: [(&[&str], i32, &str); 15] = [
         (&["eval", MODEL], 2, "--text FILE"),
         (&["eval", MODEL, "--text", &path, "--data", "x.npz"], 2, "--data"),
-        (&["eval", MODEL, "--text", &path, "--resume"], 2, "--resume"),
+        (&["eval", MODEL, "--text", &path, "--resume"], 2, "--report"),
+        (&["eval", MODEL, "--text", &path, "--shard", "1/2", "--report", "r"], 2, "--shard"),
         (&["eval", "--text", &path], 2, "--text is for language models"),
         (&["eval", "--context", "3"], 2, "--context is for language models"),
         (&["eval", MODEL, "--text", &path, "--context", "257"], 2, "1 to 256"),

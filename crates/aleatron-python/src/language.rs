@@ -55,7 +55,7 @@ pub(crate) fn evaluate_language(
         let options = LoadOptions { device: DeviceChoice::Cpu, precision, merge: lora };
         let mut model = Transformer::from_pretrained(&folder, &options)?;
         let text = LanguageText::read(&text, model.tokenizer()?)?;
-        let found = evaluate_language_model(&name, &mut model, &text, &plan, cancel, |p| {
+        let found = evaluate_language_model(&name, &mut model, &text, &plan, None, cancel, |p| {
             reporter.report((p.done, p.total, p.generator, p.length, p.seed));
         });
         match found {

@@ -1,15 +1,15 @@
 //! `aleatron eval MODEL_DIR --text FILE`: the loss of a language model as bit streams against length and generator.
 
-use super::eval::progress_bar;
+use super::eval::{progress_bar, resume_hint};
 use super::names::read_name;
 use super::plan::read_layer;
-use super::report::{LOCK_NAME, fault, open_folder};
+use super::report::{Earlier, EarlierOptions, LOCK_NAME, fault, open_folder};
 use super::source::read_share;
 use super::{Failure, Outcome, read_length, read_positive};
 use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 use aleatron::eval::language::{
-    LanguageEvaluation, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model,
+    LanguageCheckpoint, LanguageEvaluation, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model,
 };
 use aleatron::eval::{CheckpointFile, Error as EvalError, FileLock, plural, report};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
@@ -118,9 +118,8 @@ struct Arguments {
     /// Write a page, the full result and a table into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Replace the report that the folder holds, even if it is unfinished or of another model.
-    #[arg(long, requires = "report")]
-    force: bool,
+    #[command(flatten)]
+    earlier: EarlierOptions,
     /// Print JSON instead of a table.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -140,7 +139,7 @@ pub(crate) fn run(invocation: &Invocation) -> Outcome {
     let rest = invocation.arguments().iter().skip(2).cloned();
     let parsed = Arguments::try_parse_from(std::iter::once("aleatron eval".into()).chain(rest));
     match parsed {
-        Ok(arguments) => arguments.evaluate(),
+        Ok(arguments) => arguments.evaluate(invocation),
         Err(error) => {
             let text = error.render().to_string();
             Err(Failure::Usage(format!("{} (a language model)", first_line(&text))))
@@ -157,12 +156,14 @@ fn first_line(text: &str) -> &str {
 /// The folder of a report.
 struct Report {
     folder: PathBuf,
+    /// The result to resume from.
+    checkpoint: Option<LanguageCheckpoint>,
     /// Held as long as the report may be written.
     _lock: FileLock,
 }
 
 impl Arguments {
-    fn evaluate(&self) -> Outcome {
+    fn evaluate(&self, invocation: &Invocation) -> Outcome {
         let folder = self.model.as_ref().or(self.named_model.as_ref()).ok_or_else(|| {
             Failure::Usage("give the folder of a model: aleatron eval MODEL_DIR --text FILE".to_owned())
         })?;
@@ -185,17 +186,19 @@ impl Arguments {
         let (bar, start) = (progress_bar(), Instant::now());
         let mut file = report.as_ref().map(|report| CheckpointFile::new(report.folder.join(JSON_NAME)));
         let cancel = Cancel::when(&interrupt::is_pressed);
-        let found = evaluate_language_model(&name, &mut model, &text, &plan, cancel, |progress| {
-            if let (Some(file), Some(found)) = (&mut file, progress.evaluation) {
-                let runs =
-                    found.rows.iter().map(|row| row.seeds.len()).sum::<usize>() + found.sensitivity.len();
-                // A failure is seen again when the whole report is written.
-                let _ = file.update(runs, || found.to_json());
-            }
-            bar.set_length(progress.total as u64);
-            bar.set_position(progress.done as u64);
-            bar.set_message(progress.label.to_owned());
-        });
+        let checkpoint = report.as_ref().and_then(|report| report.checkpoint.as_ref());
+        let found =
+            evaluate_language_model(&name, &mut model, &text, &plan, checkpoint, cancel, |progress| {
+                if let (Some(file), Some(found)) = (&mut file, progress.evaluation) {
+                    let runs =
+                        found.rows.iter().map(|row| row.seeds.len()).sum::<usize>() + found.sensitivity.len();
+                    // A failure is seen again when the whole report is written.
+                    let _ = file.update(runs, || found.to_json());
+                }
+                bar.set_length(progress.total as u64);
+                bar.set_position(progress.done as u64);
+                bar.set_message(progress.label.to_owned());
+            });
         bar.finish_and_clear();
         let (found, failure) = match found {
             Ok(found) => (found, None),
@@ -204,16 +207,24 @@ impl Arguments {
                 let reason = "cancelled before the model had run in floating point";
                 return Err(Failure::Work(reason.to_owned()));
             }
+            Err(error @ EvalError::Checkpoint(_)) => {
+                let hint = "--force instead of --resume replaces the report";
+                return Err(Failure::Work(format!("{error} ({hint})")));
+            }
             Err(error) => return Err(error.into()),
         };
         if let Some(report) = &report {
             report.write(&found)?;
         }
         self.print(&found, report.as_ref(), start)?;
+        let hint = resume_hint(report.is_some(), invocation);
         match failure {
-            Some(error) => Err(error.into()),
+            Some(error) => Err(Failure::from(error).with_hint(&hint)),
             None if found.is_complete() => Ok(Verdict::Good),
-            None => Ok(Verdict::Bad),
+            None => {
+                output::message(hint);
+                Ok(Verdict::Bad)
+            }
         }
     }
 
@@ -246,23 +257,28 @@ impl Arguments {
     /// Opens the folder of a report, unless it holds results that would be lost.
     fn open_report(&self, folder: &Path, model: &str, text: &str) -> Result<Report, Failure> {
         let lock = open_folder(folder, LOCK_NAME)?;
-        let file = folder.join(JSON_NAME);
-        let refuse = |reason: &str| {
-            Err(fault(folder, &format!("{reason}: choose another folder, or replace it with --force")))
+        let (file, earlier) = (folder.join(JSON_NAME), self.earlier.earlier());
+        let read = || {
+            let text = std::fs::read_to_string(&file).map_err(|error| fault(&file, &error))?;
+            LanguageCheckpoint::from_json(&text).map_err(|error| fault(&file, &error))
         };
-        if !self.force && file.exists() {
-            let text_of_file = std::fs::read_to_string(&file).map_err(|error| fault(&file, &error))?;
-            let found: serde_json::Value = serde_json::from_str(&text_of_file).unwrap_or_default();
-            if found["model"] != model || found["text"] != text {
-                return refuse("it holds a report of something else");
+        let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
+        let checkpoint = match earlier {
+            Earlier::Resume if file.exists() => Some(read()?),
+            Earlier::Resume | Earlier::Force => None,
+            Earlier::Replace if file.exists() => match read() {
+                Ok(found) if found.names() == [model, text] && found.is_complete() => None,
+                Ok(found) if found.names() == [model, text] => {
+                    return refuse("it holds an unfinished report: go on with --resume");
+                }
+                _ => return refuse("it holds a report of something else: choose another folder"),
+            },
+            Earlier::Replace if folder.join(PAGE_NAME).exists() => {
+                return refuse("it holds a page of something else: choose another folder");
             }
-            if found["unfinished"] != 0 || !folder.join(PAGE_NAME).exists() {
-                return refuse("it holds an unfinished report");
-            }
-        } else if !self.force && folder.join(PAGE_NAME).exists() {
-            return refuse("it holds a page of something else");
-        }
-        Ok(Report { folder: folder.to_owned(), _lock: lock })
+            Earlier::Replace => None,
+        };
+        Ok(Report { folder: folder.to_owned(), checkpoint, _lock: lock })
     }
 
     fn print(

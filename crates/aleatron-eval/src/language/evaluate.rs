@@ -1,6 +1,7 @@
 //! The evaluation of a language model: calibration, floating point, and a run over the text for each generator, length and seed.
 
 use super::calibrate::InputScales;
+use super::checkpoint::LanguageCheckpoint;
 use super::plan::{LanguagePlan, Sensitivity};
 use super::products::{ProductSelection, StreamProducts};
 use super::result::{LanguageEvaluation, LanguageFigures, LanguageSeed, LinearSensitivity};
@@ -50,6 +51,14 @@ impl Run {
         };
         format!("{}, {} bits, seed {}{only}", self.generator, self.length, self.streams.seed)
     }
+
+    fn is_finished(&self, found: &LanguageEvaluation) -> bool {
+        let generator = self.generator.to_string();
+        match self.selection {
+            ProductSelection::All => found.has_seed(&generator, self.length, self.streams.seed),
+            ProductSelection::Only(linear) => found.has_product(&generator, self.length, &linear.to_string()),
+        }
+    }
 }
 
 /// Returns the runs of a plan, in their order.
@@ -80,18 +89,19 @@ fn runs(plan: &LanguagePlan, model: &Config) -> Vec<Run> {
 /// Evaluates a language model as streams: measures the scales of inputs on the first tokens of a text, and predicts the tokens after
 /// them in floating point and with every generator, length and seed of the plan.
 ///
-/// The model must be loaded on the CPU; its linear products run on the device of the plan. A cancelled evaluation returns the runs
-/// that are finished, if the one in floating point is.
+/// Runs that `checkpoint` has finished are taken from it. The model must be loaded on the CPU; its linear products run on the device of
+/// the plan. A cancelled evaluation returns the runs that are finished, if the one in floating point is.
 ///
 /// # Errors
-/// As [`LanguagePlan::check`], [`LanguageText::split`], [`InputScales::measure`] and [`StreamProducts::new`];
-/// [`CoreError::TooLarge`] for more than 2^32 positions; [`Error::UnfinishedLanguage`] with the finished runs for a failure after the
+/// [`Error::Checkpoint`] for a checkpoint of another model, text or plan; as [`LanguagePlan::check`], [`LanguageText::split`],
+/// [`InputScales::measure`] and [`StreamProducts::new`]; [`CoreError::TooLarge`] for more than 2^32 positions; [`Error::UnfinishedLanguage`] with the finished runs for a failure after the
 /// run in floating point.
 pub fn evaluate_language_model(
     name: &str,
     model: &mut Transformer,
     text: &LanguageText,
     plan: &LanguagePlan,
+    checkpoint: Option<&LanguageCheckpoint>,
     cancel: Cancel<'_>,
     mut progress: impl FnMut(&LanguageProgress<'_>),
 ) -> Result<LanguageEvaluation> {
@@ -101,7 +111,7 @@ pub fn evaluate_language_model(
     check_samples(&split, context)?;
     text.check_vocabulary(model.config())?;
     let precision = model.precision().to_string();
-    let (runs, pass) = (runs(plan, model.config()), model.pass());
+    let (mut runs, pass) = (runs(plan, model.config()), model.pass());
     let scales =
         InputScales::measure(pass, &text.tokens()[split.calibration.clone()], context, plan.share, cancel)?;
     let tokens = &text.tokens()[split.evaluation.clone()];
@@ -114,24 +124,23 @@ pub fn evaluate_language_model(
         let (label, generator) = ("floating point", "float");
         progress(&LanguageProgress { done, total, label, generator, length: 0, seed: 0, evaluation: None });
     })?;
+    let float_loss = float.nats / n as f64;
     let mut found = LanguageEvaluation {
-        version: aleatron_engine::VERSION,
         model: name.to_owned(),
         text: text.name().to_owned(),
         precision,
-        device: plan.device.to_string(),
-        backends: Vec::new(),
-        calibration_tokens: scales.tokens,
-        quantile: scales.share,
         predicted_tokens: n,
         predicted_bytes: bytes,
         context,
-        float: LanguageFigures::new(float.nats / n as f64, n, bytes),
-        rows: Vec::new(),
-        sensitivity: Vec::new(),
-        warnings: Vec::new(),
-        unfinished: runs.len(),
+        float: LanguageFigures::new(float_loss, n, bytes),
+        ..settings(plan, &scales)
     };
+    if let Some(checkpoint) = checkpoint {
+        found.resume(checkpoint)?;
+        runs.retain(|run| !run.is_finished(&found));
+    }
+    found.unfinished = runs.len();
+    let total = n.saturating_mul(runs.len() + 1);
     let worker = Worker { scales: &scales, reading, float: &float };
     for run in &runs {
         let (label, generator) = (run.label(), run.generator.to_string());
@@ -150,6 +159,32 @@ pub fn evaluate_language_model(
         }
     }
     Ok(found)
+}
+
+/// Returns an evaluation without results, with the settings of a plan and the scales of inputs.
+fn settings(plan: &LanguagePlan, scales: &InputScales) -> LanguageEvaluation {
+    LanguageEvaluation {
+        version: aleatron_engine::VERSION,
+        model: String::new(),
+        text: String::new(),
+        precision: String::new(),
+        device: plan.device.to_string(),
+        backends: Vec::new(),
+        width: plan.width.to_string(),
+        sharing: plan.sharing.to_string(),
+        layers: plan.layers.iter().map(|(name, layer)| (name.clone(), layer.to_string())).collect(),
+        calibration_tokens: scales.tokens,
+        quantile: scales.share,
+        input_scales: scales.scales.clone(),
+        predicted_tokens: 0,
+        predicted_bytes: 0,
+        context: 0,
+        float: LanguageFigures::new(0.0, 0, 0),
+        rows: Vec::new(),
+        sensitivity: Vec::new(),
+        warnings: Vec::new(),
+        unfinished: 0,
+    }
 }
 
 /// Checks that every position of a text has an index that streams can name.

@@ -12,6 +12,7 @@
 //! [`LinearId::index`]: aleatron_transformer::LinearId::index
 
 mod calibrate;
+mod checkpoint;
 mod evaluate;
 mod plan;
 mod products;
@@ -21,6 +22,7 @@ mod table;
 mod text;
 
 pub use calibrate::{DEFAULT_SHARE, InputScales};
+pub use checkpoint::LanguageCheckpoint;
 pub use evaluate::{LanguageProgress, evaluate_language_model};
 pub use plan::{LanguagePlan, Sensitivity};
 pub use products::{ProductSelection, Saturation, StreamProducts, check_config};

@@ -2,7 +2,8 @@
 
 use crate::Estimate;
 use crate::statistics::mean;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The losses of a language model as streams and in floating point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,10 +20,18 @@ pub struct LanguageEvaluation {
     pub device: String,
     /// The backends that the linear products ran on.
     pub backends: Vec<String>,
+    /// The width of shared sequences.
+    pub width: String,
+    /// The number of sequences that streams share.
+    pub sharing: String,
+    /// Linear products with settings of their own.
+    pub layers: BTreeMap<String, String>,
     /// The tokens at the beginning of the text that input scales were measured on.
     pub calibration_tokens: usize,
     /// The share of inputs that the scales cover.
     pub quantile: f64,
+    /// The scales: the input of each linear product that becomes 1, in the order of the forward pass.
+    pub input_scales: Vec<f64>,
     /// The tokens after them that were predicted.
     pub predicted_tokens: usize,
     /// The bytes of text that these stand for.
@@ -87,7 +96,7 @@ pub struct LanguageRow {
 }
 
 /// One run over the text.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LanguageSeed {
     /// The seed.
     pub seed: u64,
@@ -102,7 +111,7 @@ pub struct LanguageSeed {
 }
 
 /// The loss with one linear product as streams.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinearSensitivity {
     /// The product.
     pub product: String,
@@ -149,6 +158,11 @@ impl LanguageEvaluation {
             seeds,
         };
         self.rows.insert(index.unwrap_or(self.rows.len()), row);
+        // By generator in the order in which they came, and by length.
+        let mut generators: Vec<String> = self.rows.iter().map(|row| row.generator.clone()).collect();
+        generators.dedup();
+        let rank = |row: &LanguageRow| generators.iter().position(|name| *name == row.generator);
+        self.rows.sort_by_key(|row| (rank(row), row.length));
     }
 
     /// Adds a warning once.

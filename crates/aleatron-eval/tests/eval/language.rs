@@ -299,7 +299,7 @@ fn calibration_covers_its_share_of_inputs() {
 
 fn evaluate(model: &mut Transformer, plan: &LanguagePlan) -> Result<LanguageEvaluation, Error> {
     let text = LanguageText::new("cats", TEXT, &model.tokenizer().unwrap().clone())?;
-    evaluate_language_model("qwen2", model, &text, plan, Cancel::NEVER, |_| ())
+    evaluate_language_model("qwen2", model, &text, plan, None, Cancel::NEVER, |_| ())
 }
 
 fn plan(lengths: &[usize], generators: &[&str]) -> LanguagePlan {
@@ -410,7 +410,7 @@ fn cancelled_evaluation_returns_its_finished_runs() {
     let is_pressed = || pressed.load(std::sync::atomic::Ordering::Relaxed);
     let plan = LanguagePlan { seeds: 3, ..plan(&[64], &["bernoulli", "sobol"]) };
     let found =
-        evaluate_language_model("m", &mut model, &text, &plan, Cancel::when(&is_pressed), |progress| {
+        evaluate_language_model("m", &mut model, &text, &plan, None, Cancel::when(&is_pressed), |progress| {
             let rows =
                 progress.evaluation.map_or(0, |found| found.rows.iter().map(|row| row.seeds.len()).sum());
             pressed.store(rows == 2, std::sync::atomic::Ordering::Relaxed);
