@@ -14,7 +14,7 @@ products, so a layer is an AND and a count:
 - `Network`, `Layer`, `NetworkLayer`, `StreamNetwork`, `evaluate`, `find`, `explore`: networks of layers, ONNX files, torch and scikit-learn, how
   accurate they are as streams, and how short the streams may be; `train`: fine-tuning for short streams;
 - `Circuit`: the circuit of a network, its integers, its Verilog and its cost;
-- `Transformer`: language models from Hugging Face files;
+- `Transformer`: language models from Hugging Face files; `evaluate_language_model`: their loss as streams;
 - `StreamClassifier`: a scikit-learn classifier whose network runs as streams;
 - `simd_tier`, `set_num_threads`, `get_num_threads`, `set_draw_memory`, `get_draw_memory`, `gpus`: how it runs, which never
   changes what it computes;
@@ -69,6 +69,7 @@ else:
     from aleatron._evaluation import Evaluation, evaluate, evaluate_regression, load_digits
     from aleatron._explore import Design, Exploration, explore
     from aleatron._find import Found, Trial, find
+    from aleatron._language import LanguageEvaluation, LanguageRow, evaluate_language_model
     from aleatron._network import Layer, NetworkLayer
     from aleatron._sklearn import from_sklearn as _from_sklearn
     from aleatron._streams import (
@@ -149,6 +150,8 @@ __all__ = [
     "FixedPointLif",
     "Found",
     "Gpu",
+    "LanguageEvaluation",
+    "LanguageRow",
     "Layer",
     "Network",
     "NetworkLayer",
@@ -165,6 +168,7 @@ __all__ = [
     "decode",
     "encode",
     "evaluate",
+    "evaluate_language_model",
     "evaluate_regression",
     "explore",
     "find",

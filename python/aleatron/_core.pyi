@@ -58,6 +58,7 @@ __all__ = [
     "_digits",
     "_evaluate",
     "_explore",
+    "_evaluate_language_model",
     "_find",
     "_train",
     "_gpus",
@@ -1542,6 +1543,13 @@ def _explore(
     loss: float, budget: int, known: str | None, file: PathLike[str] | None, progress: _Progress
 ) -> tuple[str, BaseException | None]: ...
 def _read_exploration(text: str) -> tuple[str, str, str]: ...
+def _evaluate_language_model(
+    folder: str | PathLike[str], text: str | PathLike[str], plan: _Plan, context: int | None, calibration_tokens: int | None,
+    max_tokens: int | None, quantile: float, sensitivity: bool, precision: str, lora: str | PathLike[str] | None, progress: _Progress
+) -> tuple[str, BaseException | None]:
+    """Evaluates the language model of a folder on the text of a file. `progress` is called with (done, total, generator, length, seed)
+    and ends the run by raising. Returns the evaluation as JSON, and the exception.
+    """
 def _find(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
     loss: float, generator: str, longest: int, shortest: int, budget: int, known: str | None,

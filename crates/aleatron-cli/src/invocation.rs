@@ -4,17 +4,24 @@ use std::ffi::OsString;
 
 /// The arguments of a run, the first of which is the name of the program.
 #[derive(Debug, Clone)]
-pub(crate) struct Invocation(Vec<String>);
+pub(crate) struct Invocation(Vec<OsString>);
 
 impl Invocation {
     pub(crate) fn new(arguments: &[OsString]) -> Self {
-        Self(arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect())
+        Self(arguments.to_vec())
+    }
+
+    /// Returns the arguments.
+    #[cfg(feature = "transformer")]
+    pub(crate) fn arguments(&self) -> &[OsString] {
+        &self.0
     }
 
     /// Returns the command that resumes the run.
     pub(crate) fn resumed(&self) -> String {
-        let kept = self.0.iter().filter(|argument| !["--force", "--resume"].contains(&argument.as_str()));
-        kept.map(|argument| quoted(argument)).chain(["--resume".to_owned()]).collect::<Vec<_>>().join(" ")
+        let all = self.0.iter().map(|argument| argument.to_string_lossy());
+        let kept = all.filter(|argument| !["--force", "--resume"].contains(&argument.as_ref()));
+        kept.map(|argument| quoted(&argument)).chain(["--resume".to_owned()]).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns another command with the arguments of this run, without the options in `omitted` and without the network, which is
@@ -27,8 +34,10 @@ impl Invocation {
         mut replaced: Option<String>,
         options: &[String],
     ) -> String {
-        let mut kept = vec![self.0.first().map_or("aleatron", String::as_str), command];
-        let mut arguments = self.0.iter().skip(2);
+        let given: Vec<_> = self.0.iter().map(|argument| argument.to_string_lossy()).collect();
+        let mut arguments = given.iter().map(AsRef::as_ref);
+        let mut kept: Vec<&str> = vec![arguments.next().unwrap_or("aleatron"), command];
+        arguments.next();
         while let Some(argument) = arguments.next() {
             let name = argument.split('=').next().unwrap_or_default();
             if flags.contains(&name) {

@@ -91,6 +91,41 @@ pub enum Error {
         "an exploration has one fault rate and one entry of fault sites; join sites by +, or explore each on its own"
     )]
     SeveralFaults,
+    /// A language model or its tokenizer is at fault.
+    #[cfg(feature = "transformer")]
+    #[error(transparent)]
+    Transformer(aleatron_transformer::Error),
+    /// An option of the evaluation of a language model is out of range.
+    #[cfg(feature = "transformer")]
+    #[error("{option}: {value}; {remedy}")]
+    LanguageOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The text of an evaluation is unsuitable, or a value that the model computes on it.
+    #[cfg(feature = "transformer")]
+    #[error("{what}: {value}; {remedy}")]
+    Language {
+        /// The text, or the value.
+        what: String,
+        /// What is wrong with it.
+        value: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// An evaluation of a language model ended early; its finished runs are retained.
+    #[cfg(feature = "transformer")]
+    #[error("{source}")]
+    UnfinishedLanguage {
+        /// The runs that were finished.
+        done: Box<crate::language::LanguageEvaluation>,
+        /// The failure that ended it.
+        source: Box<Error>,
+    },
     /// There is nothing to do.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),
@@ -170,6 +205,16 @@ impl From<aleatron_data::Error> for Error {
     }
 }
 
+#[cfg(feature = "transformer")]
+impl From<aleatron_transformer::Error> for Error {
+    fn from(error: aleatron_transformer::Error) -> Self {
+        match error {
+            aleatron_transformer::Error::Core(error) => Self::Core(error),
+            error => Self::Transformer(error),
+        }
+    }
+}
+
 impl Error {
     /// The error of a file.
     pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
@@ -185,6 +230,8 @@ impl Error {
             Self::Unfinished { source, .. }
             | Self::UnfinishedSearch { source, .. }
             | Self::UnfinishedExploration { source, .. } => source.core(),
+            #[cfg(feature = "transformer")]
+            Self::UnfinishedLanguage { source, .. } => source.core(),
             _ => None,
         }
     }

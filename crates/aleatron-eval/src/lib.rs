@@ -8,6 +8,8 @@
 //! An evaluation can run on several processes and machines: a [`Job`] runs [tasks](Task), some chunks of the samples through the network
 //! once, and a [`Journal`] collects their results. [`evaluate`] does the same in one process.
 //!
+//! With the cargo feature `transformer`, `language` evaluates language models from Hugging Face files.
+//!
 //! ```
 //! use aleatron_core::Cancel;
 //! use aleatron_data::Dataset;
@@ -32,6 +34,8 @@ mod figures;
 mod find;
 mod job;
 mod journal;
+#[cfg(feature = "transformer")]
+pub mod language;
 mod lock;
 mod losses;
 pub mod multiplier;

@@ -9,7 +9,7 @@ use aleatron_engine::stream::LayerStats;
 use std::fmt;
 
 /// Columns that are always shown, without those of faults.
-const LEAST: usize = 3;
+pub(super) const LEAST: usize = 3;
 
 /// Returns the columns of a row with their headings, the most important first: those that do not fit are omitted.
 fn columns(evaluation: &Evaluation, row: &Row) -> Vec<(&'static str, String)> {
@@ -159,7 +159,7 @@ impl Evaluation {
 
 /// Returns a table of at most `width` characters: columns that do not fit are omitted, except for the first `least`. A blank line precedes each
 /// row, counted from 1, for which `breaks` is true.
-fn table(
+pub(super) fn table(
     columns: impl Iterator<Item = Vec<String>>,
     width: usize,
     least: usize,

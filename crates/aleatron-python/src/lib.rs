@@ -22,6 +22,7 @@ mod explore;
 mod find;
 mod interpreter;
 mod job;
+mod language;
 mod layer;
 mod lif;
 mod network;
@@ -62,6 +63,8 @@ mod _core {
     use crate::interpreter::at_exit;
     #[pymodule_export]
     use crate::job::{EvalProgram, Job};
+    #[pymodule_export]
+    use crate::language::evaluate_language;
     #[pymodule_export]
     use crate::layer::{DenseLayer, SparseLayer, StreamLayer};
     #[pymodule_export]

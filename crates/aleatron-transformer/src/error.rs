@@ -200,6 +200,28 @@ pub enum Error {
     /// A step without a prefill that it could go on from, or the tokens of more steps than were submitted.
     #[error("no step in flight: call prefill, then submit_step, before take_step")]
     NoStep,
+    /// A linear product that runs outside of the pass failed.
+    #[error("product \"{linear}\": {source}")]
+    Product {
+        /// The product.
+        linear: crate::products::LinearId,
+        /// The failure.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The linear products of this device cannot run elsewhere.
+    #[error("linear products on {device} cannot be replaced or observed; load the model on the device cpu")]
+    NoLinearProducts {
+        /// The device.
+        device: String,
+    },
+    /// A linear product of a layer that the model does not have.
+    #[error("there is no product \"{linear}\"; the model has {layers} layers")]
+    UnknownProduct {
+        /// The product.
+        linear: crate::products::LinearId,
+        /// The layers of the model.
+        layers: usize,
+    },
     /// A state that this crate rules out was reached: a defect of the crate, not of its use.
     #[error(
         "internal error in aleatron-transformer, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"

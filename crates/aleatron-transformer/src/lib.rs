@@ -3,6 +3,7 @@
 //! - [`Transformer`] loads a folder and generates text; [`ForwardPass`] is what it runs on, for batches, caches and adapters:
 //!   [`WgslForwardPass`] on GPUs and [`CpuForwardPass`] on the CPU, with one interface.
 //! - [`config`] and [`rope`] say what a model is, [`weights`] how its tensors become matrices, [`lora`] what adapters add.
+//! - [`products`] lets something else compute or observe the linear products of a pass.
 //! - [`sampling`] chooses tokens, [`tokenizer`] makes text of them.
 //!
 //! Unsafe code: the call that maps a file in `weights/files.rs`, and calls of functions for AVX2 in `cpu/dot.rs`.
@@ -18,6 +19,7 @@ pub mod lora;
 mod options;
 mod pass;
 mod penalty;
+pub mod products;
 pub mod rope;
 pub mod sampling;
 pub mod tokenizer;
@@ -32,6 +34,7 @@ pub use generation::{GenerationConfig, GenerationOverrides};
 pub use gpu::WgslForwardPass;
 pub use lora::{Adapter, AdapterOptions, AlphaScaling, QkvLoRA};
 pub use pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
+pub use products::{LinearId, LinearProduct, LinearProducts, ProductOutcome, TokenPosition};
 pub use sampling::Sampling;
 pub use tokenizer::{TextStream, Tokenizer};
 pub use transformer::{DeviceChoice, GenerateOptions, Generation, GenerationState, LoadOptions, Transformer};

@@ -3,7 +3,9 @@
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::lora::Adapter;
+use crate::products::{LinearId, LinearProducts, unsupported};
 use crate::sampling::Sampling;
+use std::sync::Arc;
 
 /// A sequence whose keys and values a pass caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,6 +114,30 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// How many steps are best submitted ahead of the one that is taken.
     fn look_ahead(&self) -> usize;
 
+    /// Lets something else execute or observe the linear products of all calls from now on; `None` ends this.
+    ///
+    /// # Errors
+    /// [`Error::NoLinearProducts`] on a GPU.
+    fn set_linear_products(&mut self, _: Option<Arc<dyn LinearProducts>>) -> Result<()> {
+        Err(unsupported(self.device()))
+    }
+
+    /// Sets the number of a sequence, which linear products are told; a new sequence has 0, a fork that of its original.
+    ///
+    /// # Errors
+    /// [`Error::NoSequence`], or [`Error::NoLinearProducts`] on a GPU.
+    fn set_sequence_number(&mut self, _: SequenceId, _: u64) -> Result<()> {
+        Err(unsupported(self.device()))
+    }
+
+    /// Returns the matrix of a linear product as the pass uses it, in 32-bit floats, one row per output.
+    ///
+    /// # Errors
+    /// [`Error::NoLinearProducts`] on a GPU, [`Error::UnknownProduct`], [`aleatron_core::Error::Memory`].
+    fn linear_weights(&self, _: LinearId) -> Result<Vec<f32>> {
+        Err(unsupported(self.device()))
+    }
+
     /// The bytes of the weights that every step reads.
     fn weight_bytes(&self) -> u64;
 
@@ -139,6 +165,8 @@ pub(crate) struct Sequences {
 pub(crate) struct Sequence {
     pub(crate) len: usize,
     pub(crate) adapter: Option<AdapterId>,
+    /// The number that linear products are told.
+    pub(crate) number: u64,
 }
 
 impl Sequences {

@@ -28,6 +28,20 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
+    /// Returns the tokens of a text, with those that begin one, and the byte of the text at which each ends.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn encode_with_ends(&self, text: &str) -> Result<(Vec<u32>, Vec<usize>)> {
+        let encoding = self.0.encode(text, true).map_err(|e| Error::Tokenizer { reason: e.to_string() })?;
+        // A token without text, such as the one that begins a text, ends where the token before it ends.
+        let ends = encoding.get_offsets().iter().scan(0, |last, &(_, end)| {
+            *last = end.max(*last).min(text.len());
+            Some(*last)
+        });
+        Ok((encoding.get_ids().to_vec(), ends.collect()))
+    }
+
     /// The text of tokens, without special ones.
     ///
     /// # Errors

@@ -4,9 +4,13 @@
 mod common;
 
 use aleatron_transformer::weights::Loader;
-use aleatron_transformer::{DeviceChoice, Error, GenerateOptions, Logits, Precision, Sampling, Segment};
+use aleatron_transformer::{
+    DeviceChoice, Error, GenerateOptions, LinearId, LinearProduct, LinearProducts, Logits, Precision,
+    ProductOutcome, Sampling, Segment, TokenPosition,
+};
 use common::reference::Reference;
 use common::{Golden, MODELS, devices, files, greedy, load, rounding};
+use std::sync::{Arc, Mutex};
 
 /// Two ways through one model on one device: the same bits on the CPU, which sums in one order, else each within its bound of f64.
 #[track_caller]
@@ -14,6 +18,12 @@ fn assert_same(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 
     if device == DeviceChoice::Cpu {
         assert_eq!(ways[0], ways[1], "{name}");
     }
+    assert_within(name, device, tokens, ways);
+}
+
+/// Two ways through one model on one device, each within its bound of f64.
+#[track_caller]
+fn assert_within(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 2]) {
     let (config, files) = files(name);
     let loader = Loader { config: &config, source: &files, precision: Precision::F32, merged: None };
     let reference = Reference::new(&loader, None);
@@ -168,5 +178,91 @@ fn generations_may_alternate() {
             }
         }
         assert_eq!(texts.to_vec(), alone, "{device}");
+    }
+}
+
+/// Computes every product in f64, declines those of one layer, and records the positions.
+#[derive(Debug)]
+struct Executor {
+    weights: Vec<(LinearId, Vec<f32>)>,
+    seen: Mutex<Vec<(LinearId, Vec<TokenPosition>)>>,
+}
+
+impl LinearProducts for Executor {
+    fn product(
+        &self,
+        product: &LinearProduct<'_>,
+        outputs: &mut [f32],
+    ) -> aleatron_transformer::Result<ProductOutcome> {
+        self.seen.lock().unwrap().push((product.linear, product.positions.to_vec()));
+        if let LinearId::Layer { layer: 1, .. } = product.linear {
+            outputs.fill(f32::NAN);
+            return Ok(ProductOutcome::Declined);
+        }
+        let (_, weights) = self.weights.iter().find(|(linear, _)| *linear == product.linear).unwrap();
+        let n = product.inputs.len() / product.positions.len();
+        let m = outputs.len() / product.positions.len();
+        for (k, out) in outputs.iter_mut().enumerate() {
+            let (x, w) = (&product.inputs[k / m * n..][..n], &weights[k % m * n..][..n]);
+            *out = x.iter().zip(w).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum::<f64>() as f32;
+        }
+        Ok(ProductOutcome::Computed)
+    }
+}
+
+#[test]
+fn linear_products_outside_of_the_pass_give_its_logits() {
+    for name in MODELS {
+        let golden = Golden::read(name);
+        let mut model = load(name, DeviceChoice::Cpu, Precision::F32);
+        let float = model.forward(&golden.tokens, None).unwrap();
+        let all = LinearId::all(model.config());
+        let pass = model.pass();
+        let weights = all.iter().map(|&linear| (linear, pass.linear_weights(linear).unwrap())).collect();
+        let executor = Arc::new(Executor { weights, seen: Mutex::default() });
+        pass.set_linear_products(Some(Arc::clone(&executor) as _)).unwrap();
+        let sequence = pass.open().unwrap();
+        pass.set_sequence_number(sequence, 9).unwrap();
+        let (head, tail) = golden.tokens.split_at(4);
+        let mut logits = pass.forward(&[Segment { sequence, tokens: head }], Logits::All).unwrap();
+        logits.extend(pass.forward(&[Segment { sequence, tokens: tail }], Logits::All).unwrap());
+        assert_within(name, DeviceChoice::Cpu, &golden.tokens, [&logits, &float]);
+        let seen = executor.seen.lock().unwrap().clone();
+        let at = |position| TokenPosition { sequence: 9, position };
+        for (k, (linear, positions)) in seen.iter().enumerate() {
+            assert_eq!(*linear, all[k % all.len()], "{name}");
+            let expected = if k < all.len() { 0..4 } else { 4..golden.tokens.len() };
+            assert_eq!(*positions, expected.map(at).collect::<Vec<_>>(), "{name}");
+        }
+        assert_eq!(seen.len(), 2 * all.len());
+        pass.set_linear_products(None).unwrap();
+        assert_eq!(model.forward(&golden.tokens, None).unwrap(), float);
+    }
+}
+
+#[test]
+fn linear_products_have_names_shapes_and_errors() {
+    let mut model = load("gpt2", DeviceChoice::Cpu, Precision::Int8);
+    let config = model.config().clone();
+    let names: Vec<String> = LinearId::all(&config).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        names[..5],
+        ["layers.0.qkv", "layers.0.output", "layers.0.up", "layers.0.down", "layers.1.qkv"]
+    );
+    assert_eq!((names.len(), names[8].as_str()), (9, "head"));
+    for (index, linear) in LinearId::all(&config).into_iter().enumerate() {
+        assert_eq!(linear.index(&config), index);
+        let weights = model.pass().linear_weights(linear).unwrap();
+        assert_eq!(weights.len(), linear.shape(&config).iter().product::<usize>());
+    }
+    let unknown = LinearId::Layer { layer: 2, slot: aleatron_transformer::weights::Slot::Up };
+    let error = model.pass().linear_weights(unknown).unwrap_err().to_string();
+    assert!(error.contains("layers.2.up") && error.contains("2 layers"), "{error}");
+    #[cfg(feature = "gpu")]
+    {
+        let mut model = load("gpt2", common::gpu(), Precision::F32);
+        let error = model.pass().set_linear_products(None).unwrap_err();
+        assert!(matches!(error, Error::NoLinearProducts { .. }), "{error}");
+        assert!(error.to_string().contains("device cpu"), "{error}");
     }
 }

@@ -70,6 +70,8 @@ impl From<aleatron_eval::Error> for Error {
             aleatron_eval::Error::Core(error) => Self::Core(error),
             aleatron_eval::Error::Engine(error) => Self::Engine(error),
             aleatron_eval::Error::Data(error) => Self::Data(error),
+            #[cfg(feature = "transformer")]
+            aleatron_eval::Error::Transformer(error) => Self::Transformer(error),
             error => Self::Eval(error),
         }
     }

@@ -2,6 +2,8 @@
 
 use super::data::{DataOptions, class_note};
 use super::find::{self, Request};
+#[cfg(feature = "transformer")]
+use super::language;
 use super::plan::PlanOptions;
 use super::report::{EarlierOptions, Format, Report};
 use super::shard::{self, Shard};
@@ -49,6 +51,9 @@ pub(crate) struct Arguments {
     shard: Option<Shard>,
     #[command(flatten)]
     format: Format,
+    #[cfg(feature = "transformer")]
+    #[command(flatten)]
+    language: language::LanguageOptions,
 }
 
 /// The task of a network.
@@ -102,6 +107,10 @@ fn with_losses(
 }
 
 pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
+    #[cfg(feature = "transformer")]
+    if language::is_model(arguments.network.path()) {
+        return language::run(invocation);
+    }
     arguments.check()?;
     let subject = arguments.subject()?;
     let Subject { network, data, plan, .. } = &subject;
@@ -142,6 +151,10 @@ impl Distributed {
         }
         if arguments.find.is_some() {
             return Err(Failure::Usage("--find runs in one process".to_owned()));
+        }
+        #[cfg(feature = "transformer")]
+        if language::is_model(arguments.network.path()) {
+            return Err(Failure::Usage("language models are evaluated in one process".to_owned()));
         }
         arguments.check()?;
         let subject = arguments.subject()?;
@@ -239,6 +252,8 @@ impl Arguments {
 
     /// Refuses options that cannot be combined, before anything is read.
     fn check(&self) -> Result<(), Failure> {
+        #[cfg(feature = "transformer")]
+        self.language.check_unused()?;
         match self.find {
             Some(loss) if !(0.0..=100.0).contains(&loss) => {
                 return Err(Failure::Usage(format!(

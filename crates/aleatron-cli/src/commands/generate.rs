@@ -1,10 +1,13 @@
 //! `aleatron generate`: a text continued by a transformer, shown as it is made.
 
+use super::generate_streams::{StreamOptions, StreamReport};
+use super::language;
 use super::names::read_name;
 use super::{Failure, Outcome};
 use crate::{Verdict, interrupt, output};
 use aleatron::transformer::{
-    DeviceChoice, GenerateOptions, GenerationOverrides, LoadOptions, Precision, TextStream, Transformer,
+    AdapterId, DeviceChoice, GenerateOptions, GenerationOverrides, LoadOptions, Precision, TextStream,
+    Transformer,
 };
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
@@ -46,9 +49,11 @@ pub(crate) struct Arguments {
     /// Where to run: auto, cpu, gpu or gpu:1.
     #[arg(long, default_value_t = DeviceChoice::Auto, value_parser = read_name::<DeviceChoice>)]
     device: DeviceChoice,
-    /// How weights are kept: f32, f16 or int8.
-    #[arg(long, default_value_t = Precision::F16, value_parser = read_name::<Precision>)]
-    precision: Precision,
+    /// How weights are stored: f32, f16 or int8; f16 if not given, and f32 with --length.
+    #[arg(long, value_parser = read_name::<Precision>)]
+    precision: Option<Precision>,
+    #[command(flatten)]
+    streams: StreamOptions,
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -69,6 +74,8 @@ struct Report {
     prefill_seconds: f64,
     tokens_per_second: f64,
     interrupted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<StreamReport>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -79,20 +86,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         repetition_penalty: arguments.repetition_penalty,
     };
     GenerateOptions::default().with(&given).check().map_err(Failure::usage)?;
-    let options =
-        LoadOptions { device: arguments.device, precision: arguments.precision, ..LoadOptions::default() };
-    let mut model = Transformer::from_pretrained(&arguments.model, &options)?;
-    let adapter = arguments.lora.as_deref().map(|folder| model.load_adapter(folder)).transpose()?;
+    arguments.streams.check(&arguments.model, arguments.device)?;
+    let (mut model, adapter) = arguments.load()?;
     let device = model.device();
-    let prompt = match (&arguments.tokens, &arguments.prompt) {
-        (Some(tokens), _) => tokens.clone(),
-        (None, Some(text)) => model.tokenizer()?.encode(text)?,
-        (None, None) => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text)?;
-            model.tokenizer()?.encode(text.trim_end_matches('\n'))?
-        }
-    };
+    let prompt = arguments.prompt(&model)?;
+    let streams = arguments.streams.install(&mut model, &prompt)?;
     let tokenizer = model.tokenizer().ok().cloned();
     for option in &model.generation().unsupported {
         output::message(format!(
@@ -133,6 +131,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         text += &rest;
     }
     let seconds = start.elapsed().as_secs_f64();
+    drop(generation);
+    let streams = streams.map(|streams| streams.finish());
     // The first token comes with the prompt.
     let tokens_per_second = tokens.len().saturating_sub(1) as f64 / seconds.max(1e-9);
     if arguments.json {
@@ -151,6 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             prefill_seconds,
             tokens_per_second,
             interrupted,
+            streams,
         })?;
         return Ok(Verdict::Good);
     }
@@ -161,11 +162,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         temperature => format!(", temperature {temperature} with --seed {seed}"),
     };
     let summary = format!(
-        "{} tokens after a prompt of {}, {tokens_per_second:.1} tokens/s, prompt {:.1} ms, {} on {device}{chosen}{ended}",
+        "{} tokens after a prompt of {}, {tokens_per_second:.1} tokens/s, prompt {:.1} ms, {} on {device}{chosen}{}{ended}",
         tokens.len(),
         prompt.len(),
         prefill_seconds * 1e3,
-        arguments.precision,
+        model.precision(),
+        streams.map(|streams| streams.summary()).unwrap_or_default(),
     );
     // Text that is read by a program stays text.
     if std::io::stdout().is_terminal() {
@@ -174,6 +176,33 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         output::message(summary)
     }
     Ok(Verdict::Good)
+}
+
+impl Arguments {
+    /// Loads the model and its adapter. With streams, the adapter is part of the weights.
+    fn load(&self) -> Result<(Transformer, Option<AdapterId>), Failure> {
+        if self.streams.is_given() {
+            return Ok((language::load(&self.model, self.precision, self.lora.as_deref())?, None));
+        }
+        let precision = self.precision.unwrap_or(Precision::F16);
+        let options = LoadOptions { device: self.device, precision, ..LoadOptions::default() };
+        let mut model = Transformer::from_pretrained(&self.model, &options)?;
+        let adapter = self.lora.as_deref().map(|folder| model.load_adapter(folder)).transpose()?;
+        Ok((model, adapter))
+    }
+
+    /// Returns the tokens to continue.
+    fn prompt(&self, model: &Transformer) -> Result<Vec<u32>, Failure> {
+        Ok(match (&self.tokens, &self.prompt) {
+            (Some(tokens), _) => tokens.clone(),
+            (None, Some(text)) => model.tokenizer()?.encode(text)?,
+            (None, None) => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text)?;
+                model.tokenizer()?.encode(text.trim_end_matches('\n'))?
+            }
+        })
+    }
 }
 
 /// Returns a seed that differs from call to call.

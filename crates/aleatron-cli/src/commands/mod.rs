@@ -10,8 +10,12 @@ mod find;
 pub(crate) mod finetune;
 #[cfg(feature = "transformer")]
 pub(crate) mod generate;
+#[cfg(feature = "transformer")]
+mod generate_streams;
 pub(crate) mod info;
 pub(crate) mod inspect;
+#[cfg(feature = "transformer")]
+mod language;
 pub(crate) mod merge;
 mod names;
 pub(crate) mod network;

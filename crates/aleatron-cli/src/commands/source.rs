@@ -48,7 +48,7 @@ pub(crate) struct NetworkOptions {
 }
 
 /// Reads a share in (0, 1], or in percent if it is above 1.
-fn read_share(text: &str) -> Result<f64, String> {
+pub(super) fn read_share(text: &str) -> Result<f64, String> {
     let value: f64 = text.trim().trim_end_matches('%').trim_end().parse().unwrap_or(f64::NAN);
     let is_percent = value > 1.0 || text.trim().ends_with('%');
     let share = if is_percent { value / 100.0 } else { value };
@@ -78,7 +78,7 @@ pub(crate) struct Calibrated {
 
 impl NetworkOptions {
     /// Returns the name or the path.
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.named_network.as_ref().unwrap_or(&self.network)
     }
 

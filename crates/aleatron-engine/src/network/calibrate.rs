@@ -1,6 +1,6 @@
 //! Finding the scales of layers from samples.
 
-use super::{Network, Product};
+use super::Network;
 use crate::{Error, Result};
 use aleatron_core::arithmetic::{SIGNAL_LIMIT, weight_scale_of_row};
 use aleatron_core::{Cancel, Quantity, memory};
@@ -36,18 +36,44 @@ pub struct Calibration {
     pub weights: WeightScale,
 }
 
-/// Returns the scales of the weights of a product: one for all rows or one for each, by the rule of [`weight_scale_of_row`].
-pub(super) fn weight_scales(product: &Product, scale: WeightScale) -> Vec<f64> {
+/// Returns the scales of a matrix of weights with `fan_in` columns: one for all rows or one for each, by the rule of
+/// [`weight_scale_of_row`].
+///
+/// ```
+/// use aleatron_engine::network::{WeightScale, scaled_weights, weight_scales};
+/// let weights = [0.5, -0.25, 0.0, 2.0];
+/// let scales = weight_scales(&weights, 2, WeightScale::PerRow);
+/// assert_eq!(scales, [0.5, 2.0]);
+/// assert_eq!(scaled_weights(&weights, 2, &scales), [1.0, -0.5, 0.0, 1.0]);
+/// ```
+#[must_use]
+pub fn weight_scales(weights: &[f32], fan_in: usize, scale: WeightScale) -> Vec<f64> {
     let largest =
         |weights: &[f32]| f64::from(weights.iter().fold(0.0_f32, |largest, w| largest.max(w.abs())));
-    let of_layer = largest(&product.weights);
+    let of_layer = largest(weights);
     match scale {
         WeightScale::Tensor => vec![weight_scale_of_row(of_layer, of_layer)],
         WeightScale::PerRow => {
-            let rows = product.weights.chunks(product.fan_in().max(1));
+            let rows = weights.chunks(fan_in.max(1));
             rows.map(|row| weight_scale_of_row(largest(row), of_layer)).collect()
         }
     }
+}
+
+/// Returns the weights divided by their scales, one for all rows of `fan_in` weights or one for each.
+///
+/// # Panics
+/// If there are several scales, and fewer than rows.
+#[must_use]
+pub fn scaled_weights(weights: &[f32], fan_in: usize, scales: &[f64]) -> Vec<f64> {
+    let fan_in = fan_in.max(1);
+    let scale = |row: usize| match scales {
+        [all] => *all,
+        each => each[row],
+    };
+    // Rounding may put the largest just outside.
+    let scaled = |(k, &w): (usize, &f32)| (f64::from(w) / scale(k / fan_in)).clamp(-1.0, 1.0);
+    weights.iter().enumerate().map(scaled).collect()
 }
 
 /// Collects the magnitudes of the inputs of products.
@@ -140,16 +166,23 @@ impl Network {
             if scale > SIGNAL_LIMIT {
                 layer.input_scale = scale;
             }
-            layer.weight_scales = weight_scales(&layer.product, calibration.weights);
+            layer.weight_scales =
+                weight_scales(&layer.product.weights, layer.product.fan_in(), calibration.weights);
         }
         Ok(network)
     }
 }
 
+/// Returns the rank, from 0 in ascending order, of the magnitude that a share of `len` values does not exceed; `None` without values.
+#[must_use]
+pub fn percentile_rank(len: usize, share: f64) -> Option<usize> {
+    let last = len.checked_sub(1)?;
+    Some(((len as f64 * share).ceil() as usize).saturating_sub(1).min(last))
+}
+
 /// The magnitude that a share of values does not exceed.
 fn percentile(values: &mut [f32], share: f64) -> f64 {
-    let Some(last) = values.len().checked_sub(1) else { return 0.0 };
-    let rank = ((values.len() as f64 * share).ceil() as usize).saturating_sub(1).min(last);
+    let Some(rank) = percentile_rank(values.len(), share) else { return 0.0 };
     let (_, value, _) = values.select_nth_unstable_by(rank, f32::total_cmp);
     f64::from(*value)
 }

@@ -79,10 +79,7 @@ impl Layer {
     /// Returns the weights as they are encoded.
     #[must_use]
     pub fn encoded_weights(&self) -> Vec<f64> {
-        let fan_in = self.product.fan_in().max(1);
-        let weights = self.product.weights.iter().enumerate();
-        // Rounding may put the largest just outside.
-        weights.map(|(k, &w)| (f64::from(w) / self.weight_scale(k / fan_in)).clamp(-1.0, 1.0)).collect()
+        super::scaled_weights(&self.product.weights, self.product.fan_in(), &self.weight_scales)
     }
 
     /// Returns what the streams of the layer compute if its input has this shape, samples included.
@@ -209,7 +206,7 @@ pub(super) fn layers_of(graph: &Graph, analysis: &BatchAnalysis) -> Result<Vec<L
                 return Err(fault(reason).into());
             }
         }
-        let weight_scales = super::calibrate::weight_scales(&product, WeightScale::PerRow);
+        let weight_scales = super::weight_scales(&product.weights, product.fan_in(), WeightScale::PerRow);
         layers.push(Layer {
             node: k,
             bias_node,

@@ -36,7 +36,7 @@ pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueS
 pub use aleatron_graph::product::{Product, ProductKind};
 pub use aleatron_graph::{Graph, Op, Simplified};
 pub use builder::{NamedTensor, NetworkBuilder};
-pub use calibrate::{Calibration, InputScale, WeightScale};
+pub use calibrate::{Calibration, InputScale, WeightScale, percentile_rank, scaled_weights, weight_scales};
 pub use config::{LayerOverride, LayerSettings, StreamConfig};
 pub use input::NetworkInput;
 pub(crate) use layer::LayerShapes;

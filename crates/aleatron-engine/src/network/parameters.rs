@@ -122,6 +122,6 @@ fn follow(old: &Layer, new: Layer) -> Layer {
     } else {
         WeightScale::PerRow
     };
-    let weight_scales = calibrate::weight_scales(&new.product, rule);
+    let weight_scales = calibrate::weight_scales(&new.product.weights, new.product.fan_in(), rule);
     Layer { product: new.product, weight_scales, ..old.clone() }
 }

@@ -9,12 +9,16 @@ mod exploration;
 mod faults;
 mod graph;
 mod heat;
+#[cfg(feature = "transformer")]
+mod language;
 mod multiplier;
 mod search;
 mod training;
 
 pub use evaluation::evaluation;
 pub use exploration::exploration;
+#[cfg(feature = "transformer")]
+pub use language::language;
 pub use multiplier::{heat_map, multiplier};
 pub use search::search;
 pub use training::{TrainingEpoch, finetuning, training};

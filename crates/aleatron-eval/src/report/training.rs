@@ -134,7 +134,7 @@ fn losses(epochs: &[TrainingEpoch]) -> String {
 }
 
 /// Returns a linear axis with about six labels.
-fn linear(title: &'static str, [low, high]: [f64; 2]) -> Axis {
+pub(super) fn linear(title: &'static str, [low, high]: [f64; 2]) -> Axis {
     let span = (high - low).max(f64::MIN_POSITIVE);
     let raw = span / 6.0;
     let decade = 10f64.powf(raw.log10().floor());

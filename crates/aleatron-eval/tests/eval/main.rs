@@ -9,6 +9,8 @@ mod faults;
 mod find;
 mod graph_stops;
 mod graphs;
+#[cfg(feature = "transformer")]
+mod language;
 mod locks;
 mod losses;
 mod multiplier;

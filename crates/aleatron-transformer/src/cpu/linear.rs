@@ -50,16 +50,6 @@ impl Activations {
 }
 
 impl Workers<'_> {
-    pub(super) fn linear(self, map: &Linear, x: &Activations) -> Activations {
-        let mut out = self.product(&map.matrix, x);
-        if let Some(bias) = &map.bias {
-            for row in 0..out.rows() {
-                out.row_mut(row).iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-            }
-        }
-        out
-    }
-
     /// The products of all rows of a matrix with all rows of activations.
     pub(super) fn product(self, matrix: &Matrix, x: &Activations) -> Activations {
         let (n, m) = (matrix.rows(), x.rows());
@@ -125,6 +115,15 @@ impl Workers<'_> {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Adds the bias of a map to all rows of results.
+pub(super) fn add_bias(map: &Linear, out: &mut Activations) {
+    if let Some(bias) = &map.bias {
+        for row in 0..out.rows() {
+            out.row_mut(row).iter_mut().zip(bias).for_each(|(y, b)| *y += b);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod attention;
 mod dot;
 mod linear;
+mod products;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,11 +15,12 @@ use crate::config::{Activation, Config, NormKind};
 use crate::error::{Error, Result};
 use crate::lora::{Adapter, QkvLoRA};
 use crate::pass::{AdapterId, ForwardPass, Logits, Segment, Sequence, SequenceId, Sequences, grown};
+use crate::products::{LinearId, LinearProducts};
 use crate::sampling::Sampling;
-use crate::weights::{Ends, Layer, Loader, NormWeights, Slot};
+use crate::weights::{Ends, Layer, Linear, Loader, Matrix, NormWeights, Slot};
 use attention::SequenceCache;
 use dot::Instructions;
-use linear::{Activations, Workers, correct};
+use linear::{Activations, Workers, add_bias, correct};
 
 /// The corrections of an adapter, layer by layer, one for each matrix.
 type Corrections = Vec<[Option<QkvLoRA>; 4]>;
@@ -30,6 +32,8 @@ struct Row {
     sequence: SequenceId,
     position: usize,
     adapter: Option<AdapterId>,
+    /// The number of the sequence, for linear products.
+    number: u64,
 }
 
 /// What a step goes on from.
@@ -57,6 +61,8 @@ pub struct CpuForwardPass {
     decoding: Option<Decoding>,
     taken: VecDeque<Vec<u32>>,
     epoch: u64,
+    /// Executes or observes linear products.
+    products: Option<Arc<dyn LinearProducts>>,
 }
 
 impl CpuForwardPass {
@@ -80,6 +86,7 @@ impl CpuForwardPass {
             decoding: None,
             taken: VecDeque::new(),
             epoch: 0,
+            products: None,
         })
     }
 
@@ -92,7 +99,7 @@ impl CpuForwardPass {
         self.sequences.check(&self.config, segments)?;
         let mut rows = Vec::new();
         for segment in segments {
-            let Sequence { len, adapter } = self.sequences.get(segment.sequence)?;
+            let Sequence { len, adapter, number } = self.sequences.get(segment.sequence)?;
             let positions = len + segment.tokens.len();
             self.caches[segment.sequence.0].reserve(&self.config, positions)?;
             self.rotate_up_to(positions)?;
@@ -102,6 +109,7 @@ impl CpuForwardPass {
                 sequence: segment.sequence,
                 position,
                 adapter,
+                number,
             }));
         }
         Ok(rows)
@@ -119,7 +127,7 @@ impl CpuForwardPass {
     }
 
     /// Runs rows through all layers; their keys and values stay in the caches.
-    fn run(&mut self, rows: &[Row]) -> Activations {
+    fn run(&mut self, rows: &[Row]) -> Result<Activations> {
         let mut x = Activations::new(rows.len(), self.config.hidden);
         for (i, row) in rows.iter().enumerate() {
             self.ends.embedding.row(row.token as usize, x.row_mut(i));
@@ -130,37 +138,49 @@ impl CpuForwardPass {
         }
         for layer in 0..self.layers.len() {
             let normed = self.norm(&self.layers[layer].attention_norm, &x);
-            let mut qkv = self.map(layer, Slot::Qkv, rows, &normed);
+            let mut qkv = self.map(layer, Slot::Qkv, rows, &normed)?;
             self.store(layer, rows, &mut qkv);
             let heads = self.attend(layer, rows, &qkv);
-            let output = self.map(layer, Slot::Output, rows, &heads);
+            let output = self.map(layer, Slot::Output, rows, &heads)?;
             add(&mut x, &output);
             let normed = self.norm(&self.layers[layer].feed_forward_norm, &x);
-            let up = self.map(layer, Slot::Up, rows, &normed);
+            let up = self.map(layer, Slot::Up, rows, &normed)?;
             let inner = self.activate(&up);
-            let down = self.map(layer, Slot::Down, rows, &inner);
+            let down = self.map(layer, Slot::Down, rows, &inner)?;
             add(&mut x, &down);
         }
-        x
+        Ok(x)
     }
 
-    /// A linear map of a layer, with the adapters of the rows.
-    fn map(&self, layer: usize, slot: Slot, rows: &[Row], x: &Activations) -> Activations {
-        let weights = &self.layers[layer];
-        let map = match slot {
+    /// The matrix of a layer.
+    fn layer_map(&self, layer: usize, slot: Slot) -> Option<&Linear> {
+        let weights = self.layers.get(layer)?;
+        Some(match slot {
             Slot::Qkv => &weights.qkv,
             Slot::Output => &weights.output,
             Slot::Up => &weights.up,
             Slot::Down => &weights.down,
-        };
-        let mut out = self.workers().linear(map, x);
+        })
+    }
+
+    /// The matrix of the head.
+    fn head(&self) -> &Matrix {
+        self.ends.head.as_ref().unwrap_or(&self.ends.embedding)
+    }
+
+    /// A linear map of a layer, with the adapters of the rows.
+    fn map(&self, layer: usize, slot: Slot, rows: &[Row], x: &Activations) -> Result<Activations> {
+        let linear = LinearId::Layer { layer, slot };
+        let map = self.layer_map(layer, slot).ok_or_else(|| self.unknown(linear))?;
+        let mut out = self.product(linear, &map.matrix, rows.iter(), x)?;
+        add_bias(map, &mut out);
         for (i, row) in rows.iter().enumerate() {
             let corrections = row.adapter.and_then(|adapter| self.adapters.get(adapter.0));
             if let Some(lora) = corrections.and_then(|layers| layers[layer][slot as usize].as_ref()) {
                 correct(lora, x.row(i), out.row_mut(i));
             }
         }
-        out
+        Ok(out)
     }
 
     fn norm(&self, weights: &NormWeights, x: &Activations) -> Activations {
@@ -206,14 +226,13 @@ impl CpuForwardPass {
     }
 
     /// The logits of some of the rows.
-    fn logits(&self, x: &Activations, rows: &[usize]) -> Activations {
-        let mut chosen = Activations::new(rows.len(), x.width);
-        for (i, &row) in rows.iter().enumerate() {
+    fn logits(&self, x: &Activations, rows: &[Row], wanted: &[usize]) -> Result<Activations> {
+        let mut chosen = Activations::new(wanted.len(), x.width);
+        for (i, &row) in wanted.iter().enumerate() {
             chosen.row_mut(i).copy_from_slice(x.row(row));
         }
         let normed = self.norm(&self.ends.norm, &chosen);
-        let head = self.ends.head.as_ref().unwrap_or(&self.ends.embedding);
-        self.workers().product(head, &normed)
+        self.product(LinearId::Head, self.head(), wanted.iter().map(|&row| &rows[row]), &normed)
     }
 
     /// Ends the series of steps that a sequence is part of.
@@ -241,9 +260,9 @@ impl CpuForwardPass {
     fn append(&mut self, segments: &[Segment<'_>], sampling: &Sampling) -> Result<Vec<u32>> {
         sampling.check()?;
         let rows = self.prepare(segments)?;
-        let x = self.run(&rows);
+        let x = self.run(&rows)?;
         let ends = last_rows(segments);
-        let logits = self.logits(&x, &ends);
+        let logits = self.logits(&x, &rows, &ends)?;
         self.advance(segments)?;
         let chosen = ends.iter().enumerate().map(|(i, &end)| {
             let sequence = segments[i].sequence.0;
@@ -318,8 +337,8 @@ impl ForwardPass for CpuForwardPass {
             Logits::Last => last_rows(segments),
         };
         memory::check(wanted.len() as u128 * self.config.vocabulary as u128 * 12, Quantity::Counts)?;
-        let x = self.run(&rows);
-        let out = self.logits(&x, &wanted);
+        let x = self.run(&rows)?;
+        let out = self.logits(&x, &rows, &wanted)?;
         self.advance(segments)?;
         Ok((0..wanted.len()).flat_map(|row| out.row(row)).copied().collect())
     }
@@ -359,6 +378,20 @@ impl ForwardPass for CpuForwardPass {
         0
     }
 
+    fn set_linear_products(&mut self, products: Option<Arc<dyn LinearProducts>>) -> Result<()> {
+        self.products = products;
+        Ok(())
+    }
+
+    fn set_sequence_number(&mut self, sequence: SequenceId, number: u64) -> Result<()> {
+        self.sequences.get_mut(sequence)?.number = number;
+        Ok(())
+    }
+
+    fn linear_weights(&self, linear: LinearId) -> Result<Vec<f32>> {
+        self.weights_of(linear)
+    }
+
     fn weight_bytes(&self) -> u64 {
         let layer = |layer: &Layer| {
             [&layer.qkv, &layer.output, &layer.up, &layer.down]
@@ -366,8 +399,7 @@ impl ForwardPass for CpuForwardPass {
                 .map(|map| map.matrix.bytes())
                 .sum::<usize>()
         };
-        let head = self.ends.head.as_ref().unwrap_or(&self.ends.embedding).bytes();
-        (self.layers.iter().map(layer).sum::<usize>() + head) as u64
+        (self.layers.iter().map(layer).sum::<usize>() + self.head().bytes()) as u64
     }
 
     fn start_profile(&mut self) -> Result<()> {

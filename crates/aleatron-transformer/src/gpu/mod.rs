@@ -218,7 +218,7 @@ impl WgslForwardPass {
         }
         let (mut rows, mut slots, mut positions) = (Vec::new(), 0, 0);
         for segment in segments {
-            let Sequence { len, adapter } = self.sequences.get(segment.sequence)?;
+            let Sequence { len, adapter, .. } = self.sequences.get(segment.sequence)?;
             let slot = segment.sequence.0;
             (slots, positions) = (slots.max(slot + 1), positions.max(len + segment.tokens.len()));
             let slot = size_u32(slot, "number of a sequence")?;

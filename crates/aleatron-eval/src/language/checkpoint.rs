@@ -1,0 +1,116 @@
+//! Resuming an evaluation of a language model.
+
+use super::result::{LanguageEvaluation, LanguageSeed, LinearSensitivity};
+use crate::{Error, Result};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The finished runs of an earlier evaluation, and what they are of.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct LanguageCheckpoint {
+    version: String,
+    model: String,
+    text: String,
+    precision: String,
+    width: String,
+    sharing: String,
+    layers: BTreeMap<String, String>,
+    calibration_tokens: usize,
+    quantile: f64,
+    input_scales: Vec<f64>,
+    predicted_tokens: usize,
+    predicted_bytes: usize,
+    context: usize,
+    float: SavedFigures,
+    rows: Vec<SavedRow>,
+    sensitivity: Vec<LinearSensitivity>,
+    warnings: Vec<String>,
+    unfinished: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct SavedFigures {
+    loss: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct SavedRow {
+    generator: String,
+    length: usize,
+    seeds: Vec<LanguageSeed>,
+}
+
+impl LanguageCheckpoint {
+    /// Reads the JSON of [`LanguageEvaluation::to_json`].
+    ///
+    /// # Errors
+    /// [`Error::Format`] if it is something else.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let file = "evaluation of a language model".to_owned();
+        serde_json::from_str(text).map_err(|error| Error::Format { file, reason: error.to_string() })
+    }
+
+    /// Returns whether all of its runs were finished.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unfinished == 0
+    }
+
+    /// Returns the names of the model and of the text.
+    #[must_use]
+    pub fn names(&self) -> [&str; 2] {
+        [&self.model, &self.text]
+    }
+}
+
+impl LanguageEvaluation {
+    /// Takes over the finished runs of an earlier evaluation of the same model, text and settings. The loss in floating point and the
+    /// input scales identify the weights and the text: they depend on all of them, bit for bit.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] with the difference.
+    pub(super) fn resume(&mut self, earlier: &LanguageCheckpoint) -> Result<()> {
+        for (what, is_same) in [
+            ("its version", self.version == earlier.version),
+            ("its precision", self.precision == earlier.precision),
+            ("its context", self.context == earlier.context),
+            ("its quantile", self.quantile == earlier.quantile),
+            ("its settings of streams", [&self.width, &self.sharing] == [&earlier.width, &earlier.sharing]),
+            ("its settings of products", self.layers == earlier.layers),
+            ("the tokens of calibration", self.calibration_tokens == earlier.calibration_tokens),
+            (
+                "the tokens that are predicted",
+                [self.predicted_tokens, self.predicted_bytes]
+                    == [earlier.predicted_tokens, earlier.predicted_bytes],
+            ),
+            (
+                "the model or the text",
+                self.float.loss == earlier.float.loss && self.input_scales == earlier.input_scales,
+            ),
+        ] {
+            if !is_same {
+                return Err(Error::Checkpoint(what));
+            }
+        }
+        for row in &earlier.rows {
+            row.seeds.iter().for_each(|&run| self.add(&row.generator, row.length, run));
+        }
+        self.sensitivity.clone_from(&earlier.sensitivity);
+        earlier.warnings.iter().for_each(|warning| self.warn(warning.clone()));
+        Ok(())
+    }
+
+    /// Returns whether a seed of a generator and a length is finished.
+    pub(super) fn has_seed(&self, generator: &str, length: usize, seed: u64) -> bool {
+        let mut rows = self.rows.iter().filter(|row| row.generator == generator && row.length == length);
+        rows.any(|row| row.seeds.iter().any(|run| run.seed == seed))
+    }
+
+    /// Returns whether a product has run alone with a generator and a length.
+    pub(super) fn has_product(&self, generator: &str, length: usize, product: &str) -> bool {
+        let is_it = |row: &LinearSensitivity| {
+            row.generator == generator && row.length == length && row.product == product
+        };
+        self.sensitivity.iter().any(is_it)
+    }
+}

@@ -1,0 +1,87 @@
+"""Language models as streams."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+
+import pytest
+
+import aleatron as al
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "crates" / "aleatron-transformer" / "tests" / "golden"
+MODEL = GOLDEN / "qwen2"
+TEXT = "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat. "
+
+
+@pytest.fixture
+def text(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "cats.txt"
+    path.write_text(TEXT * 2, encoding="utf-8")
+    return path
+
+
+def test_rows_have_losses(text: pathlib.Path) -> None:
+    found = al.evaluate_language_model(MODEL, text, lengths=[32, 256], seeds=2)
+    assert [(row.generator, row.length, len(row.losses)) for row in found.rows] == [
+        ("bernoulli", 32, 2),
+        ("bernoulli", 256, 2),
+        ("sobol", 32, 1),
+        ("sobol", 256, 1),
+    ]
+    for row in found.rows:
+        assert row.low <= row.loss <= row.high
+        assert row.added_loss == pytest.approx(row.loss - found.float_loss)
+        assert row.perplexity == pytest.approx(math.exp(row.loss))
+    assert found.rows[3].agreement > found.rows[2].agreement
+    assert found.float_perplexity == pytest.approx(math.exp(found.float_loss))
+    assert json.loads(found.to_json())["predicted_tokens"] == found.predicted_tokens
+    assert found.sensitivity == {}
+
+
+def test_options_reach_the_evaluation(text: pathlib.Path) -> None:
+    def run(**options: object) -> al.LanguageEvaluation:
+        return al.evaluate_language_model(MODEL, text, lengths=64, generators="sobol", device="cpu", **options)  # type: ignore[arg-type]
+
+    plain = run()
+    assert run().rows == plain.rows
+    assert run(layers={"head": {"length": 16}}).rows[0].loss != plain.rows[0].loss
+    assert run(precision="int8").float_loss != plain.float_loss
+    few = run(max_tokens=7, calibration_tokens=9, context=4, sensitivity=True)
+    assert (few.predicted_tokens, few.calibration_tokens, len(few.sensitivity)) == (7, 9, 9)
+    assert ("sobol", "layers.1.down") in few.sensitivity
+
+
+def test_progress_ends_the_run(text: pathlib.Path) -> None:
+    class Enough(Exception):
+        pass
+
+    seen: list[tuple[int, int, str, int, int]] = []
+
+    def progress(*at: int | str) -> None:
+        seen.append(at)  # type: ignore[arg-type]
+        if at[2] == "sobol":
+            raise Enough
+
+    with pytest.raises(Enough):
+        al.evaluate_language_model(MODEL, text, lengths=64, generators="sobol", progress=progress)
+    assert seen[0][2:] == ("float", 0, 0)
+    assert seen[-1][2:] == ("sobol", 64, 0)
+
+
+def test_errors_name_the_value(text: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="1 to 256"):
+        al.evaluate_language_model(MODEL, text, context=257)
+    with pytest.raises(ValueError, match="quantile: 2"):
+        al.evaluate_language_model(MODEL, text, quantile=2.0)
+    with pytest.raises(ValueError, match="tokenizer.json"):
+        al.evaluate_language_model(GOLDEN / "llama", text)
+    with pytest.raises(ValueError, match="is unknown"):
+        al.evaluate_language_model(MODEL, text, layers={"lm": {"length": 3}})
+    with pytest.raises(FileNotFoundError):
+        al.evaluate_language_model(MODEL, tmp_path / "none.txt")
+    empty = tmp_path / "empty.txt"
+    empty.write_text("")
+    with pytest.raises(ValueError, match="empty"):
+        al.evaluate_language_model(MODEL, empty)
