@@ -11,7 +11,7 @@ impl LanguageEvaluation {
         let mut text = format!(
             "Model {} ({}) on {}: {} predicted, {}, sequences of {}\n\
              Input scales: the {} quantile over the first {} of the text, which are not evaluated\n\
-             Linear products: signed streams on {}\n\n",
+             Linear products: signed streams on {}\n",
             self.model,
             self.precision,
             self.text,
@@ -22,6 +22,10 @@ impl LanguageEvaluation {
             plural(self.calibration_tokens, "token"),
             self.device_text(),
         );
+        for line in self.override_lines() {
+            text.push_str(&format!("{line}\n"));
+        }
+        text.push('\n');
         let rows: Vec<[String; 9]> =
             std::iter::once(float_row(&self.float)).chain(self.rows.iter().map(stream_row)).collect();
         let columns = (0..HEADINGS.len()).map(|k| {
@@ -48,6 +52,11 @@ impl LanguageEvaluation {
             [] => self.device.clone(),
             backends => format!("{} ({})", self.device, backends.join(", ")),
         }
+    }
+
+    /// Returns a line for each linear product with settings of its own, which the columns do not show.
+    pub(crate) fn override_lines(&self) -> impl Iterator<Item = String> {
+        self.layers.iter().map(|(name, settings)| format!("Product {name}: {settings} in every row"))
     }
 
     fn sensitivity_table(&self, width: usize) -> String {

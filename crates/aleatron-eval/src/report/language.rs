@@ -23,6 +23,9 @@ pub fn language(found: &LanguageEvaluation) -> String {
         escape(&found.precision),
         escape(&found.device_text()),
     );
+    for line in found.override_lines() {
+        body.push_str(&format!("<p>{}</p>\n", escape(&line)));
+    }
     if found.unfinished > 0 {
         body.push_str(&format!(
             "<div class=\"warn\">Unfinished: {} to go.</div>\n",

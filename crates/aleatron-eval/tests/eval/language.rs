@@ -397,6 +397,8 @@ fn products_with_lengths_of_their_own_have_one_row() {
     }
     let own = evaluate(&mut model, &plan).unwrap();
     assert_eq!(own.rows.iter().map(|row| row.length).collect::<Vec<_>>(), [128]);
+    assert!(own.text(80).contains("Product layers.0.qkv: length=128 in every row"), "{}", own.text(80));
+    assert!(aleatron_eval::report::language(&own).contains("Product head: length=128"));
     plan.layers.clear();
     plan.lengths = vec![128];
     assert_eq!(evaluate(&mut model, &plan).unwrap().rows[0].loss, own.rows[0].loss);
