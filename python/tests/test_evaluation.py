@@ -530,7 +530,7 @@ def test_targets_that_do_not_fit_are_refused(y: npt.NDArray[np.float64], message
         al.evaluate_regression(al.Network.digits(), al.load_digits()[0][:50], y, lengths=16, generators="sobol")
 
 
-def test_evaluation_with_faults_has_a_row_for_each_site_and_rate():
+def test_evaluation_with_faults_has_a_row_for_each_site_and_rate() -> None:
     found = al.evaluate(lengths=32, generators="sobol", seeds=2, faults=[0, 0.01], fault_site=["streams", "counters"])
     faults = [row.get("faults") for row in found.rows]
     assert faults == [None, {"sites": "inputs+weights", "rate": 0.01}, {"sites": "counters", "rate": 0.01}]
@@ -551,6 +551,6 @@ def test_evaluation_with_faults_has_a_row_for_each_site_and_rate():
         ({"fault_site": "memory"}, "give faults"),
     ],
 )
-def test_faults_that_cannot_be_are_value_errors(arguments, text):
+def test_faults_that_cannot_be_are_value_errors(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         al.evaluate(lengths=16, generators="sobol", **arguments)
