@@ -156,7 +156,7 @@ fn few_permanent_flips_match_plain() {
     let (mut seen, length) = (0, Length::new(300).unwrap());
     for polarity in Polarity::ALL {
         let spec = LayerSpec::dense(6, 3, length, polarity, Encoding::Bernoulli { seed: 4 }).unwrap();
-        let sign = |k: u64| if polarity == Polarity::Signed && k % 3 == 0 { 1 << 63 } else { 0 };
+        let sign = |k: u64| if polarity == Polarity::Signed && k.is_multiple_of(3) { 1 << 63 } else { 0 };
         let thresholds =
             |n: u64| (0..n).map(|k| (k * 700_000_001) % (1 << 32) | sign(k)).collect::<Vec<u64>>();
         let (weights, inputs, method) = (thresholds(18), thresholds(12), CountMethod::Best);
