@@ -528,3 +528,29 @@ def test_regression_networks_have_errors_instead_of_accuracy(tmp_path: pathlib.P
 def test_targets_that_do_not_fit_are_refused(y: npt.NDArray[np.float64], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         al.evaluate_regression(al.Network.digits(), al.load_digits()[0][:50], y, lengths=16, generators="sobol")
+
+
+def test_evaluation_with_faults_has_a_row_for_each_site_and_rate() -> None:
+    found = al.evaluate(lengths=32, generators="sobol", seeds=2, faults=[0, 0.01], fault_site=["streams", "counters"])
+    faults = [row.get("faults") for row in found.rows]
+    assert faults == [None, {"sites": "inputs+weights", "rate": 0.01}, {"sites": "counters", "rate": 0.01}]
+    # Without faults, a Sobol sequence has no seed.
+    assert len(found.cells) == 1 + 2 + 2
+    assert al.Evaluation.from_json(found.to_json()) == found
+    assert "fault rate" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"faults": 0.7}, "use 0 or a number from 1e-9 to 0.5"),
+        ({"faults": float("nan")}, "use 0 or a number from 1e-9 to 0.5"),
+        ({"faults": [0.1, 0.1]}, "the fault rate 0.1 is given twice"),
+        ({"faults": 0.1, "fault_site": "memory", "fault_kind": "transient"}, "use permanent"),
+        ({"faults": 0.1, "fault_site": "wires"}, "use streams"),
+        ({"fault_site": "memory"}, "give faults"),
+    ],
+)
+def test_faults_that_cannot_be_are_value_errors(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        al.evaluate(lengths=16, generators="sobol", **arguments)

@@ -58,7 +58,7 @@ impl EvaluationPlan {
             plan.faults = rates.collect::<Result<_, _>>().map_err(fault)?;
         }
         if let Some(sites) = fault_site {
-            let sites = sites.iter().map(|sites| parse::<FaultSites, _>(sites));
+            let sites = sites.iter().map(|sites| parse::<FaultSites>(sites));
             plan.fault_sites = sites.collect::<Result<_, _>>().map_err(fault)?;
         }
         plan.fault_kind = fault_kind.map(|kind| parse(&kind)).transpose().map_err(fault)?;

@@ -150,6 +150,27 @@ fn number_of_flips_is_within_its_binomial_interval() {
     }
 }
 
+/// Permanent flips of few words take a path of their own.
+#[test]
+fn few_permanent_flips_match_plain() {
+    let (mut seen, length) = (0, Length::new(300).unwrap());
+    for polarity in Polarity::ALL {
+        let spec = LayerSpec::dense(6, 3, length, polarity, Encoding::Bernoulli { seed: 4 }).unwrap();
+        let sign = |k: u64| if polarity == Polarity::Signed && k.is_multiple_of(3) { 1 << 63 } else { 0 };
+        let thresholds =
+            |n: u64| (0..n).map(|k| (k * 700_000_001) % (1 << 32) | sign(k)).collect::<Vec<u64>>();
+        let (weights, inputs, method) = (thresholds(18), thresholds(12), CountMethod::Best);
+        let case = LayerCase { spec, weights, inputs, seed: SampleSeed::new(5), method };
+        for seed in 0..6 {
+            let faults = Faults::new(seed, vec!["weights:permanent:1e-3".parse().unwrap()]).unwrap();
+            check(&faults, &case);
+            let without = counts(CpuBackend::CURRENT, &Faults::default(), &case, 2);
+            seen += usize::from(without != counts(CpuBackend::CURRENT, &faults, &case, 2));
+        }
+    }
+    assert!(seen > 9, "{seen} of 18 differ");
+}
+
 #[test]
 fn rate_of_zero_is_the_backend_itself() {
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::CURRENT);

@@ -44,6 +44,33 @@ struct ProductFaults {
     negative: Vec<bool>,
     /// The permanent flips of weight streams.
     permanent: Option<Vec<u64>>,
+    /// The same, if few words have flips.
+    sparse: Option<SparseMasks>,
+}
+
+/// The words of masks that are not 0.
+#[derive(Debug)]
+struct SparseMasks {
+    /// For each stream, the index of its first entry; the number of all at the end.
+    offsets: Vec<usize>,
+    /// The index of a word in its stream, and the word.
+    entries: Vec<(usize, u64)>,
+}
+
+impl SparseMasks {
+    /// Returns the words that are not 0; `None` if these are many.
+    fn new(masks: &[u64], words: usize) -> Option<Self> {
+        let n = masks.iter().filter(|&&mask| mask != 0).count();
+        if n > masks.len() / 8 {
+            return None;
+        }
+        let (mut offsets, mut entries) = (vec![0], Vec::with_capacity(n));
+        for stream in masks.chunks_exact(words) {
+            entries.extend(stream.iter().copied().enumerate().filter(|(_, mask)| *mask != 0));
+            offsets.push(entries.len());
+        }
+        Some(Self { offsets, entries })
+    }
 }
 
 /// Some samples of a batch as streams.
@@ -102,7 +129,9 @@ impl FaultLayer {
                             None => permanent = Some(flips),
                         }
                     }
-                    Some(ProductFaults { weights, negative, permanent })
+                    let sparse = permanent.as_ref();
+                    let sparse = sparse.and_then(|masks| SparseMasks::new(masks, spec.length().words()));
+                    Some(ProductFaults { weights, negative, permanent, sparse })
                 }
                 false => None,
             };
@@ -257,6 +286,12 @@ impl FaultLayer {
         if products.permanent.is_none() && weight_masks().next().is_none() && !has_products {
             return Ok(());
         }
+        if let Some(sparse) =
+            products.sparse.as_ref().filter(|_| weight_masks().next().is_none() && !has_products)
+        {
+            self.add_sparse(products, sparse, inputs, negative, counts);
+            return Ok(());
+        }
         let per_row = spec.n_weights().div_ceil(spec.n_rows()).saturating_mul(words).max(1);
         let at_once = (MASK_WORDS / per_row).clamp(1, spec.n_rows());
         let positions = spec.neurons_per_row();
@@ -307,6 +342,37 @@ impl FaultLayer {
             }
         }
         Ok(())
+    }
+
+    /// Adds the differences of one sample that a few permanent flips of weight streams make.
+    fn add_sparse(
+        &self,
+        products: &ProductFaults,
+        sparse: &SparseMasks,
+        inputs: &[u64],
+        negative: &[bool],
+        counts: &mut [u64],
+    ) {
+        let words = self.spec.length().words();
+        for (neuron, count) in counts.iter_mut().enumerate() {
+            self.each_product(neuron, |_, weight, input| {
+                let entries = &sparse.entries[sparse.offsets[weight]..sparse.offsets[weight + 1]];
+                for &(word, mask) in entries {
+                    let [w, x] = [products.weights[weight * words + word], inputs[input * words + word]];
+                    let multiply = |w: u64| match self.spec.polarity() {
+                        // Past the length both products are the same.
+                        Polarity::Bipolar => !(w ^ x),
+                        Polarity::Unipolar | Polarity::Signed => w & x,
+                    };
+                    let [before, after] =
+                        [multiply(w), multiply(w ^ mask)].map(|word| i64::from(word.count_ones()));
+                    let is_down = products.negative.get(weight).copied().unwrap_or(false)
+                        != negative.get(input).copied().unwrap_or(false);
+                    let difference = if is_down { before - after } else { after - before };
+                    *count = count.wrapping_add_signed(difference);
+                }
+            });
+        }
     }
 
     /// Returns the masks of a neuron's products, by the position of each product among the weights of its row.
