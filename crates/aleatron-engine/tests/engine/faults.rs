@@ -171,6 +171,21 @@ fn few_permanent_flips_match_plain() {
     assert!(seen > 9, "{seen} of 18 differ");
 }
 
+/// Streams of so many bits that the samples of a batch are encoded in two parts.
+#[test]
+fn samples_of_a_large_batch_keep_their_faults() {
+    let length = Length::new(1 << 19).unwrap();
+    let encoding = Encoding::Bernoulli { seed: 4 };
+    let spec = LayerSpec::dense(16, 1, length, Polarity::Unipolar, encoding).unwrap();
+    let (weights, inputs) = (vec![1 << 31; 16], vec![1 << 30; 16 * 10]);
+    let (seed, method) = (SampleSeed::new(5).starting_at(7), CountMethod::Best);
+    let case = LayerCase { spec, weights, inputs, seed, method };
+    let faults = ["inputs:1e-3", "counters:0.1"].map(|fault| fault.parse().unwrap());
+    let faults = Faults::new(3, faults.to_vec()).unwrap();
+    let whole = counts(CpuBackend::CURRENT, &faults, &case, 10);
+    assert_eq!(whole, counts(CpuBackend::CURRENT, &faults, &case, 3));
+}
+
 #[test]
 fn rate_of_zero_is_the_backend_itself() {
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::CURRENT);

@@ -214,11 +214,23 @@ impl FaultLayer {
         Ok(())
     }
 
+    /// Returns whether streams are created on the host.
+    fn has_streams(&self) -> bool {
+        self.faults.has(FaultSite::Inputs) || self.products.is_some()
+    }
+
+    /// Returns the samples of a batch that the backend below gets at a time.
+    fn samples_at_once(&self, n_samples: usize) -> usize {
+        match self.has_streams() {
+            true => (INPUT_WORDS / self.spec.sample_words().max(1)).clamp(1, n_samples.max(1)),
+            false => n_samples.max(1),
+        }
+    }
+
     /// Returns the counts of some samples.
     fn count(&self, cpu: &Cpu, batch: &Batch<'_>, n_samples: usize, cancel: Cancel<'_>) -> Result<Vec<u64>> {
         let (spec, m) = (&self.spec, self.spec.n_neurons());
-        let has_streams = self.faults.has(FaultSite::Inputs) || self.products.is_some();
-        let mut counts = match (has_streams, self.stuck.is_empty()) {
+        let mut counts = match (self.has_streams(), self.stuck.is_empty()) {
             (false, true) => self.inner.counts(batch, cancel)?,
             (false, false) => match self.thresholds(batch)? {
                 Some(thresholds) => self.inner.counts(&Batch::thresholds(&thresholds, batch.seed), cancel)?,
@@ -434,7 +446,7 @@ impl PreparedLayer for FaultLayer {
         let Some(last) = n_samples.checked_sub(1) else { return Ok(Vec::new()) };
         batch.seed.advanced(last)?;
         let cpu = Cpu::current()?;
-        let samples = (INPUT_WORDS / self.spec.sample_words().max(1)).max(1);
+        let samples = self.samples_at_once(n_samples);
         let len = n_samples as u128 * self.spec.n_neurons() as u128;
         let mut counts = memory::with_capacity(len, Quantity::Counts)?;
         for start in (0..n_samples).step_by(samples) {
@@ -452,7 +464,7 @@ impl PreparedLayer for FaultLayer {
     }
 
     fn backend_for(&self, n_samples: usize) -> Option<String> {
-        self.inner.backend_for(n_samples)
+        self.inner.backend_for(self.samples_at_once(n_samples))
     }
 
     fn notes(&self) -> Vec<String> {
