@@ -1541,8 +1541,12 @@ def _explore(
     networks: Sequence[Network], x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
     generators: Sequence[str], lengths: Sequence[int], sharings: Sequence[str], widths: Sequence[str], lanes: Sequence[str],
     loss: float, budget: int, known: str | None, file: PathLike[str] | None, progress: _Progress
-) -> tuple[str, BaseException | None]: ...
-def _read_exploration(text: str) -> tuple[str, str, str]: ...
+) -> tuple[str, BaseException | None]:
+    """Explores designs. `progress` is called with (trials done, the most of them, "designs", longest length, 0) and ends the search by raising;
+    `known` is the result of an earlier exploration, `file` the path to save the trials in. Returns the result as JSON, and the exception.
+    """
+def _read_exploration(text: str) -> tuple[str, str, str]:
+    """Checks that text is an exploration, and returns it, its table of comma-separated values, and its page."""
 def _evaluate_language_model(
     folder: str | PathLike[str], text: str | PathLike[str], plan: _Plan, context: int | None, calibration_tokens: int | None,
     max_tokens: int | None, quantile: float, sensitivity: bool, precision: str, lora: str | PathLike[str] | None, progress: _Progress

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy.typing as npt
 
 from aleatron import _core
-from aleatron._evaluation import Checkpoint, Progress, integer, load_digits, read_plan, shown
+from aleatron._evaluation import Checkpoint, Progress, frame, integer, load_digits, read_plan, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -100,10 +100,8 @@ class Exploration:
         return self._page
 
     def to_pandas(self) -> Any:
-        """Returns a data frame with a row for each design; needs pandas."""
-        import pandas
-
-        return pandas.DataFrame([asdict(design) for design in self.designs])
+        """Returns a flat pandas.DataFrame, a line for each design, with the columns of `to_csv`."""
+        return frame(self.to_csv(), "Exploration.to_pandas")
 
     @property
     def networks(self) -> tuple[str, ...]:
