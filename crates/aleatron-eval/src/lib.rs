@@ -22,6 +22,8 @@
 //! assert!(evaluation.rows()[0].score() >= 0.9);
 //! # Ok::<(), aleatron_eval::Error>(())
 //! ```
+// Documentation lists the automatic traits of types that hold a GPU, deep inside wgpu.
+#![recursion_limit = "256"]
 #![forbid(unsafe_code)]
 
 mod checkpoint;

@@ -20,6 +20,9 @@ const INPUT_WORDS: usize = 1 << 20;
 /// Words of masks of weights or products that a thread creates at a time, about.
 const MASK_WORDS: usize = 1 << 16;
 
+/// Words of products whose differences are computed between two checks of the cancellation, about: a fraction of a second.
+const PRODUCT_WORDS: usize = 1 << 24;
+
 /// Nanoseconds that drawing a word of a mask takes, about; only the order of magnitude matters.
 const DRAW: u64 = 20;
 
@@ -221,10 +224,15 @@ impl FaultLayer {
 
     /// Returns the samples of a batch that the backend below gets at a time.
     fn samples_at_once(&self, n_samples: usize) -> usize {
-        match self.has_streams() {
-            true => (INPUT_WORDS / self.spec.sample_words().max(1)).clamp(1, n_samples.max(1)),
-            false => n_samples.max(1),
-        }
+        let most = match (self.has_streams(), &self.products) {
+            (false, _) => n_samples,
+            (true, None) => INPUT_WORDS / self.spec.sample_words().max(1),
+            (true, Some(_)) => {
+                let inputs = INPUT_WORDS / self.spec.sample_words().max(1);
+                inputs.min(PRODUCT_WORDS / self.spec.product_words().max(1))
+            }
+        };
+        most.clamp(1, n_samples.max(1))
     }
 
     /// Returns the counts of some samples.
