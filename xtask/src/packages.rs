@@ -23,8 +23,9 @@ pub(crate) fn check() -> Result<(), String> {
     let unpacked = packages.join("unpacked");
     fs::create_dir(&unpacked).map_err(|error| failure(&unpacked, &error))?;
     let archives = archives(&packages)?;
+    // Archives have one time for all files; with the time of unpacking, a second check compiles what has changed.
     let unpack = archives.iter().map(|archive| {
-        Step::new("unpack", command("tar", &["-xzf", &text(archive), "-C", &text(&unpacked)]))
+        Step::new("unpack", command("tar", &["-xzmf", &text(archive), "-C", &text(&unpacked)]))
     });
     crate::step::run_all(&unpack.collect::<Vec<_>>())?;
     write_workspace(&unpacked, &archives)?;
