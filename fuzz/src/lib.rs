@@ -176,9 +176,10 @@ pub fn plan() -> Plan {
 
 /// Returns an evaluation that was cancelled after `cells` cells.
 pub fn stopped_after(cells: usize) -> Evaluation {
-    let done = std::sync::atomic::AtomicUsize::new(0);
+    // Negative until the first report: an evaluation that is cancelled before that has no state.
+    let done = std::sync::atomic::AtomicI64::new(-1);
     let order = std::sync::atomic::Ordering::Relaxed;
-    let is_over = || done.load(order) >= cells;
-    let note = |progress: aleatron::eval::Progress<'_>| done.store(progress.done, order);
+    let is_over = || done.load(order) >= cells as i64;
+    let note = |progress: aleatron::eval::Progress<'_>| done.store(progress.done as i64, order);
     evaluate(&network(), &samples(), &plan(), None, Cancel::when(&is_over), note).unwrap()
 }
