@@ -67,7 +67,7 @@ struct Layer {
     has_window: bool,
 }
 
-/// A frozen linear map, and the place of its correction.
+/// A frozen linear map, and the index of its correction.
 #[derive(Debug)]
 struct Map {
     /// `[inputs, outputs]`.
