@@ -8,7 +8,8 @@ from math import floor
 
 from make_layers import bernoulli, lfsr_step, number, philox, products, sequence, threshold
 
-SITES = ["inputs", "weights", "products", "counters", "accumulators", "memory", "stuck-at-0", "stuck-at-1", "generators"]
+SITES = ["inputs", "weights", "products", "counters", "accumulators", "memory", "stuck-at-0", "stuck-at-1", "generators",
+         "activations"]
 KINDS = ["transient", "permanent", "burst"]
 
 
@@ -17,7 +18,7 @@ def mask(fault, length, fault_seed, operand, sample, row, unit, layer):
     site, kind, rate = fault.split(":")
     kind, _, cycles = kind.partition("=")
     sample = 0 if kind == "permanent" else sample
-    if site in ("inputs", "counters", "accumulators"):
+    if site in ("inputs", "counters", "accumulators", "activations"):
         row, in_key = sample, 0
     elif site in ("weights", "products"):
         in_key = sample
@@ -41,11 +42,31 @@ def mask(fault, length, fault_seed, operand, sample, row, unit, layer):
 def counts(faults, fault_seed, polarity, topology, generator, sharing, width, length, weight_seed, input_seed, sample, layer):
     neurons, n_inputs, row_units = products(topology)
     weights = sorted({(row, unit, place) for neuron in neurons for row, unit, place, _ in neuron})
-    of_inputs, of_weights = ["bernoulli"] * 2 if generator == "bernoulli" else generator.split("+")
+    if generator.startswith("int"):
+        of_inputs, of_weights = "int", "int"
+    else:
+        of_inputs, of_weights = ["bernoulli"] * 2 if generator == "bernoulli" else generator.split("+")
     faults = sorted(faults.split(","), key=lambda fault: (SITES.index(fault.split(":")[0]), fault.split(":")[1]))
 
     def at(site):
         return [fault for fault in faults if fault.split(":")[0] == site]
+
+    def stored(t, negative, bits, greatest, flips):
+        """An operand whose magnitude has so many bits, with the sign above them, after flips."""
+        word = (min(t, greatest) + (negative << bits)) ^ flips
+        t, negative = min(word % 2**bits, greatest), polarity == "signed" and bool(word >> bits)
+        return t, negative and t > 0
+
+    def registers(site, t, negative, bits, address):
+        """An operand in registers with faults; integers have no magnitude past that of their bits, thresholds have 2^W."""
+        if generator.startswith("int"):
+            bits, greatest = bits, 2**bits - 1
+        else:
+            bits, greatest = bits + 1, 2**bits
+        for fault in at(site):
+            flips = mask(fault, bits + (polarity == "signed"), fault_seed, 0, *address, layer)
+            t, negative = stored(t, negative, bits, greatest, flips)
+        return t, negative
 
     def stuck(t, one, operand, row, unit):
         for site, value in (("stuck-at-0", 0), ("stuck-at-1", one)):
@@ -76,10 +97,13 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
         bits = 32 if of_inputs == "bernoulli" else width
         value = number("input", polarity, i)
         t = threshold(polarity, value, bits)
-        negative = value < 0 and t > 0
+        negative = polarity == "signed" and value < 0 and t > 0
+        t, negative = registers("activations", t, negative, bits, (sample, None, i))
         t = stuck(t, 2**bits, 0, 0, i)
         x_negative.append(negative and t > 0)
-        if of_inputs == "bernoulli":
+        if of_inputs == "int":
+            bits_of_x = t
+        elif of_inputs == "bernoulli":
             bits_of_x = bernoulli(t, length, input_seed, i, sample, 0, layer)
         else:
             bits_of_x = stream(of_inputs, 0 if sharing == "all" else i, t, 0)
@@ -93,14 +117,12 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
         value = number("weight", polarity, place)
         t = threshold(polarity, value, bits)
         negative = polarity == "signed" and value < 0 and t > 0
-        for fault in at("memory"):
-            stored = t + (negative << bits + 1)
-            stored ^= mask(fault, bits + 1 + (polarity == "signed"), fault_seed, 0, 0, row, unit, layer)
-            t, negative = min(stored % 2 ** (bits + 1), 2**bits), bool(stored >> bits + 1)
-        negative = negative and t > 0
+        t, negative = registers("memory", t, negative, bits, (0, row, unit))
         t = stuck(t, 2**bits, 1, row, unit)
         w_negative[place] = negative and t > 0
-        if of_weights == "bernoulli":
+        if of_weights == "int":
+            w[place] = t
+        elif of_weights == "bernoulli":
             w[place] = bernoulli(t, length, weight_seed, unit, row, 1, layer)
         else:
             q = {"all": 0, "input": unit, "stream": row * row_units + unit}[sharing]
@@ -113,6 +135,12 @@ def counts(faults, fault_seed, polarity, topology, generator, sharing, width, le
     for j, neuron in enumerate(neurons):
         count = 0
         for _, unit, place, i in neuron:
+            if of_inputs == "int":
+                # The product of two magnitudes, in units of the square of the greatest.
+                greatest = 2**width - 1
+                ones = min(w[place], greatest) * min(x[i], greatest)
+                count += length + (-ones if w_negative[place] != x_negative[i] else ones)
+                continue
             product = w[place] & x[i] if polarity != "bipolar" else (w[place] ^ x[i]) ^ (2**length - 1)
             for fault in at("products"):
                 product ^= mask(fault, length, fault_seed, 0, sample, j, unit, layer)
@@ -152,6 +180,8 @@ MASKS = [
     ("stuck-at-1:permanent:0.5", 1, 6, 1, 0, 2, 1, 0),
     ("generators:permanent:0.5", 8, 6, 1, 0, 0, 3, 1),
     ("inputs:transient:1e-3", 2000, 12, 0, 0, 0, 0, 0),
+    ("activations:transient:0.4", 9, 12, 0, 4, 0, 3, 1),
+    ("activations:permanent:0.4", 9, 12, 0, 4, 0, 3, 1),
 ]
 
 LAYERS = [
@@ -174,6 +204,18 @@ FAULTS = [
 ]
 
 
+ACTIVATIONS = [
+    "activations:transient:0.2", "activations:permanent:0.2",
+    "activations:transient:0.1,memory:permanent:0.1,counters:transient:0.1",
+]
+
+INTEGERS = [
+    ("signed", "dense:5:3", "int4", "all", 3, 49, 0, 0, 2, 1),
+    ("signed", "dense:4:3", "int8", "all", 7, 127**2, 0, 0, 1, 0),
+    ("signed", "conv:2,4,3:2:2,2:2,1:1,0,0,1:1,1:1", "int5", "all", 4, 225, 0, 0, 3, 2),
+    ("signed", "sparse:6:0,2,5//1,3/4", "int2", "all", 1, 1, 0, 0, 3, 2),
+]
+
 GENERATORS = ["generators:permanent:0.3", "generators:permanent:0.5,weights:permanent:0.05,memory:permanent:0.1"]
 
 
@@ -189,6 +231,11 @@ def main():
         # Random bits have no state.
         for faults in FAULTS + (GENERATORS if layer[2] != "bernoulli" else []):
             print("layer", faults, 100 + k, *layer, "=", *counts(faults, 100 + k, *layer))
+    print("# Registers of inputs, and layers of integers")
+    for k, layer in enumerate(LAYERS + INTEGERS):
+        own = ["memory:permanent:0.2", "counters:permanent:0.2"] if layer in INTEGERS else []
+        for faults in ACTIVATIONS + own:
+            print("layer", faults, 200 + k, *layer, "=", *counts(faults, 200 + k, *layer))
     print("# accumulate <faults> <fault seed> <fan-in> <length> <width> <bias> <sample> <neuron> <layer> <count>: unipolar, ReLU = <value>")
     for faults in ("accumulators:transient:0.3", "accumulators:permanent:0.3", "accumulators:transient:0.1,accumulators:permanent:0.1"):
         for neuron in range(6):

@@ -5,7 +5,7 @@ use crate::connections::Connections;
 use crate::convolution::{ConvShape, Convolution};
 use crate::dense::DenseShape;
 use crate::error::{Error, Quantity, Result};
-use crate::generator::{OperandSequences, Pairing, Width};
+use crate::generator::{IntegerBits, OperandSequences, Pairing, Width};
 use crate::polarity::Polarity;
 use crate::stream::Length;
 use crate::weights;
@@ -516,6 +516,12 @@ impl LayerSpec {
             }
             Topology::Sparse(_) | Topology::Conv(_) => None,
         }
+    }
+
+    /// Returns the bits of the integers that the layer multiplies; `None` for a layer of streams.
+    #[must_use]
+    pub fn integer_bits(&self) -> Option<IntegerBits> {
+        IntegerBits::of(&self.encoding, self.length)
     }
 
     /// The value of one neuron's count.

@@ -218,20 +218,23 @@ fn all() -> &'static [Adapter] {
     })
 }
 
-/// Whether the system shows any sign of a GPU. Where it does not there is no hardware adapter, and no need to load drivers to learn so.
+/// Returns false if the system shows no sign of a GPU: then there is no hardware adapter, and no driver needs to be loaded.
 #[must_use]
 pub fn may_have_hardware() -> bool {
     #[cfg(target_os = "linux")]
     {
-        let is_gpu = |name: &str| {
-            name.starts_with("nvidia") || name == "dri" || name == "dxg" || name.starts_with("kgsl")
-        };
         std::fs::read_dir("/dev").map_or(true, |entries| {
-            entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_gpu))
+            entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_gpu_node))
         })
     }
     #[cfg(not(target_os = "linux"))]
     true
+}
+
+/// Returns whether a name below `/dev` is that of a GPU: NVIDIA's, Mesa's, that of Windows' Linux subsystem, Qualcomm's.
+#[cfg(target_os = "linux")]
+fn is_gpu_node(name: &str) -> bool {
+    name.starts_with("nvidia") || name == "dri" || name == "dxg" || name.starts_with("kgsl")
 }
 
 /// The adapters of this machine, in order of their indices; none in a forked process.

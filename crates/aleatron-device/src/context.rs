@@ -182,10 +182,7 @@ impl GpuContext {
             AdapterKind::Software => Duration::ZERO,
             _ => Duration::from_micros(200),
         });
-        let pool_bytes = options.pool_bytes.unwrap_or(match info.kind {
-            AdapterKind::Discrete => 2 << 30,
-            _ => 256 << 20,
-        });
+        let pool_bytes = options.pool_bytes.unwrap_or(pool_bytes(info.kind));
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             info,
@@ -332,6 +329,14 @@ fn request(
 
 /// What an adapter must have, in words.
 pub(crate) const IMMEDIATES: &str = "immediates (kernel parameters)";
+
+/// Returns the bytes that the buffer pool of a device retains: cards have memory of their own, others that of the host.
+const fn pool_bytes(kind: AdapterKind) -> u64 {
+    match kind {
+        AdapterKind::Discrete => 2 << 30,
+        _ => 256 << 20,
+    }
+}
 
 /// The most of a binding of `bytes` whose bytes a 32-bit integer counts, in whole vectors.
 fn addressable(bytes: u64) -> u64 {

@@ -8,7 +8,7 @@
 //! - **polled**: [`Submission::is_done`], [`PendingRead::is_ready`](crate::PendingRead::is_ready);
 //! - **awaited** in an application's own executor: [`Submission::done`], and a `PendingRead` is a future itself.
 //!
-//! wgpu runs callbacks only while some thread polls the device. So that a future is woken although nobody does, the first one
+//! wgpu runs callbacks only while some thread polls the device. So that a future is woken although no other thread does, the first one
 //! that is pending starts a helper thread of the context, which blocks on the submissions of pending futures in the order they
 //! were first polled. The thread ends with the context. An event loop may call [`GpuContext::poll`] in addition.
 
@@ -26,8 +26,8 @@ use crate::error::{DriverError, Error, Result};
 use crate::fork;
 use crate::health::Health;
 
-/// How long after a submission is done its callbacks may take to run.
-const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// How long after a submission is done its callbacks may take to run. Tests do not wait that long.
+const ANSWER_TIME: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(30) };
 
 /// The result of polling a device.
 #[derive(Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl Signal {
         self.failed.load(Ordering::Acquire)
     }
 
-    fn fail(&self) {
+    pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.wake();
     }
@@ -290,5 +290,81 @@ impl Future for SubmissionDone {
         }
         self.signal = Some(signal);
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AdapterChoice, ContextOptions};
+
+    fn context() -> Arc<GpuContext> {
+        let choice = match AdapterChoice::from_env() {
+            AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
+            named => named,
+        };
+        GpuContext::open(&choice, &ContextOptions::default()).unwrap()
+    }
+
+    /// Runs the helper thread's loop over two watches, and returns their signals.
+    fn watched(context: &Arc<GpuContext>) -> [Arc<Signal>; 2] {
+        let index = context.queue.submit([]);
+        let signals = [Arc::new(Signal::default()), Arc::new(Signal::default())];
+        let (sender, watches) = channel();
+        sender.send(Watch::Submission(index.clone(), Arc::clone(&signals[0]))).unwrap();
+        sender.send(Watch::Mapping(index, Arc::clone(&signals[1]))).unwrap();
+        sender.send(Watch::Everything).unwrap();
+        drop(sender);
+        Watcher::run(&context.device, &context.health, &watches);
+        signals
+    }
+
+    #[test]
+    fn helper_thread_reports_finished_submissions() {
+        let [submission, mapping] = watched(&context());
+        assert_eq!((submission.get(), submission.has_failed()), (FINISHED, false));
+        // The callback of the mapping sets the other one.
+        assert_eq!((mapping.get(), mapping.has_failed()), (0, false));
+    }
+
+    #[test]
+    fn helper_thread_reports_failure_of_a_lost_device() {
+        let context = context();
+        context.health.lose("for a test".to_owned());
+        for signal in watched(&context) {
+            assert_eq!((signal.get(), signal.has_failed()), (0, true));
+        }
+    }
+
+    #[test]
+    fn helper_thread_accepts_watches() {
+        assert!(context().watch(Watch::Everything));
+    }
+
+    #[test]
+    fn future_ends_when_the_helper_thread_failed() {
+        let context = context();
+        let index = context.queue.submit([]);
+        let submission = Submission { context, index };
+        let signal = Arc::new(Signal::default());
+        let mut done = SubmissionDone { submission, signal: Some(Arc::clone(&signal)) };
+        let mut poll = || Pin::new(&mut done).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        signal.fail();
+        assert_eq!(poll(), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn flush_submits_pending_writes() {
+        let context = context();
+        context.writes_pending.store(true, Ordering::Release);
+        context.flush();
+        assert!(!context.writes_pending.load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn missing_callback_is_an_error() {
+        let error = context().wait_until(None, || false).unwrap_err();
+        assert!(matches!(error, Error::Unanswered { .. }), "{error}");
     }
 }

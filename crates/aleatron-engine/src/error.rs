@@ -106,7 +106,17 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// Faults are to be at a site that only a circuit with integers between layers has.
+    /// Faults are at a site of streams in a layer that multiplies integers.
+    #[error(
+        "faults of {site}: a layer of {bits} has no streams; use memory, activations, counters or accumulators"
+    )]
+    NoStreams {
+        /// The site.
+        site: aleatron_core::fault::FaultSite,
+        /// The integers of the layer.
+        bits: aleatron_core::generator::IntegerBits,
+    },
+    /// Faults are at a site that only a circuit with integers between layers has.
     #[error("faults of {site}: there are none in floating point; use integer arithmetic")]
     NoFaultSite {
         /// The site.

@@ -142,8 +142,8 @@ impl Evaluation {
         }
         // A cell outside the plan would be in no row.
         if !self.plan.generators.contains(&cell.generator)
-            || !self.plan.lengths.contains(&cell.length)
-            || !self.plan.fault_points().contains(&cell.faults)
+            || !self.plan.lengths_of(&cell.generator).contains(&cell.length)
+            || !self.plan.fault_points_of(&cell.generator).contains(&cell.faults)
         {
             return Err("it is not of the plan".to_owned());
         }

@@ -121,8 +121,9 @@ pub fn add_costs(network: &Network, data: &Dataset, evaluation: &mut Evaluation)
 /// Adds the cost of the circuit of each row of the plan, whether it has cells or not.
 pub(super) fn add_planned_costs(network: &Network, data: &Dataset, evaluation: &mut Evaluation) {
     let plan = &evaluation.plan;
-    let rows =
-        plan.generators.iter().flat_map(|&generator| plan.lengths.iter().map(move |&l| (generator, l)));
+    let rows = plan.generators.iter().flat_map(|&generator| {
+        plan.lengths_of(&generator).into_iter().map(move |length| (generator, length))
+    });
     evaluation.costs = costs(network, data, plan, &rows.collect::<Vec<_>>());
 }
 

@@ -165,6 +165,14 @@ pub enum Error {
         /// The classes of the network.
         n_classes: usize,
     },
+    /// A plan has faults, and none of them at a site that the circuit of a generator has.
+    #[error(
+        "{generator} has no streams, and all fault sites are sites of streams; add memory, activations, counters or accumulators to the fault sites"
+    )]
+    NoFaultSite {
+        /// The generator.
+        generator: aleatron_core::generator::GeneratorName,
+    },
     /// A margin of early termination is not a finite number from 0 on.
     #[error("the margin is {0}, not a finite number from 0 on")]
     Margin(f64),

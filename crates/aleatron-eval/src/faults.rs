@@ -3,7 +3,8 @@
 use super::plan::Plan;
 use super::serial;
 use crate::{Error, Result};
-use aleatron_core::fault::{Fault, FaultRate, FaultSites, Faults};
+use aleatron_core::fault::{Fault, FaultRate, FaultSite, FaultSites, Faults};
+use aleatron_core::generator::GeneratorName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -58,6 +59,11 @@ pub(super) mod rates {
     }
 }
 
+/// Returns whether the circuit of a generator has sites: one that multiplies integers has no streams.
+fn has_sites(generator: &GeneratorName, sites: FaultSites) -> bool {
+    generator.integer_bits().is_none() || sites.iter().all(FaultSite::is_binary)
+}
+
 impl Plan {
     /// Returns the faults of cells: none first, if the plan has no rates or a rate of 0, then by site and rate.
     #[must_use]
@@ -71,6 +77,26 @@ impl Plan {
             points.extend(rates().map(|rate| Some(FaultPoint { sites, rate })));
         }
         points
+    }
+
+    /// Returns the faults of the cells of a generator: those of the plan whose sites its circuit has.
+    #[must_use]
+    pub fn fault_points_of(&self, generator: &GeneratorName) -> Vec<Option<FaultPoint>> {
+        let mut points = self.fault_points();
+        points.retain(|point| point.is_none_or(|point| has_sites(generator, point.sites)));
+        points
+    }
+
+    /// Returns the generators whose circuits have no streams, with the sites of the plan that they therefore do not have.
+    pub(super) fn missing_sites(&self) -> Vec<(GeneratorName, Vec<FaultSites>)> {
+        let missing = |generator: &GeneratorName| {
+            let sites = self.fault_sites.iter().copied().filter(|sites| !has_sites(generator, *sites));
+            (*generator, sites.collect::<Vec<_>>())
+        };
+        match self.has_faults() {
+            true => self.generators.iter().map(missing).filter(|(_, sites)| !sites.is_empty()).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// Returns whether some cells have faults.
@@ -104,6 +130,11 @@ impl Plan {
         }
         for point in self.fault_points() {
             Faults::new(0, self.faults_of(point)?)?;
+        }
+        for (generator, missing) in self.missing_sites() {
+            if missing.len() == self.fault_sites.len() {
+                return Err(Error::NoFaultSite { generator });
+            }
         }
         Ok(())
     }

@@ -42,7 +42,11 @@ impl PreparedPass {
         let score = network.score_layer().filter(|_| labels == LabelKind::Classes);
         let layer = score.and_then(|score| network.layers().get(score.layer));
         let noise = layer.map_or(0.0, |layer| noise(network, layer, &streams.lengths()));
-        let certainty = match score {
+        let integers = |score: &ScoreLayer| {
+            let layer = network.layers().get(score.layer);
+            layer.is_some_and(|layer| config.settings_of(&layer.name).generator.integer_bits().is_some())
+        };
+        let certainty = match score.filter(|score| !integers(score)) {
             // The remaining cycles of faulty streams and counters have no bounds.
             Some(score) if score.is_direct && extent == Extent::Whole && config.faults.is_empty() => {
                 Certainty::new(&streams, score.layer)?

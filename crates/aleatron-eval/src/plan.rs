@@ -114,6 +114,15 @@ impl Plan {
         subject.check(&self.resolved(&subject))
     }
 
+    /// Returns the lengths of the cells of a generator: those of the plan, or for integers the one that they have.
+    #[must_use]
+    pub fn lengths_of(&self, generator: &GeneratorName) -> Vec<usize> {
+        match generator.integer_bits().and_then(|bits| bits.length().ok()) {
+            Some(length) => vec![length.bits()],
+            None => self.lengths.clone(),
+        }
+    }
+
     /// Checks the number of seeds and the margins.
     pub(super) fn check_numbers(&self) -> Result<()> {
         if let Some(&margin) = self.margins.iter().find(|margin| !(0.0..f64::INFINITY).contains(*margin)) {

@@ -246,18 +246,23 @@ impl Evaluation {
     /// Returns the cells summed up over seeds, by generator, then by faults, then by length, in the order of the plan.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
-        let (lengths, points) = (&self.plan.lengths, self.plan.fault_points());
-        let of_point = |point: Option<FaultPoint>| lengths.iter().map(move |&length| (point, length));
-        let keys: Vec<_> = points.into_iter().flat_map(of_point).collect();
-        let keys = self.plan.generators.iter().flat_map(|g| keys.iter().map(move |&(p, l)| (g, p, l)));
-        keys.filter_map(|(generator, point, length)| {
-            let is_own =
-                |cell: &&Cell| cell.generator == *generator && cell.faults == point && cell.length == length;
-            let matching = self.cells.iter().filter(is_own);
-            let row = Row::new(&matching.collect::<Vec<_>>())?;
-            Some(Row { cost: self.cost_of(generator, length).cloned(), ..row })
-        })
-        .collect()
+        let mut keys: Vec<(&GeneratorName, Option<FaultPoint>, usize)> = Vec::new();
+        for generator in &self.plan.generators {
+            let lengths = self.plan.lengths_of(generator);
+            for point in self.plan.fault_points_of(generator) {
+                keys.extend(lengths.iter().map(|&length| (generator, point, length)));
+            }
+        }
+        keys.into_iter()
+            .filter_map(|(generator, point, length)| {
+                let is_own = |cell: &&Cell| {
+                    cell.generator == *generator && cell.faults == point && cell.length == length
+                };
+                let matching = self.cells.iter().filter(is_own);
+                let row = Row::new(&matching.collect::<Vec<_>>())?;
+                Some(Row { cost: self.cost_of(generator, length).cloned(), ..row })
+            })
+            .collect()
     }
 
     /// Returns the rows of one generator without faults, by length.
@@ -382,9 +387,12 @@ impl Row {
         self.lengths.iter().all(|&length| length == self.length)
     }
 
-    /// Returns the stream lengths as text: one number, or the shortest and the longest if layers differ.
+    /// Returns the stream lengths as text: one number, or the shortest and the longest if layers differ; a dash for integers.
     #[must_use]
     pub fn bits(&self) -> String {
+        if self.generator.integer_bits().is_some() {
+            return "-".to_owned();
+        }
         match (self.lengths.iter().min(), self.lengths.iter().max()) {
             (Some(shortest), Some(longest)) if shortest < longest => format!("{shortest}-{longest}"),
             (Some(all), _) => all.to_string(),

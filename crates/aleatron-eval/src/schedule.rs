@@ -122,22 +122,27 @@ impl Schedule {
         let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
         let products = layers.iter().map(|layer| layer.products).fold(0, u64::saturating_add);
         let exact = products.saturating_mul(EXACT_COST);
-        let points = plan.fault_points();
-        let seeds_of = |generator| points.iter().map(move |&p| plan.seeds_of(generator, p).count() as u128);
-        let n_seeds: u128 = plan.generators.iter().flat_map(seeds_of).sum();
-        let n_cells = n_seeds.saturating_mul(plan.lengths.len() as u128);
+        let n_cells_of = |generator: &GeneratorName| {
+            let points = plan.fault_points_of(generator);
+            let n_seeds: u128 = points.iter().map(|&p| plan.seeds_of(generator, p).count() as u128).sum();
+            n_seeds.saturating_mul(plan.lengths_of(generator).len() as u128)
+        };
+        let n_cells = plan.generators.iter().map(n_cells_of).fold(0, u128::saturating_add);
         memory::check(n_cells.saturating_mul(size_of::<ScheduledCell>() as u128), Quantity::Seeds)?;
         let mut passes = vec![Pass { kind: PassKind::Float, lengths: Vec::new(), cost: exact }];
         let mut cells = Vec::new();
-        let rows = plan.generators.iter().flat_map(|&generator| points.iter().map(move |&p| (generator, p)));
-        for (generator, faults) in rows {
+        let points = |&generator: &GeneratorName| {
+            plan.fault_points_of(&generator).into_iter().map(move |point| (generator, point))
+        };
+        for (generator, faults) in plan.generators.iter().flat_map(points) {
+            // Products of integers cannot stop early.
+            let has_margins = !plan.margins.is_empty() && generator.integer_bits().is_none();
             for seed in plan.seeds_of(&generator, faults) {
                 let mut known: BTreeMap<Key, usize> = BTreeMap::new();
-                for &length in &plan.lengths {
+                for length in plan.lengths_of(&generator) {
                     let mut own = Vec::new();
                     // Partial lengths serve early termination alone.
-                    let steps =
-                        early::steps(length).filter(|&step| step == length || !plan.margins.is_empty());
+                    let steps = early::steps(length).filter(|&step| step == length || has_margins);
                     for cycles in steps {
                         let config = config(&names, plan, &generator, faults, seed, [cycles, length])?;
                         let pass = *known.entry(key(&names, &config)).or_insert(passes.len());

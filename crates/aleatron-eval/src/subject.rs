@@ -7,7 +7,7 @@ use super::result::{DataSummary, NetworkSummary};
 use super::schedule::fingerprint;
 use crate::{Error, Result};
 use aleatron_core::conformance::Digest;
-use aleatron_core::{Cancel, Encoding, Error as CoreError, Quantity, memory};
+use aleatron_core::{Cancel, Encoding, Error as CoreError, Length, Quantity, memory};
 use aleatron_data::{Dataset, LabelKind};
 use aleatron_engine::Error as EngineError;
 use aleatron_engine::network::{Batching, LayerSettings, Network, StreamConfig, ValueRange};
@@ -89,11 +89,11 @@ impl Subject {
             }
         }
         plan.check_numbers()?;
-        for &length in &plan.lengths {
-            for generator in &plan.generators {
+        for generator in &plan.generators {
+            for length in plan.lengths_of(generator) {
                 let mut config = plan.config(generator, length, 0);
                 config.fault_layers.clone_from(&plan.fault_layers);
-                for point in plan.fault_points().into_iter().flatten() {
+                for point in plan.fault_points_of(generator).into_iter().flatten() {
                     let faulty = config.clone().faults(plan.faults_of(Some(point))?);
                     self.network.check_config(&faulty)?;
                 }
@@ -289,16 +289,23 @@ pub(super) fn stream_cost(layers: &[StreamedLayer], config: &StreamConfig) -> u6
     cost.fold(1, u64::saturating_add)
 }
 
-/// Returns the products of bits in a sample.
+/// Returns the products of bits in a sample; a product of integers counts as one.
 pub(super) fn bits_of_sample(layers: &[StreamedLayer], config: &StreamConfig) -> f64 {
-    let bits =
-        layers.iter().map(|layer| layer.products as f64 * config.settings_of(&layer.name).length as f64);
-    bits.sum()
+    let bits = |layer: &StreamedLayer| {
+        let LayerSettings { generator, length, .. } = config.settings_of(&layer.name);
+        let bits = if generator.integer_bits().is_some() { 1 } else { length };
+        layer.products as f64 * bits as f64
+    };
+    layers.iter().map(bits).sum()
 }
 
 /// Returns the stream length of each layer.
 pub(super) fn lengths(layers: &[StreamedLayer], config: &StreamConfig) -> Vec<usize> {
-    layers.iter().map(|layer| config.settings_of(&layer.name).length).collect()
+    let length = |layer: &StreamedLayer| {
+        let settings = config.settings_of(&layer.name);
+        settings.resolved_length().map_or(settings.length, Length::bits)
+    };
+    layers.iter().map(length).collect()
 }
 
 #[cfg(test)]

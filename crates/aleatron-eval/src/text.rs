@@ -122,6 +122,7 @@ impl Evaluation {
             if rows.is_empty() {
                 continue;
             }
+            let is_integer = rows.iter().any(|row| row.generator.integer_bits().is_some());
             let shortest = self.shortest_within(&generator, 1.0).ok().flatten();
             text.push_str(&match rows.into_iter().find(|row| Some(row.length) == shortest) {
                 Some(row) => {
@@ -133,8 +134,12 @@ impl Evaluation {
                         true => format!("from {} bits on", row.length),
                         false => format!("with {} bits", row.bits()),
                     };
-                    format!("{generator}: within {measure} of floating point {lengths}{seeds}\n")
+                    match row.generator.integer_bits() {
+                        None => format!("{generator}: within {measure} of floating point {lengths}{seeds}\n"),
+                        Some(_) => format!("{generator}: within {measure} of floating point\n"),
+                    }
                 }
+                None if is_integer => format!("{generator}: not within {measure} of floating point\n"),
                 None => {
                     format!("{generator}: not within {measure} of floating point at any of these lengths\n")
                 }
@@ -146,6 +151,13 @@ impl Evaluation {
             text.push_str(&format!("clipped: {features} outside what the first layer can encode\n"));
         }
         self.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
+        for (generator, sites) in self.plan.missing_sites() {
+            let sites: Vec<String> = sites.iter().map(ToString::to_string).collect();
+            text.push_str(&format!(
+                "{generator}: without rows of {}: its circuit has no streams\n",
+                sites.join(", ")
+            ));
+        }
         for reason in self.cost_reasons() {
             text.push_str(&format!("no circuit: {reason}\n"));
         }

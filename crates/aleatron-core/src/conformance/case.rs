@@ -47,11 +47,13 @@ pub enum Operation {
     Mixed,
     /// Every step of the inter-layer arithmetic of compiled networks.
     Program,
+    /// Dense layers and convolutions that multiply integers instead of streams.
+    Integer,
 }
 
 impl Operation {
     /// Every kind, in order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Encode,
         Self::Pack,
         Self::Unpack,
@@ -67,6 +69,7 @@ impl Operation {
         Self::Conv,
         Self::Mixed,
         Self::Program,
+        Self::Integer,
     ];
 
     /// Its name in reports.
@@ -88,6 +91,7 @@ impl Operation {
             Self::Conv => "conv",
             Self::Mixed => "mixed",
             Self::Program => "program",
+            Self::Integer => "integer",
         }
     }
 }
@@ -233,6 +237,7 @@ impl LayerCase {
     pub fn operation(&self) -> Operation {
         match (self.spec.encoding(), self.spec.topology(), self.method) {
             (Encoding::BernoulliInputs { .. } | Encoding::BernoulliWeights { .. }, ..) => Operation::Mixed,
+            _ if self.spec.integer_bits().is_some() => Operation::Integer,
             (_, Topology::Conv(_), _) => Operation::Conv,
             _ if self.spec.polarity() == Polarity::Signed => Operation::Signed,
             (Encoding::Sequences(_), _, CountMethod::Bits) => Operation::Sequence,

@@ -28,6 +28,9 @@ pub fn check_generators(spec: &LayerSpec) -> Result<()> {
         operands if operands.iter().flatten().any(|first| matches!(first, Sequence::Halton(_))) => {
             Err(fault("halton sequences"))
         }
+        operands if operands.iter().flatten().any(|first| matches!(first, Sequence::Digit(_))) => {
+            Err(fault("the digits of a counter"))
+        }
         _ => Ok(()),
     }
 }
@@ -71,8 +74,8 @@ pub fn encode_faulty(sequence: &Sequence, mask: u32, threshold: u64, length: Len
             let one = width.one();
             Box::new((u64::from(mask)..).map(move |value| (value % one) as u32))
         }
-        Sequence::Halton(_) => {
-            let reason = "halton sequences have no state that could flip".to_owned();
+        Sequence::Halton(_) | Sequence::Digit(_) => {
+            let reason = format!("{sequence} has no state that could flip");
             return Err(Error::Syntax { what: Quantity::FaultSite, text: "generators".to_owned(), reason });
         }
     };

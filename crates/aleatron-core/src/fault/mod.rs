@@ -44,11 +44,13 @@ pub enum FaultSite {
     StuckAtOne = 7,
     /// First states of shared sequences.
     Generators = 8,
+    /// Registers of the inputs: their thresholds, or the integers of a binary circuit.
+    Activations = 9,
 }
 
 impl FaultSite {
     /// Every site, in order of its number.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Inputs,
         Self::Weights,
         Self::Products,
@@ -58,6 +60,7 @@ impl FaultSite {
         Self::StuckAtZero,
         Self::StuckAtOne,
         Self::Generators,
+        Self::Activations,
     ];
 
     /// Returns the name.
@@ -73,6 +76,7 @@ impl FaultSite {
             Self::StuckAtZero => "stuck-at-0",
             Self::StuckAtOne => "stuck-at-1",
             Self::Generators => "generators",
+            Self::Activations => "activations",
         }
     }
 
@@ -80,6 +84,12 @@ impl FaultSite {
     #[must_use]
     pub const fn changes_bits(self) -> bool {
         matches!(self, Self::Inputs | Self::Weights | Self::Products | Self::Generators)
+    }
+
+    /// Returns whether a circuit that multiplies integers instead of streams has the site.
+    #[must_use]
+    pub const fn is_binary(self) -> bool {
+        matches!(self, Self::Counters | Self::Accumulators | Self::Memory | Self::Activations)
     }
 
     /// Returns whether faults of the site are permanent only.
@@ -171,9 +181,10 @@ impl Fault {
             (site, FaultKind::Transient | FaultKind::Burst { .. }) if site.is_lasting() => {
                 Some(format!("faults of {} last; use permanent", site.name()))
             }
-            (FaultSite::Counters | FaultSite::Accumulators, FaultKind::Burst { .. }) => {
-                Some(format!("{} have no cycles; use transient or permanent", site.name()))
-            }
+            (
+                FaultSite::Counters | FaultSite::Accumulators | FaultSite::Activations,
+                FaultKind::Burst { .. },
+            ) => Some(format!("{} have no cycles; use transient or permanent", site.name())),
             _ => None,
         };
         if let Some(reason) = reason {
@@ -310,7 +321,9 @@ impl FaultMask {
     pub fn addresses(&self, sample: u32, row: u32, operand: Operand) -> [StreamAddress; 2] {
         let sample = if self.fault.is_per_sample() { sample } else { 0 };
         let (in_key, row) = match self.fault.site {
-            FaultSite::Inputs | FaultSite::Counters | FaultSite::Accumulators => (0, sample),
+            FaultSite::Inputs | FaultSite::Counters | FaultSite::Accumulators | FaultSite::Activations => {
+                (0, sample)
+            }
             FaultSite::Weights | FaultSite::Products => (sample, row),
             FaultSite::Memory | FaultSite::StuckAtZero | FaultSite::StuckAtOne | FaultSite::Generators => {
                 (0, row)
@@ -342,23 +355,57 @@ pub fn counter_width(spec: &LayerSpec) -> Result<u32> {
     }
 }
 
-/// Returns the bits in which a threshold of `width` bits is stored, its sign included.
-#[must_use]
-pub const fn memory_bits(width: Width, polarity: Polarity) -> u32 {
-    match polarity {
-        Polarity::Unipolar | Polarity::Bipolar => width.bits() + 1,
-        Polarity::Signed => width.bits() + 2,
-    }
+/// How a circuit stores an operand: its magnitude, and for signed operands a sign in the bit above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StoredOperand {
+    /// The bits of the magnitude.
+    bits: u32,
+    /// The greatest magnitude; greater ones act as this one.
+    greatest: u64,
+    polarity: Polarity,
 }
 
-/// Returns a stored threshold with the bits of `mask` flipped; past the stream of ones, that of the stream of ones.
-#[must_use]
-pub fn flip_threshold(threshold: u64, mask: u64, width: Width, polarity: Polarity) -> u64 {
-    let sign = 1u64 << (width.bits() + 1);
-    let stored = magnitude(threshold) | if is_negative(positive_zero(threshold)) { sign } else { 0 };
-    let flipped = stored ^ mask;
-    let is_negative = polarity == Polarity::Signed && flipped & sign != 0;
-    positive_zero((flipped & (sign - 1)).min(width.one()) | if is_negative { NEGATIVE } else { 0 })
+impl StoredOperand {
+    /// Returns the form of a layer's weights.
+    #[must_use]
+    pub fn weights(spec: &LayerSpec) -> Self {
+        Self::new(spec, spec.encoding().weight_width())
+    }
+
+    /// Returns the form of a layer's inputs.
+    #[must_use]
+    pub fn inputs(spec: &LayerSpec) -> Self {
+        Self::new(spec, spec.encoding().input_width())
+    }
+
+    fn new(spec: &LayerSpec, width: Width) -> Self {
+        let polarity = spec.polarity();
+        match spec.integer_bits() {
+            Some(integers) => Self { bits: width.bits(), greatest: integers.greatest(), polarity },
+            // The threshold of the stream of ones needs one bit more than all others.
+            None => Self { bits: width.bits() + 1, greatest: width.one(), polarity },
+        }
+    }
+
+    /// Returns the number of stored bits, the sign among them.
+    #[must_use]
+    pub const fn n_bits(&self) -> u32 {
+        match self.polarity {
+            Polarity::Unipolar | Polarity::Bipolar => self.bits,
+            Polarity::Signed => self.bits + 1,
+        }
+    }
+
+    /// Returns a threshold whose stored bits are flipped where `mask` has ones.
+    #[must_use]
+    pub fn flip(&self, threshold: u64, mask: u64) -> u64 {
+        let sign = 1u64 << self.bits;
+        let stored = magnitude(threshold).min(self.greatest)
+            | if is_negative(positive_zero(threshold)) { sign } else { 0 };
+        let flipped = stored ^ mask;
+        let is_negative = self.polarity == Polarity::Signed && flipped & sign != 0;
+        positive_zero((flipped & (sign - 1)).min(self.greatest) | if is_negative { NEGATIVE } else { 0 })
+    }
 }
 
 /// Returns a threshold whose operand is positive if its magnitude is 0.

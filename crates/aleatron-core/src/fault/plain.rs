@@ -1,8 +1,8 @@
 //! Faults one bit at a time, straight from the specification, never optimized.
 
 use super::{
-    FaultMask, FaultSite, Faults, Operand, check_generators, counter_width, encode_faulty, flip_accumulator,
-    flip_threshold, memory_bits, positive_zero, sequence_of_input, sequence_of_weight, stick_threshold,
+    FaultMask, FaultSite, Faults, Operand, StoredOperand, check_generators, counter_width, encode_faulty,
+    flip_accumulator, positive_zero, sequence_of_input, sequence_of_weight, stick_threshold,
 };
 use crate::arithmetic::{Accumulator, IntegerActivation};
 use crate::error::{Error, Result};
@@ -48,30 +48,41 @@ fn number(own: &FaultMask, bits: u32, operand: Operand, sample: u32, row: u32, u
 /// # Errors
 /// None for the thresholds of the layer.
 pub fn weight_thresholds(spec: &LayerSpec, faults: &Faults, thresholds: &[u64]) -> Result<Vec<u64>> {
-    let (width, polarity) = (spec.encoding().weight_width(), spec.polarity());
+    let (one, stored) = (spec.encoding().weight_width().one(), StoredOperand::weights(spec));
     let mut flipped = thresholds.to_vec();
     for (threshold, (j, i)) in flipped.iter_mut().zip(reference::weights(spec)) {
         let (row, unit) = (spec.first_neuron() + j as u32, i as u32);
         for mask in faults.at(FaultSite::Memory, spec.index()) {
-            let mask = number(&mask, memory_bits(width, polarity), Operand::Inputs, 0, row, unit)?;
-            *threshold = flip_threshold(*threshold, mask, width, polarity);
+            let mask = number(&mask, stored.n_bits(), Operand::Inputs, 0, row, unit)?;
+            *threshold = stored.flip(*threshold, mask);
         }
-        *threshold = stuck(spec, faults, *threshold, width.one(), Operand::Weights, row, unit)?;
+        *threshold = stuck(spec, faults, *threshold, one, Operand::Weights, row, unit)?;
     }
     Ok(flipped)
 }
 
-/// Returns the thresholds of inputs, rows of samples by inputs, as stuck generators leave them.
+/// Returns the thresholds of inputs, rows of samples by inputs, as faulty registers and stuck generators leave them.
 ///
 /// # Errors
-/// None for the thresholds of the layer.
-pub fn input_thresholds(spec: &LayerSpec, faults: &Faults, thresholds: &[u64]) -> Result<Vec<u64>> {
-    let one = spec.encoding().input_width().one();
-    let inputs = thresholds.iter().enumerate();
-    let inputs = inputs.map(|(k, &threshold)| {
-        stuck(spec, faults, threshold, one, Operand::Inputs, 0, (k % spec.n_inputs()) as u32)
-    });
-    inputs.collect()
+/// [`Error::TooLarge`] past the 2^32 samples that a counter can name.
+pub fn input_thresholds(
+    spec: &LayerSpec,
+    faults: &Faults,
+    thresholds: &[u64],
+    seed: SampleSeed,
+) -> Result<Vec<u64>> {
+    let (one, stored) = (spec.encoding().input_width().one(), StoredOperand::inputs(spec));
+    let mut inputs = Vec::new();
+    for (k, &threshold) in thresholds.iter().enumerate() {
+        let (sample, unit) = (seed.advanced(k / spec.n_inputs())?.first_sample, (k % spec.n_inputs()) as u32);
+        let mut threshold = threshold;
+        for mask in faults.at(FaultSite::Activations, spec.index()) {
+            let mask = number(&mask, stored.n_bits(), Operand::Inputs, sample, 0, unit)?;
+            threshold = stored.flip(threshold, mask);
+        }
+        inputs.push(stuck(spec, faults, threshold, one, Operand::Inputs, 0, unit)?);
+    }
+    Ok(inputs)
 }
 
 fn stuck(
@@ -106,7 +117,7 @@ pub fn counts(
     seed: SampleSeed,
 ) -> Result<Vec<u64>> {
     let weights = weight_thresholds(spec, faults, weights)?;
-    let inputs = input_thresholds(spec, faults, inputs)?;
+    let inputs = input_thresholds(spec, faults, inputs, seed)?;
     let [weight_streams, input_streams] = streams(spec, faults, &weights, &inputs, seed)?;
     let units = reference::weights(spec);
     let (n, m) = (spec.n_inputs(), spec.n_neurons());

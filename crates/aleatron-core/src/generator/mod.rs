@@ -9,6 +9,7 @@
 //! To add a generator, write its file, with a type that has the functions of the others, and add its line to the table
 //! `sequences!` below.
 
+mod digit;
 mod halton;
 mod lfsr;
 mod name;
@@ -17,9 +18,10 @@ mod ramp;
 mod sobol;
 mod table;
 
+pub use digit::{Digit, DigitValues};
 pub use halton::{Halton, HaltonValues};
 pub use lfsr::{Lfsr, LfsrValues};
-pub use name::{GeneratorName, SequenceName, WidthChoice};
+pub use name::{GeneratorName, IntegerBits, SequenceName, WidthChoice};
 pub use pairing::{OperandSequences, Pairing, Sharing, Warning};
 pub use ramp::{Ramp, RampValues};
 pub use sobol::{Sobol, SobolValues};
@@ -242,6 +244,8 @@ sequences! {
     Halton(HaltonValues) = "halton", Some(("BASE", 2));
     /// A counter, the temporal code.
     Ramp(RampValues) = "ramp", None;
+    /// A digit of a counter, for the products of binary multipliers.
+    Digit(DigitValues) = "digit", Some(("DIGIT", 0));
 }
 
 impl Sequence {

@@ -1,13 +1,14 @@
 //! How generators are written: one grammar for Rust, Python, the command line and files.
 //!
 //! ```text
-//! generator = "bernoulli" | "lfsr" | "sobol" | "halton" | "vdc" | "ramp" | operand "+" operand
+//! generator = "bernoulli" | "lfsr" | "sobol" | "halton" | "vdc" | "ramp" | "int" BITS | operand "+" operand
 //! operand   = "bernoulli" | sequence
 //! sequence  = KIND [ ":" PARAMETER ] | "vdc"
 //! ```
 //!
 //! A generator is for inputs and weights both, inputs first; `sobol` alone is `sobol:1+sobol:2`. The kinds and their parameters
-//! are those of the table in the module above.
+//! are those of the table in the module above. `int8` is no generator of streams but the binary arithmetic beside them: products
+//! of integers of 8 bits.
 
 use super::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing, Warning, Width};
 use crate::error::{Error, Quantity, Result};
@@ -118,7 +119,7 @@ const PHASES: usize = 64;
 ///
 /// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a run; or `INPUTS+WEIGHTS`, each
 /// a sequence or `bernoulli`. Some pairs have names of their own: `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`,
-/// `vdc` `vdc+ramp` and `ramp` `ramp+vdc`.
+/// `vdc` `vdc+ramp` and `ramp` `ramp+vdc`. `int8` stands for binary multipliers of 8 bits; see [`IntegerBits`].
 ///
 /// ```
 /// use aleatron_core::generator::GeneratorName;
@@ -153,7 +154,104 @@ pub enum GeneratorName {
         /// Of the inputs.
         inputs: SequenceName,
     },
+    /// Products of signed integers, as binary circuits compute them, in place of streams.
+    Integer(IntegerBits),
 }
+
+/// The bits of the integers that a binary circuit multiplies: a sign and a magnitude of one bit less. As text: `int8`.
+///
+/// The counts of a layer are sums of such products, each of the integers `0..=M` with `M = 2^(bits - 1) - 1` and a sign. They
+/// are the counts of the streams of two [digits](super::Digit) of `M^2` bits, so that everything that counts streams by tables
+/// computes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IntegerBits(u32);
+
+impl IntegerBits {
+    /// The fewest bits: a sign and one bit.
+    pub const MIN: u32 = 2;
+
+    /// The most bits: a count table of their products is computed in less than a second.
+    pub const MAX: u32 = 10;
+
+    /// Creates integers of so many bits, the sign among them.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] for fewer than [`Self::MIN`] or more than [`Self::MAX`].
+    pub fn new(bits: u32) -> Result<Self> {
+        match bits {
+            Self::MIN..=Self::MAX => Ok(Self(bits)),
+            _ => {
+                let reason = format!("use int{} to int{}", Self::MIN, Self::MAX);
+                Err(Error::Syntax { what: Quantity::Generator, text: format!("int{bits}"), reason })
+            }
+        }
+    }
+
+    /// Returns the number of bits, the sign among them.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the width of a magnitude.
+    #[must_use]
+    pub const fn width(self) -> Width {
+        Width(self.0 - 1)
+    }
+
+    /// Returns the greatest magnitude.
+    #[must_use]
+    pub const fn greatest(self) -> u64 {
+        self.width().one() - 1
+    }
+
+    /// Returns the factor between an operand as an integer and as a threshold: a threshold t of W bits stands for `t / 2^W`, the
+    /// integer t for `t / greatest`. Operands are divided by it before they are encoded, so that 1 becomes the greatest
+    /// magnitude.
+    #[must_use]
+    pub fn gain(self) -> f64 {
+        self.width().one() as f64 / self.greatest() as f64
+    }
+
+    /// Returns the length of the streams whose counts are the products: the square of the greatest magnitude.
+    ///
+    /// # Errors
+    /// None for the bits of integers.
+    pub fn length(self) -> Result<Length> {
+        Length::new((self.greatest() * self.greatest()) as usize)
+    }
+
+    /// Returns the sequences whose counts are the products.
+    fn pairing(self) -> Result<Pairing> {
+        let digit = |digit| SequenceKind::Digit.sequence(digit, self.width());
+        Ok(Pairing { inputs: digit(0)?, weights: digit(1)?, sharing: Sharing::OneForAll })
+    }
+
+    /// Returns the bits of the integers that a layer of this encoding and length multiplies; `None` for one of streams.
+    #[must_use]
+    pub fn of(encoding: &Encoding, length: Length) -> Option<Self> {
+        let Encoding::Sequences(Pairing {
+            inputs: Sequence::Digit(inputs),
+            weights: Sequence::Digit(weights),
+            ..
+        }) = encoding
+        else {
+            return None;
+        };
+        let is_pair = [inputs.digit(), weights.digit()] == [0, 1] && inputs.width() == weights.width();
+        let bits = Self::new(inputs.width().bits() + 1).ok().filter(|_| is_pair)?;
+        (bits.length() == Ok(length)).then_some(bits)
+    }
+}
+
+impl fmt::Display for IntegerBits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{INTEGER}{}", self.0)
+    }
+}
+
+/// The name of integers, before their bits.
+const INTEGER: &str = "int";
 
 /// The name of random bits, as a generator and as one operand of a generator.
 const BERNOULLI: &str = "bernoulli";
@@ -195,22 +293,33 @@ impl GeneratorName {
     /// Whether its bits depend on a seed.
     #[must_use]
     pub const fn is_seeded(&self) -> bool {
-        !matches!(self, Self::Pair { .. })
+        !matches!(self, Self::Pair { .. } | Self::Integer(_))
+    }
+
+    /// Returns the bits of integers; `None` for a generator of streams.
+    #[must_use]
+    pub const fn integer_bits(&self) -> Option<IntegerBits> {
+        match self {
+            Self::Integer(bits) => Some(*bits),
+            _ => None,
+        }
     }
 
     /// Whether the streams of an operand have random bits of their own, so that products have no tables.
     #[must_use]
     pub const fn has_random_bits(&self) -> bool {
-        !matches!(self, Self::Lfsr | Self::Pair { .. })
+        !matches!(self, Self::Lfsr | Self::Pair { .. } | Self::Integer(_))
     }
 
-    /// Where the bits come from in run number `seed`, with shared sequences of `width`.
+    /// Where the bits come from in run number `seed`, with shared sequences of `width`. Integers have a width and a sharing of
+    /// their own.
     ///
     /// # Errors
     /// Where there is no such sequence: a dimension, base or state out of range.
     pub fn encoding(&self, seed: u64, width: Width, sharing: Sharing) -> Result<Encoding> {
         let (inputs, weights) = match *self {
             Self::Bernoulli => return Ok(Encoding::Bernoulli { seed }),
+            Self::Integer(bits) => return bits.pairing().map(Encoding::Sequences),
             Self::Lfsr => {
                 // Phases a golden section of the cycle apart, and one more section for every seed. The first state has
                 // ones and zeros mixed: a register that starts at 1 takes many cycles to leave the small numbers.
@@ -250,10 +359,14 @@ impl FromStr for GeneratorName {
         if let Some((_, generator)) = Self::NAMED.iter().find(|(known, _)| *known == name) {
             return Ok(*generator);
         }
+        if let Some(bits) = name.strip_prefix(INTEGER).and_then(|bits| bits.parse().ok()) {
+            return IntegerBits::new(bits).map(Self::Integer);
+        }
         let Some((inputs, weights)) = name.split_once('+') else {
             let names = Self::NAMED.map(|(name, _)| name).join(", ");
             let reason = format!(
-                "use one of {names}, or two sequences as in sobol:1+lfsr:77, one of which may be {BERNOULLI}"
+                "use one of {names}, two sequences as in sobol:1+lfsr:77, one of which may be {BERNOULLI}, or int8 for \
+                 binary arithmetic of 8 bits"
             );
             return Err(Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason });
         };
@@ -277,6 +390,7 @@ impl fmt::Display for GeneratorName {
             Self::BernoulliWeights { inputs } => write!(f, "{inputs}+{BERNOULLI}"),
             Self::Bernoulli => f.write_str(BERNOULLI),
             Self::Lfsr => f.write_str("lfsr"),
+            Self::Integer(bits) => bits.fmt(f),
         }
     }
 }
@@ -295,10 +409,11 @@ impl WidthChoice {
     /// The width for a generator and a length.
     ///
     /// An LFSR or a ramp that is cut off before its period ends has seen only some of its integers, and the wrong share of small
-    /// ones; a Sobol or Halton sequence is even at every length.
+    /// ones; a Sobol or Halton sequence is even at every length. Integers have the width of their magnitudes.
     #[must_use]
     pub fn resolve(self, generator: &GeneratorName, length: Length) -> Width {
         match self {
+            _ if let Some(bits) = generator.integer_bits() => bits.width(),
             Self::Fixed(width) => width,
             Self::Auto if generator.needs_whole_period() => {
                 Width::covered_by(length).max(generator.least_width())
@@ -321,7 +436,7 @@ impl GeneratorName {
     /// The sequences it names.
     fn sequences(&self) -> impl Iterator<Item = &SequenceName> {
         let named = match self {
-            Self::Bernoulli | Self::Lfsr => [None, None],
+            Self::Bernoulli | Self::Lfsr | Self::Integer(_) => [None, None],
             Self::Pair { inputs, weights } => [Some(inputs), Some(weights)],
             Self::BernoulliInputs { weights: one } | Self::BernoulliWeights { inputs: one } => {
                 [Some(one), None]

@@ -127,6 +127,9 @@ impl OperandSequences {
                 (steps * (u128::from(period) - steps) > u128::from(period))
                     .then_some(Warning::PartialPeriod { sequence, length: bits })
             }
+            Sequence::Digit(_) => {
+                (length % period != 0).then_some(Warning::PartialPeriod { sequence, length: bits })
+            }
             _ => None,
         }
     }

@@ -2,9 +2,10 @@
 
 use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
 use aleatron_core::fault::{
-    Fault, FaultKind, FaultMask, FaultRate, FaultSite, Faults, Operand, counter_width, flip_accumulator,
-    flip_threshold, memory_bits, plain,
+    Fault, FaultKind, FaultMask, FaultRate, FaultSite, Faults, Operand, StoredOperand, counter_width,
+    flip_accumulator, plain,
 };
+use aleatron_core::generator::{GeneratorName, Sharing};
 use aleatron_core::golden::{self, FAULTS_TEXT};
 use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
@@ -41,13 +42,13 @@ fn masks_have_the_known_words() {
         assert_eq!(words.join(" "), answer, "{fields:?}");
         seen += 1;
     }
-    assert_eq!(seen, 16);
+    assert_eq!(seen, 18);
 }
 
 #[test]
 fn faulty_layers_have_the_known_counts() {
     let layers = golden::fault_layers().unwrap();
-    assert_eq!(layers.len(), 98);
+    assert_eq!(layers.len(), 136);
     for site in FaultSite::ALL.into_iter().filter(|site| *site != FaultSite::Accumulators) {
         assert!(layers.iter().any(|(faults, _)| faults.has(site)), "{site}");
     }
@@ -137,6 +138,7 @@ fn invalid_rates_and_faults_are_errors_with_a_remedy() {
         ("memory:transient:0.1", "use permanent"),
         ("stuck-at-0:burst=3:0.1", "use permanent"),
         ("counters:burst=3:0.1", "use transient or permanent"),
+        ("activations:burst=3:0.1", "use transient or permanent"),
         ("accumulators:burst=3:0.1", "use transient or permanent"),
         ("inputs:burst=0:0.1", "at least 1"),
         ("inputs:burst=1048577:0.1", "1048576"),
@@ -177,14 +179,26 @@ fn widths_and_flips_of_numbers_are_those_of_the_circuit() {
     assert_eq!(counter_width(&spec(1, 64, Polarity::Unipolar)), Ok(7));
     assert_eq!(counter_width(&spec(1, 63, Polarity::Bipolar)), Ok(6));
     assert_eq!(counter_width(&spec(1, 64, Polarity::Signed)), Ok(8));
-    let width = Width::EIGHT;
-    assert_eq!([Polarity::Bipolar, Polarity::Signed].map(|polarity| memory_bits(width, polarity)), [9, 10]);
-    let flip = |threshold, mask| flip_threshold(threshold, mask, width, Polarity::Signed);
+    let stored = |generator: &str, polarity| {
+        let generator: GeneratorName = generator.parse().unwrap();
+        let length = generator.integer_bits().map_or(Length::new(64), |bits| bits.length()).unwrap();
+        let encoding = generator.encoding(0, Width::EIGHT, Sharing::OneForAll).unwrap();
+        StoredOperand::weights(&LayerSpec::dense(1, 1, length, polarity, encoding).unwrap())
+    };
+    let bits = [Polarity::Bipolar, Polarity::Signed].map(|polarity| stored("sobol", polarity).n_bits());
+    assert_eq!(bits, [9, 10]);
+    let flip = |threshold, mask| stored("sobol", Polarity::Signed).flip(threshold, mask);
     assert_eq!(flip(5, 0b110), 3);
     assert_eq!(flip(5, 1 << 8), 256);
     assert_eq!(flip(256, 1 << 8), 0);
     assert_eq!(flip(5, 1 << 9), 5 | NEGATIVE);
     assert_eq!(flip(5 | NEGATIVE, 1 << 9 | 1), 4);
+    // An integer of 8 bits has a magnitude of 7, and the sign above it.
+    let integer = stored("int8", Polarity::Signed);
+    assert_eq!(integer.n_bits(), 8);
+    assert_eq!([integer.flip(5, 0b110), integer.flip(0, 1 << 6), integer.flip(127, 1 << 6)], [3, 64, 63]);
+    assert_eq!([integer.flip(5, 1 << 7), integer.flip(5 | NEGATIVE, 1 << 7 | 1)], [5 | NEGATIVE, 4]);
+    assert_eq!(integer.flip(128, 1), 126);
     assert_eq!([flip_accumulator(3, 0b1000, 4), flip_accumulator(-1, 0b1000, 4)], [-5, 7]);
     assert_eq!(flip_accumulator(-1, 0b10, 63), -3);
 }

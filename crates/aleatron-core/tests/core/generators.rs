@@ -1,8 +1,8 @@
 //! The shared generators, correlation and count tables against known answers and the plain reference.
 
 use aleatron_core::generator::{
-    CountTable, GeneratorName, Halton, Lfsr, Pairing, PrefixCounts, Ramp, Sequence, Sharing, Sobol, Warning,
-    Width, WidthChoice,
+    CountTable, Digit, GeneratorName, Halton, IntegerBits, Lfsr, OperandSequences, Pairing, PrefixCounts,
+    Ramp, Sequence, Sharing, Sobol, Warning, Width, WidthChoice,
 };
 use aleatron_core::{
     BitStream, Encoding, Error, InputSource, LayerSpec, Length, Overlap, Polarity, Quantity, SampleSeed,
@@ -519,6 +519,7 @@ fn names_are_read_and_written() {
     for text in
         ["bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", "sobol:3+lfsr:77", "vdc+vdc", "ramp+halton:5"]
             .into_iter()
+            .chain(["int2", "int8", "int10", "digit:0+digit:1"])
             .chain(["bernoulli+sobol:2", "bernoulli+ramp", "sobol:1+bernoulli", "vdc+bernoulli"])
     {
         let name: GeneratorName = text.parse().unwrap();
@@ -533,7 +534,10 @@ fn names_are_read_and_written() {
     assert!(!same("bernoulli+sobol", "sobol+bernoulli"));
     for (text, part) in [
         ("foo", "use one of bernoulli, sobol, lfsr, halton, vdc, ramp"),
-        ("foo+sobol", "operands are bernoulli, lfsr:SEED, sobol:DIMENSION, halton:BASE, ramp, vdc"),
+        (
+            "foo+sobol",
+            "operands are bernoulli, lfsr:SEED, sobol:DIMENSION, halton:BASE, ramp, digit:DIGIT, vdc",
+        ),
         ("sobol:x+sobol", "\"x\" is not a dimension"),
         ("sobol:-1+sobol", "\"-1\" is not a dimension"),
         ("sobol:4294967296+sobol", "is not a dimension in 0..2^32"),
@@ -546,6 +550,10 @@ fn names_are_read_and_written() {
         ("bernoulli:5+sobol", "bernoulli takes no parameter"),
         ("sobol+bernoulli:", "bernoulli takes no parameter"),
         ("bernoullis+sobol", "operands are bernoulli"),
+        ("int1", "use int2 to int10"),
+        ("int11", "use int2 to int10"),
+        ("int", "int8 for binary arithmetic"),
+        ("int8+sobol", "operands are bernoulli"),
     ] {
         let error = text.parse::<GeneratorName>().unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
@@ -555,6 +563,41 @@ fn names_are_read_and_written() {
     }
     let error = "each".parse::<Sharing>().unwrap_err().to_string();
     assert_eq!(error, "\"each\" is not a sharing: use all, input or stream");
+}
+
+/// The table, the bits and the integers themselves; the threshold of the stream of ones acts as the greatest integer.
+#[test]
+fn counts_of_two_digits_are_products_of_integers() {
+    for bits in IntegerBits::MIN..=6 {
+        let integers = IntegerBits::new(bits).unwrap();
+        let (length, greatest) = (integers.length().unwrap(), integers.greatest());
+        assert_eq!((greatest, length.bits() as u64), ((1 << (bits - 1)) - 1, greatest * greatest));
+        let name = GeneratorName::Integer(integers);
+        let Encoding::Sequences(pairing) = name.encoding(5, Width::EIGHT, Sharing::OnePerStream).unwrap()
+        else {
+            panic!("integers have sequences")
+        };
+        assert_eq!(pairing.sharing, Sharing::OneForAll);
+        let table = CountTable::new(&pairing.inputs, &pairing.weights, length, Polarity::Signed).unwrap();
+        for a in 0..=integers.width().one() {
+            for b in 0..=integers.width().one() {
+                let product = a.min(greatest) * b.min(greatest);
+                assert_eq!(table.get(a, b), product, "{a} {b}, {bits} bits");
+                let streams = [pairing.inputs.encode(a, length), pairing.weights.encode(b, length)];
+                assert_eq!(gates::and(&streams[0], &streams[1]).unwrap().ones(), product);
+            }
+        }
+        let spec =
+            |length| LayerSpec::dense(2, 2, length, Polarity::Signed, Encoding::Sequences(pairing)).unwrap();
+        assert_eq!(spec(length).integer_bits(), Some(integers));
+        assert_eq!(spec(Length::new(length.bits() + 1).unwrap()).integer_bits(), None);
+        assert_eq!(pairing.cut_off(length), None);
+    }
+    assert_eq!(IntegerBits::new(8).unwrap().gain(), 128.0 / 127.0);
+    let digit = |digit, bits| Digit::new(digit, width(bits));
+    assert!(digit(2, 8).is_err() && digit(1, 17).is_err() && digit(1, 16).is_ok());
+    let cut = OperandSequences { first: Sequence::Digit(digit(1, 3).unwrap()), sharing: Sharing::OneForAll };
+    assert!(cut.cut_off(Length::new(48).unwrap()).is_some());
 }
 
 #[test]

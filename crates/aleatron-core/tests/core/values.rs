@@ -104,7 +104,7 @@ fn sequences_say_what_they_are() {
     );
     assert_eq!(
         SequenceKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
-        ["lfsr", "sobol", "halton", "ramp"]
+        ["lfsr", "sobol", "halton", "ramp", "digit"]
     );
     assert!(matches!(ramp.nth(1), Err(Error::TooLarge { .. })));
     assert_eq!(ramp.nth(0), Ok(ramp));

@@ -10,7 +10,7 @@ use aleatron_core::arithmetic::{
     Accumulator, Activation, Arithmetic, FloatStage, Requantizer, Rescaler, to_units,
 };
 use aleatron_core::fault::{FaultSite, check_generators, counter_width};
-use aleatron_core::generator::Width;
+use aleatron_core::generator::{IntegerBits, Width};
 use aleatron_core::program::{
     Bounds, ConstantOp, InputSign, Pattern, ProgramBuilder, Sign, SlotId, SlotKind, ValueRange,
 };
@@ -182,6 +182,9 @@ impl<'a> Emitter<'a> {
         let StreamConfig { faults, fault_layers, .. } = self.config;
         let is_own = fault_layers.is_empty() || fault_layers.iter().any(|layer| layer == name);
         for fault in faults.iter().filter(|fault| is_own && !fault.rate().is_zero()) {
+            if let Some(bits) = spec.integer_bits().filter(|_| !fault.site().is_binary()) {
+                return Err(Error::NoStreams { site: fault.site(), bits });
+            }
             match fault.site() {
                 FaultSite::Generators => check_generators(spec)?,
                 FaultSite::Counters => counter_width(spec).map(drop)?,
@@ -202,7 +205,10 @@ impl<'a> Emitter<'a> {
             LayerIndex::new(index)?,
         )?;
         self.check_faults(&layer.name, &spec)?;
-        let weights = Weights::new(&spec, layer.encoded_weights())?;
+        // A weight or input of 1 becomes the greatest integer.
+        let gain = spec.integer_bits().map_or(1.0, IntegerBits::gain);
+        let weights = layer.encoded_weights().into_iter().map(|weight| weight / gain).collect();
+        let weights = Weights::new(&spec, weights)?;
         let program_layer = self.program.layer(spec.clone(), weights, shapes.rows)?;
         if input.sign == InputSign::NonNegative {
             self.program.set_non_negative(program_layer)?;
@@ -211,9 +217,9 @@ impl<'a> Emitter<'a> {
         let comparator = comparator(&spec)?;
         let thresholds = match input.kind {
             SlotKind::Integer => {
-                let scale = layer.input_scale;
+                let scale = layer.input_scale * gain;
                 let requantizers = self.unit_pattern(&input, |&unit| {
-                    Requantizer::of_unit(unit, scale, MULTIPLIER_BITS, comparator, layer.polarity)
+                    Requantizer::of_unit(unit, scale, MULTIPLIER_BITS, comparator, spec.polarity())
                 })?;
                 self.program.requantize(program_layer, slot, requantizers)?
             }
@@ -223,7 +229,7 @@ impl<'a> Emitter<'a> {
                     Arithmetic::Float => None,
                     Arithmetic::Integer => Some(comparator),
                 };
-                self.program.quantize(program_layer, slot, layer.input_scale, comparator, range)?
+                self.program.quantize(program_layer, slot, layer.input_scale * gain, comparator, range)?
             }
         };
         let counts = self.program.product(program_layer, thresholds)?;

@@ -25,7 +25,7 @@ pub struct LayerSettings {
 
 impl LayerSettings {
     /// Returns everything but the weights that decides the counts of a layer with these settings; `seed` is that of Bernoulli weight
-    /// streams and of generators that follow from a seed.
+    /// streams and of generators that follow from a seed. Integers are signed, whatever the polarity of the streams.
     ///
     /// # Errors
     /// [`aleatron_core::Error`] for a length, width or generator that the layer cannot have.
@@ -36,10 +36,22 @@ impl LayerSettings {
         polarity: Polarity,
         index: LayerIndex,
     ) -> aleatron_core::Result<LayerSpec> {
-        let length = Length::new(self.length)?;
+        let length = self.resolved_length()?;
+        let polarity = if self.generator.integer_bits().is_some() { Polarity::Signed } else { polarity };
         let width = self.width.resolve(&self.generator, length);
         let encoding = self.generator.encoding(seed, width, self.sharing)?;
         Ok(LayerSpec::new(topology, length, polarity, encoding)?.at(index))
+    }
+
+    /// Returns the length of the streams: the given one, or that of the streams whose counts are the products of integers.
+    ///
+    /// # Errors
+    /// [`aleatron_core::Error`] for a length that streams cannot have.
+    pub fn resolved_length(&self) -> aleatron_core::Result<Length> {
+        match self.generator.integer_bits() {
+            Some(bits) => bits.length(),
+            None => Length::new(self.length),
+        }
     }
 }
 

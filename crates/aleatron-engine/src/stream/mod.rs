@@ -27,7 +27,7 @@ use aleatron_core::arithmetic::{Accumulator, Requantizer};
 use aleatron_core::fault::Faults;
 use aleatron_core::generator::{Warning, Width};
 use aleatron_core::program::{PreparedProgram, Program, ProgramLayer, StepKind};
-use aleatron_core::{Cancel, Error as CoreError, LayerIndex, SampleSeed};
+use aleatron_core::{Cancel, Error as CoreError, LayerIndex, Length, SampleSeed};
 use aleatron_graph::Runner;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -194,8 +194,11 @@ impl StreamNetwork {
     /// Returns the stream length of each layer that runs as streams.
     #[must_use]
     pub fn lengths(&self) -> Vec<usize> {
-        let layers = self.network.stream_layers();
-        layers.map(|(_, layer)| self.config.settings_of(&layer.name).length).collect()
+        let length = |name: &str| {
+            let settings = self.config.settings_of(name);
+            settings.resolved_length().map_or(settings.length, Length::bits)
+        };
+        self.network.stream_layers().map(|(_, layer)| length(&layer.name)).collect()
     }
 
     /// Returns the layers that run as streams with their encoded form and their indices in the network.

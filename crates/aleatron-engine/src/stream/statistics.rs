@@ -57,6 +57,7 @@ impl Statistics {
         let spec = &layer.spec;
         let (n, m, bits) = (spec.n_inputs(), spec.n_neurons(), spec.length().bits() as f64);
         let values = LayerInputs { thresholds: thresholds.to_vec() }.values(spec);
+        let gain = spec.integer_bits().map_or(1.0, |bits| bits.gain().powi(2));
         let n_rows = counts.len() / m.max(1);
         // The errors of each row, added up in their order afterwards: threads change no bit of a mean.
         memory::check(16 * n_rows as u128, Quantity::Samples)?;
@@ -68,7 +69,7 @@ impl Statistics {
             match sums(spec.topology(), layer.weights.values(), inputs) {
                 Ok(exact) => {
                     for (value, exact) in spec.decode_all(counts).iter().zip(exact) {
-                        let error = (value - exact).abs();
+                        let error = (value - exact * gain).abs();
                         *row = [row[0] + error, row[1].max(error)];
                     }
                 }

@@ -6,6 +6,7 @@ use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use aleatron_core::conformance::LayerCase;
 use aleatron_core::conformance::strategies::{Sizes, layer};
 use aleatron_core::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, check_generators, plain};
+use aleatron_core::generator::IntegerBits;
 use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden, reference};
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier, get_num_threads, set_num_threads};
 use aleatron_engine::backend::FaultBackend;
@@ -229,7 +230,8 @@ fn plain_scores(network: &Network, config: &StreamConfig, features: &[f64], firs
             let spec = &layer.spec;
             let inputs = match values.is_empty() {
                 true => {
-                    let scale = network.layers()[integer.layer].input_scale;
+                    let gain = spec.integer_bits().map_or(1.0, IntegerBits::gain);
+                    let scale = network.layers()[integer.layer].input_scale * gain;
                     spec.input_thresholds(&sample.iter().map(|x| x / scale).collect::<Vec<_>>()).unwrap()
                 }
                 false => {
@@ -278,6 +280,8 @@ fn faulty_networks_match_plain() {
             &["memory:0.05"],
             &["stuck-at-0:0.1", "stuck-at-1:0.1"],
             &["generators:0.3"],
+            &["activations:0.05"],
+            &["activations:permanent:0.05", "activations:transient:0.01", "stuck-at-0:0.1"],
             &["accumulators:0.05"],
             &["accumulators:permanent:0.05", "products:burst=3:0.02"],
         ] {
@@ -287,6 +291,22 @@ fn faulty_networks_match_plain() {
             assert_eq!(expected == without, faults.is_empty(), "{polarity} {faults:?}");
             // Samples keep their faults in another batch.
             assert_eq!(scores(&config, &features[6..], 4), expected[3..], "{polarity} {faults:?}");
+        }
+        let integers = |faults: &[&str]| {
+            let config = streams(Arithmetic::Integer, faults).generator("int6".parse().unwrap());
+            let found = scores(&config, &features, 3);
+            assert_eq!(found, plain_scores(&network, &config, &features, 3), "{polarity} {faults:?}");
+            assert_eq!(scores(&config, &features[6..], 4), found[3..], "{polarity} {faults:?}");
+            found
+        };
+        let without = integers(&[]);
+        for faults in [
+            &["memory:0.05"][..],
+            &["activations:0.05"],
+            &["activations:permanent:0.05", "counters:0.05"],
+            &["accumulators:0.05"],
+        ] {
+            assert_ne!(integers(faults), without, "{polarity} {faults:?}");
         }
     }
 }
@@ -322,6 +342,14 @@ fn faults_that_a_network_cannot_have_are_refused() {
     assert_eq!(text, "faults of accumulators: there are none in floating point; use integer arithmetic");
     let text = error(&streams(Arithmetic::Float, &["inputs:0.1", "inputs:0.2"]));
     assert!(text.contains("give one rate"), "{text}");
+    for site in ["inputs", "weights", "products", "stuck-at-0", "generators"] {
+        let fault = format!("{site}:0.1");
+        let config = streams(Arithmetic::Float, &[&fault]).generator("int8".parse().unwrap());
+        let expected = format!(
+            "faults of {site}: a layer of int8 has no streams; use memory, activations, counters or accumulators"
+        );
+        assert!(error(&config).contains(&expected), "{}", error(&config));
+    }
     let halton = |faults| streams(Arithmetic::Float, faults).generator("halton".parse().unwrap());
     for (config, part) in [
         (halton(&["generators:0.1"]), "halton sequences have no state"),

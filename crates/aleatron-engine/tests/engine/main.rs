@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod batches;
+mod binary;
 mod convolutions;
 mod cuda;
 mod degenerate;

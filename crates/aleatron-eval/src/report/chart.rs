@@ -9,6 +9,7 @@ pub(super) struct Curve {
 }
 
 /// A point of a curve.
+#[derive(Clone)]
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,

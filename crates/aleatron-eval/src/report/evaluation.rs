@@ -125,10 +125,24 @@ fn settings(plan: &Plan) -> String {
 fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec<Curve> {
     let curve = |generator: &GeneratorName| {
         let name = generator.to_string();
-        let points = points(&evaluation.rows_of(&name));
+        let mut points = points(&evaluation.rows_of(&name));
+        // Integers have no length: a horizontal line.
+        if let (Some(_), [point]) = (generator.integer_bits(), &points[..]) {
+            let ends = [evaluation.plan.lengths.first(), evaluation.plan.lengths.last()];
+            let at = |&length: &usize| Point { x: length as f64, ..point.clone() };
+            points = ends.into_iter().flatten().map(at).collect();
+        }
         Curve { name, points }
     };
     evaluation.plan.generators.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
+}
+
+/// Returns the stream lengths of a row behind its generator; nothing for integers.
+pub(super) fn bits(row: &Row) -> String {
+    match row.generator.integer_bits() {
+        Some(_) => String::new(),
+        None => format!(", {} bits", row.bits()),
+    }
 }
 
 fn lengths(evaluation: &Evaluation) -> Axis {
@@ -149,7 +163,7 @@ fn accuracy(evaluation: &Evaluation, float: f64) -> String {
                 2..=FEW_SEEDS => row.scores.iter().map(|accuracy| 100.0 * accuracy).collect(),
                 _ => Vec::new(),
             },
-            text: format!("{}, {} bits: {mean:.2} % [{low:.2}, {high:.2}]", row.generator, row.bits()),
+            text: format!("{}{}: {mean:.2} % [{low:.2}, {high:.2}]", row.generator, bits(row)),
         })
     };
     let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
@@ -199,7 +213,7 @@ fn regression(evaluation: &Evaluation, float: &Errors) -> String {
                 y: mean,
                 band: (n > 1 && low > 0.0).then_some([low, high]),
                 values: Vec::new(),
-                text: format!("{}, {} bits: {}", row.generator, row.bits(), short(mean)),
+                text: format!("{}{}: {}", row.generator, bits(row), short(mean)),
             })
         };
         let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());

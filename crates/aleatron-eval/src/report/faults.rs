@@ -1,6 +1,7 @@
 //! The score against the fault rate.
 
 use super::chart::{self, Axis, Chart, Curve, Point};
+use super::evaluation::bits;
 use crate::{Evaluation, Figures, Row};
 
 /// Seeds up to which each has a point of its own.
@@ -38,7 +39,8 @@ pub(super) fn faults(evaluation: &Evaluation, rows: &[Row]) -> String {
 /// Returns one curve for each generator and site at a length.
 fn curves(rows: &[Row], length: usize) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
-    for row in rows.iter().filter(|row| row.length == length) {
+    // Products of integers have no length: they are beside the streams of each.
+    for row in rows.iter().filter(|row| row.length == length || row.generator.integer_bits().is_some()) {
         let Some(faults) = row.faults else { continue };
         let name = format!("{}, {}", row.generator, faults.sites);
         let percent = |score: f64| 100.0 * score.max(0.0);
@@ -51,7 +53,7 @@ fn curves(rows: &[Row], length: usize) -> Vec<Curve> {
                 2..=FEW_SEEDS => row.scores.iter().map(|&score| percent(score)).collect(),
                 _ => Vec::new(),
             },
-            text: format!("{name}, {} bits, rate {}: {:.2} %", row.bits(), faults.rate, percent(row.score())),
+            text: format!("{name}{}, rate {}: {:.2} %", bits(row), faults.rate, percent(row.score())),
         };
         match curves.iter_mut().find(|curve| curve.name == name) {
             Some(curve) => curve.points.push(point),

@@ -10,12 +10,12 @@ use crate::backend::CountMethod;
 use crate::convolution::{ConvShape, Convolution};
 use crate::error::Result;
 use crate::gates::Gate;
-use crate::generator::{SequenceKind, Sharing};
-use crate::layer::{SampleSeed, Topology};
+use crate::generator::{GeneratorName, IntegerBits, Sharing, Width};
+use crate::layer::{Encoding, SampleSeed, Topology};
 use crate::lif::LifDrive;
 use crate::polarity::Polarity;
 use crate::stream::Length;
-use random::Random;
+use random::{Random, SEQUENCES};
 use std::sync::Arc;
 
 /// Lengths around every boundary a kernel has: words, 256- and 512-bit registers, and none.
@@ -59,6 +59,30 @@ pub fn fixed() -> Result<Vec<Case>> {
     cases.extend(convolutional_networks(&mut random)?);
     cases.extend(mixed(&mut random)?);
     cases.extend(program::programs(&mut random)?);
+    cases.extend(integers(&mut random)?);
+    Ok(cases)
+}
+
+/// Layers that multiply integers of all widths up to eight bits.
+fn integers(draw: &mut Random) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut add = |draw: &mut Random, topology: Topology, n_samples: usize, n: usize| -> Result<()> {
+        // The reference counts bits: the widest integers have small layers.
+        let bits =
+            IntegerBits::new(if topology.n_products() > 64 { 2 + n as u32 % 4 } else { 5 + n as u32 % 4 })?;
+        let encoding = GeneratorName::Integer(bits).encoding(0, Width::EIGHT, Sharing::OneForAll)?;
+        let Encoding::Sequences(pairing) = encoding else { return Ok(()) };
+        let case = draw.sequence_layer(topology, n_samples, bits.length()?, Polarity::Signed, pairing)?;
+        let method = [CountMethod::Tables, CountMethod::Bits][n % 2];
+        cases.push(Case::Layer(LayerCase { method, ..case }));
+        Ok(())
+    };
+    for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
+        add(draw, Topology::Dense { n_inputs, n_neurons }, n_samples, n)?;
+    }
+    for (n, (convolution, n_samples)) in geometries().into_iter().enumerate() {
+        add(draw, Topology::Conv(ConvShape::new(convolution)?), n_samples, n)?;
+    }
     Ok(cases)
 }
 
@@ -112,7 +136,7 @@ fn sequences(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &bits) in LENGTHS.iter().enumerate() {
         let length = Length::new(bits)?;
-        for &kind in SequenceKind::ALL {
+        for kind in SEQUENCES {
             let sequence = draw.sequence(kind, 3 + (5 * n as u32 + kind as u32) % 30)?;
             let thresholds = (0..1 + n % 5).map(|_| draw.below(sequence.width().one() + 1)).collect();
             cases.push(Case::EncodeSequence { sequence, thresholds, length });

@@ -16,6 +16,10 @@ use crate::stream::{BitStream, Length};
 use crate::threshold::{NEGATIVE, Threshold};
 use std::sync::Arc;
 
+/// The sequences of random cases. Digits of counters have cases of their own, so that the other cases stay as they are.
+pub(super) const SEQUENCES: [SequenceKind; 4] =
+    [SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton, SequenceKind::Ramp];
+
 /// A sequence of random things.
 pub(super) struct Random {
     pub(super) next: u32,
@@ -140,6 +144,7 @@ impl Random {
             SequenceKind::Sobol => 1 + self.word() % 20,
             SequenceKind::Halton => 2 + self.word() % 20,
             SequenceKind::Ramp => 0,
+            SequenceKind::Digit => self.word() % 2,
         };
         kind.sequence(parameter, width)
     }
@@ -148,7 +153,7 @@ impl Random {
     pub(super) fn pairing(&mut self, sharing: Sharing, n: usize) -> Result<Pairing> {
         let (few, many) = (&[SequenceKind::Lfsr, SequenceKind::Sobol], &[SequenceKind::Lfsr]);
         let [inputs, weights]: [&[SequenceKind]; 2] = match sharing {
-            Sharing::OneForAll => [SequenceKind::ALL, SequenceKind::ALL],
+            Sharing::OneForAll => [&SEQUENCES, &SEQUENCES],
             Sharing::OnePerInput => [few, few],
             Sharing::OnePerStream => [few, many],
         };

@@ -3,7 +3,9 @@
 use super::mask::{Grid, WeightGrid, field, flip, has_stuck, stuck_at};
 use super::{generator, stick};
 use crate::backend::{Batch, Inputs, PreparedLayer};
-use aleatron_core::fault::{FaultMask, FaultSite, Faults, Operand, counter_width, positive_zero};
+use aleatron_core::fault::{
+    FaultMask, FaultSite, Faults, Operand, StoredOperand, counter_width, positive_zero,
+};
 use aleatron_core::threshold::is_negative;
 use aleatron_core::{
     Cancel, Error, InputSource, LayerSpec, Length, Polarity, Quantity, Result, SampleSeed, Threshold,
@@ -142,20 +144,28 @@ impl FaultLayer {
         Ok(Self { inner, spec, faults, stuck, products })
     }
 
-    /// Returns the thresholds of a batch as stuck generators leave them; `None` for encoded streams.
-    fn thresholds<'a>(&self, batch: &Batch<'a>) -> Result<Option<Cow<'a, [u64]>>> {
+    /// Returns whether the thresholds of inputs have faults.
+    fn changes_thresholds(&self) -> bool {
+        !self.stuck.is_empty() || self.faults.has(FaultSite::Activations)
+    }
+
+    /// Returns the thresholds of a batch as faulty registers and stuck generators leave them; `None` for encoded streams.
+    fn thresholds<'a>(&self, cpu: &Cpu, batch: &Batch<'a>) -> Result<Option<Cow<'a, [u64]>>> {
         let mut thresholds = match batch.inputs {
             Inputs::Values(values) => Cow::Owned(self.spec.input_thresholds(values)?),
             Inputs::Thresholds(thresholds) => Cow::Borrowed(thresholds),
-            _ if self.stuck.is_empty() && !self.faults.has(FaultSite::Generators) => return Ok(None),
+            _ if !self.changes_thresholds() && !self.faults.has(FaultSite::Generators) => return Ok(None),
             _ => {
                 let backend = self.inner.backend_for(1).unwrap_or_else(|| "auto".to_owned());
                 return Err(Error::unsupported(
                     backend,
-                    "faults of generators for streams that are encoded already",
+                    "faults of activations and generators for streams that are encoded already",
                 ));
             }
         };
+        for mask in self.faults.at(FaultSite::Activations, self.spec.index()) {
+            self.flip_registers(cpu, &mask, batch.seed, thresholds.to_mut())?;
+        }
         if !self.stuck.is_empty() {
             stick(thresholds.to_mut(), &self.stuck, self.spec.encoding().input_width().one());
         }
@@ -166,7 +176,7 @@ impl FaultLayer {
     fn streams<'a>(&self, cpu: &Cpu, batch: &Batch<'a>) -> Result<Streams<'a>> {
         let (spec, seed) = (&self.spec, batch.seed);
         let (n, length) = (spec.n_inputs(), spec.length());
-        let (mut words, negative) = match (self.thresholds(batch)?, batch.inputs) {
+        let (mut words, negative) = match (self.thresholds(cpu, batch)?, batch.inputs) {
             (Some(thresholds), _) => {
                 let words = match spec.encoding().input_source() {
                     InputSource::Bernoulli => {
@@ -195,6 +205,25 @@ impl FaultLayer {
             self.flip_rows(cpu, &mask, length, n_samples, [n, 0], seed, own)?;
         }
         Ok(Streams { words, negative, seed })
+    }
+
+    /// Flips the stored bits of inputs, rows of samples by inputs.
+    fn flip_registers(
+        &self,
+        cpu: &Cpu,
+        mask: &FaultMask,
+        seed: SampleSeed,
+        thresholds: &mut [u64],
+    ) -> Result<()> {
+        let (units, stored) = (self.spec.n_inputs(), StoredOperand::inputs(&self.spec));
+        let length = Length::new(stored.n_bits() as usize)?;
+        let rows = if mask.fault().is_per_sample() { thresholds.len() / units } else { 1 };
+        let addresses = mask.addresses(seed.first_sample, 0, Operand::Inputs);
+        let drawn = Grid { length, rows, units }.draw(cpu, mask, addresses)?;
+        for (threshold, &mask) in thresholds.iter_mut().zip(drawn.iter().cycle()) {
+            *threshold = stored.flip(*threshold, mask);
+        }
+        Ok(())
     }
 
     /// Flips numbers or streams of `length` bits, rows of samples by `units` from unit `first` on.
@@ -238,9 +267,9 @@ impl FaultLayer {
     /// Returns the counts of some samples.
     fn count(&self, cpu: &Cpu, batch: &Batch<'_>, n_samples: usize, cancel: Cancel<'_>) -> Result<Vec<u64>> {
         let (spec, m) = (&self.spec, self.spec.n_neurons());
-        let mut counts = match (self.has_streams(), self.stuck.is_empty()) {
-            (false, true) => self.inner.counts(batch, cancel)?,
-            (false, false) => match self.thresholds(batch)? {
+        let mut counts = match (self.has_streams(), self.changes_thresholds()) {
+            (false, false) => self.inner.counts(batch, cancel)?,
+            (false, true) => match self.thresholds(cpu, batch)? {
                 Some(thresholds) => self.inner.counts(&Batch::thresholds(&thresholds, batch.seed), cancel)?,
                 None => self.inner.counts(batch, cancel)?,
             },

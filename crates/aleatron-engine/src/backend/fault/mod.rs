@@ -11,9 +11,7 @@ mod mask;
 mod program;
 
 use super::{Backend, CountMethod, PrepareOptions, PreparedLayer};
-use aleatron_core::fault::{
-    FaultSite, Faults, Operand, check_generators, flip_threshold, memory_bits, stick_threshold,
-};
+use aleatron_core::fault::{FaultSite, Faults, Operand, StoredOperand, check_generators, stick_threshold};
 use aleatron_core::program::{PreparedProgram, Program};
 use aleatron_core::{Error, LayerIndex, LayerSpec, Length, Result, Weights};
 use aleatron_cpu::Cpu;
@@ -128,13 +126,13 @@ fn faulty_weights(cpu: &Cpu, spec: &LayerSpec, faults: &Faults, weights: &Weight
     if !faults.has(FaultSite::Memory) && !has_stuck(faults) {
         return Ok(weights.clone());
     }
-    let (grid, rows) = (WeightGrid { spec }, [0, spec.n_rows()]);
+    let (grid, rows, stored) = (WeightGrid { spec }, [0, spec.n_rows()], StoredOperand::weights(spec));
     let mut thresholds = spec.weight_thresholds(weights)?;
-    let bits = Length::new(memory_bits(width, polarity) as usize)?;
+    let bits = Length::new(stored.n_bits() as usize)?;
     let memory = faults.at(FaultSite::Memory, spec.index());
     if let Some(masks) = grid.masks(cpu, memory, bits, Operand::Inputs, 0, rows)? {
         for (threshold, &mask) in thresholds.iter_mut().zip(&masks) {
-            *threshold = flip_threshold(*threshold, mask, width, polarity);
+            *threshold = stored.flip(*threshold, mask);
         }
     }
     let one = Length::new(1)?;
