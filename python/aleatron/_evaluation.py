@@ -185,7 +185,8 @@ def evaluate(
     lengths
         Bits per stream, one or several; eight lengths from 8 to 1024 if not given.
     generators
-        One or several names as for `Network.streams`; bernoulli, sobol and lfsr if not given.
+        One or several names as for `Network.streams`; bernoulli, sobol and lfsr if not given. "int8" is a binary circuit that
+        multiplies integers of 8 bits, to compare with.
     seeds
         How many seeds to run for generators that have one.
     width, sharing, layers, arithmetic, clip, device
@@ -197,7 +198,7 @@ def evaluate(
         Fault rates, one or several: the probability that a bit flips, 0 or from 1e-9 to 0.5. 0 is the network without faults.
     fault_site
         Sites of faults, evaluated one after the other: "inputs", "weights", "streams" (both, the default), "products", "counters",
-        "accumulators", "memory", "stuck-at-0", "stuck-at-1" or "generators". Sites joined by "+" have faults at the same time.
+        "accumulators", "memory", "stuck-at-0", "stuck-at-1", "generators" or "activations". Sites joined by "+" have faults at the same time.
     fault_kind
         "transient", "permanent" or "burst=CYCLES"; if not given, permanent for memory and stuck generators, otherwise transient.
     fault_layers

@@ -182,7 +182,7 @@ def explore(
     y: npt.ArrayLike | None = None,
     *,
     labels: Literal["classes", "targets"] = "classes",
-    generators: Sequence[str] = ("sobol", "lfsr"),
+    generators: Sequence[str] = ("sobol", "lfsr", "int8", "int4"),
     lengths: Sequence[SupportsIndex] = (8, 16, 32, 64, 128, 256),
     sharings: Sequence[Sharing] = ("all",),
     widths: Sequence[Width] = ("auto",),

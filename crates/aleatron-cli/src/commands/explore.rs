@@ -58,7 +58,8 @@ pub(crate) struct Arguments {
     task: Task,
     #[command(flatten)]
     data: DataOptions,
-    /// The generators of streams. Bernoulli streams have no hardware.
+    /// The generators of streams, and binary circuits to compare with: int8 multiplies integers of 8 bits. Bernoulli streams have no
+    /// hardware.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
         default_values_t = DesignSpace::default().generators)]
     generators: Vec<GeneratorName>,
@@ -334,6 +335,9 @@ fn text(found: &Exploration, command: impl Fn(&Design) -> String) -> String {
         plural(found.designs.len(), "design"),
         plural(found.trials.len(), "trial"),
     ));
+    text.push_str(
+        "designs were chosen and scored on the same samples: evaluate the one that you choose on others\n",
+    );
     if let Some(design) = found.optimal().next() {
         text.push_str(&format!("the circuit of the first: {}\n", command(design)));
     } else {

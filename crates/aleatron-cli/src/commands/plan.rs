@@ -19,7 +19,8 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, allow_hyphen_values = true,
         default_values_t = Plan::default().lengths)]
     lengths: Vec<usize>,
-    /// bernoulli, sobol, lfsr, halton, vdc, ramp, or one for inputs and one for weights, as in sobol:1+lfsr:77 or bernoulli+sobol:2.
+    /// bernoulli, sobol, lfsr, halton, vdc, ramp, or one for inputs and one for weights, as in sobol:1+lfsr:77 or bernoulli+sobol:2; or
+    /// int8, int4 and the like, a binary circuit that multiplies integers of so many bits, to compare with.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
         default_values_t = Plan::default().generators)]
     pub(crate) generators: Vec<GeneratorName>,
@@ -48,7 +49,7 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_delimiter = ',', value_name = "RATE,...", value_parser = read_name::<FaultRate>, allow_hyphen_values = true)]
     pub(crate) faults: Vec<FaultRate>,
     /// Sites of faults, evaluated one after the other: inputs, weights, streams (both), products, counters, accumulators, memory, stuck-at-0,
-    /// stuck-at-1 or generators. Sites joined by + have faults at the same time.
+    /// stuck-at-1, generators or activations. Sites joined by + have faults at the same time.
     #[arg(long, value_delimiter = ',', value_name = "SITE,...", value_parser = read_name::<FaultSites>, requires = "faults",
         default_values_t = Plan::default().fault_sites)]
     fault_site: Vec<FaultSites>,

@@ -28,7 +28,8 @@ pub(crate) struct Arguments {
     /// Bits of a stream.
     #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 64)]
     length: usize,
-    /// The generator of the streams: lfsr, sobol, halton, vdc, ramp, or a pair of them. Bernoulli streams have no hardware.
+    /// The generator of the streams: lfsr, sobol, halton, vdc, ramp, or a pair of them; or int8 and the like for a binary circuit that
+    /// multiplies integers. Bernoulli streams have no hardware.
     #[arg(long, value_name = "NAME", value_parser = read_name::<GeneratorName>, default_value = "lfsr")]
     generator: GeneratorName,
     /// The width of the sequences and comparators in bits, or auto.

@@ -26,8 +26,13 @@ const COMPARATOR_BITS: u32 = 16;
 /// The width of multipliers of integer arithmetic, unless the ratio of scales needs more.
 const MULTIPLIER_BITS: u32 = 16;
 
-/// Fraction bits of accumulators: biases are rounded to 1/256 of a product bit, whose own noise is far larger.
+/// Fraction bits of accumulators of streams: biases are rounded to 1/256 of a product bit, whose own noise is far larger.
 const FRACTION_BITS: u32 = 8;
+
+/// Returns the fraction bits of the accumulators of a layer. Products of integers are fine enough for biases.
+fn fraction_bits(spec: &LayerSpec) -> u32 {
+    if spec.integer_bits().is_some() { 0 } else { FRACTION_BITS }
+}
 
 /// Adds the steps of nodes to a program.
 pub(super) struct Emitter<'a> {
@@ -274,7 +279,7 @@ impl<'a> Emitter<'a> {
             let number = Number::of_slot(outputs, SlotKind::Float, &shapes.output)?;
             return Ok((outputs, streamed(number), None));
         }
-        let accumulator = Accumulator::calibrated(spec, stage, FRACTION_BITS)?;
+        let accumulator = Accumulator::calibrated(spec, stage, fraction_bits(spec))?;
         let outputs = self.program.accumulate(program_layer, counts, accumulator.clone())?;
         let unit = |row: usize| accumulator.unit(spec.length(), layer.input_scale * layer.weight_scale(row));
         let rows: Vec<u32> = (0..spec.n_rows()).map(|row| self.unit_index(unit(row))).collect();
@@ -342,7 +347,7 @@ impl<'a> Emitter<'a> {
         };
         if let (Activation::Clamp { low, high }, Arithmetic::Integer) = (activation, self.config.arithmetic) {
             // Bounds beyond all values would widen the accumulator: a step of its own leaves them out.
-            let plain = Accumulator::calibrated(spec, stage, FRACTION_BITS)?;
+            let plain = Accumulator::calibrated(spec, stage, fraction_bits(spec))?;
             let unit = plain.unit(spec.length(), layer.input_scale * layer.weight_scale(0));
             let [least, greatest] = plain.interval().map(|end| end as f64 * unit);
             if low < least || high > greatest {

@@ -71,9 +71,12 @@ impl StreamDesign {
         self.lengths.iter().copied().max().unwrap_or(1)
     }
 
-    /// Returns the stream lengths as text: one number, or those of all layers if they differ.
+    /// Returns the stream lengths as text: one number, or those of all layers if they differ; a dash for integers.
     #[must_use]
     pub fn bits(&self) -> String {
+        if self.generator.integer_bits().is_some() {
+            return "-".to_owned();
+        }
         let is_uniform = self.lengths.windows(2).all(|pair| pair[0] == pair[1]);
         let shown = if is_uniform { &self.lengths[..self.lengths.len().min(1)] } else { &self.lengths[..] };
         shown.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
@@ -130,6 +133,11 @@ impl Design {
         let StreamDesign { generator, sharing, width, lengths, .. } = &self.streams;
         let longest = self.streams.longest();
         let mut options: Vec<String> = Vec::new();
+        if generator.integer_bits().is_some() {
+            options.extend(["--generator".to_owned(), generator.to_string()]);
+            options.extend(self.lane_options());
+            return options;
+        }
         for (name, value) in [
             ("--length", longest.to_string()),
             ("--generator", generator.to_string()),
@@ -141,9 +149,14 @@ impl Design {
         for (layer, &length) in layers.iter().zip(lengths).filter(|(_, length)| **length != longest) {
             options.extend(["--layer".to_owned(), format!("{layer}:length={length}")]);
         }
-        if let Lanes::Limited(limit) = self.lanes {
-            options.extend(["--lanes".to_owned(), limit.to_string()]);
-        }
+        options.extend(self.lane_options());
         options
+    }
+
+    fn lane_options(&self) -> Vec<String> {
+        match self.lanes {
+            Lanes::All => Vec::new(),
+            Lanes::Limited(limit) => vec!["--lanes".to_owned(), limit.to_string()],
+        }
     }
 }

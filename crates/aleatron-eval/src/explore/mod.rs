@@ -1,6 +1,6 @@
 //! Exploring designs: which streams and circuits are worth building.
 //!
-//! A design is a network with a generator, a stream length for each layer, a sharing and a width of sequences, and a number of neurons that
+//! A design is a network with a generator (or integers of some bits, as a binary circuit has them), a stream length for each layer, a sharing and a width of sequences, and a number of neurons that
 //! its circuit computes at a time. Its score is that of the circuit, which computes in integers between layers; its latency, area and
 //! energy are those of the cost model of `aleatron-hardware`. A design is *optimal* if no other one is at least as good in all four and
 //! better in one of them: these designs are the Pareto set.
@@ -47,10 +47,14 @@ pub struct DesignSpace {
 }
 
 impl Default for DesignSpace {
-    /// Sobol and LFSR streams, lengths from 8 to 256, one sequence for all streams, all neurons or 8 or 1 of them at a time, 200 trials.
+    /// Sobol and LFSR streams of lengths from 8 to 256 with one sequence for all, integers of 8 and 4 bits, all neurons or 8 or 1 of them at
+    /// a time, 200 trials.
     fn default() -> Self {
         Self {
-            generators: vec![GeneratorName::SOBOL, GeneratorName::Lfsr],
+            generators: ["sobol", "lfsr", "int8", "int4"]
+                .iter()
+                .filter_map(|name| name.parse().ok())
+                .collect(),
             lengths: (3..=8).map(|k| 1 << k).collect(),
             sharings: vec![Sharing::OneForAll],
             widths: vec![WidthChoice::Auto],

@@ -11,6 +11,7 @@ use crate::subject::Subject;
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_core::arithmetic::Arithmetic;
+use aleatron_core::generator::{Sharing, WidthChoice};
 use aleatron_data::{Dataset, LabelKind};
 use aleatron_engine::network::{LayerOverride, Network, StreamConfig};
 use aleatron_hardware::cost::Technology;
@@ -79,7 +80,8 @@ impl<'a> Search<'a> {
             ..plan.clone()
         };
         plan.check_numbers()?;
-        plan.check_faults()?;
+        // Generators whose circuits do not have the sites are listed among those without a circuit.
+        Plan { generators: Vec::new(), ..plan.clone() }.check_faults()?;
         let faults = match plan.fault_points()[..] {
             [faults] => faults,
             _ => return Err(Error::SeveralFaults),
@@ -202,9 +204,16 @@ impl<'a> Search<'a> {
         let mut lengths = self.space.lengths.clone();
         lengths.sort_unstable();
         let mut all = Vec::new();
+        let (integers, generators): (Vec<_>, Vec<_>) =
+            self.space.generators.iter().copied().partition(|generator| generator.integer_bits().is_some());
         for network in 0..self.subjects.len() {
+            for &generator in &integers {
+                let lengths = self.plan.lengths_of(&generator).repeat(self.layers.len());
+                let (sharing, width) = (Sharing::OneForAll, WidthChoice::Auto);
+                all.push(StreamDesign { network, generator, sharing, width, lengths });
+            }
             for &length in &lengths {
-                for &generator in &self.space.generators {
+                for &generator in &generators {
                     for &sharing in &self.space.sharings {
                         for &width in &self.space.widths {
                             let lengths = vec![length; self.layers.len()];
@@ -223,7 +232,8 @@ impl<'a> Search<'a> {
     /// Returns the streams with half the length in one layer.
     fn halves(&self, streams: &StreamDesign) -> Vec<StreamDesign> {
         let least = self.space.lengths.iter().copied().min().unwrap_or(1);
-        let can_halve = |&k: &usize| streams.lengths[k] / 2 >= least;
+        let is_integer = streams.generator.integer_bits().is_some();
+        let can_halve = |&k: &usize| !is_integer && streams.lengths[k] / 2 >= least;
         let halved = |k: usize| {
             let mut streams = streams.clone();
             streams.lengths[k] /= 2;
@@ -246,9 +256,13 @@ impl<'a> Search<'a> {
 
     /// Returns the cost of streams with each of the lanes, or the reason why they have no circuit.
     fn costs<'c>(&self, streams: &StreamDesign, known: &'c mut Costs) -> &'c Result<Vec<DesignCost>, String> {
-        known
-            .entry(streams.clone())
-            .or_insert_with(|| self.compute_costs(streams).map_err(|error| error.to_string()))
+        known.entry(streams.clone()).or_insert_with(|| {
+            let generator = streams.generator;
+            match self.plan.fault_points_of(&generator).is_empty() {
+                true => Err(format!("{generator} has no streams, and so no faults of them")),
+                false => self.compute_costs(streams).map_err(|error| error.to_string()),
+            }
+        })
     }
 
     fn compute_costs(&self, streams: &StreamDesign) -> aleatron_hardware::Result<Vec<DesignCost>> {

@@ -45,6 +45,10 @@ pub fn exploration(found: &Exploration, command: impl Fn(&Design) -> String) -> 
         shown.len(),
         short(found.loss),
     );
+    body.push_str(
+        "<p>Designs are chosen and scored on the same samples: the best of many looks better than it is on others. Evaluate the design that \
+         you choose on samples that were not explored.</p>\n",
+    );
     if let Some(faults) = found.faults {
         body.push_str(&format!("<p>Scores are measured with faults: {}.</p>\n", escape(&faults.to_string())));
     }
@@ -105,7 +109,7 @@ fn legend(found: &Exploration) -> String {
             escape(name)
         ));
     }
-    out.push_str("<li>large: optimal, numbered as in the table; small: other designs</li></ul>\n");
+    out.push_str("<li>large: optimal, numbered as in the table; middle: other binary circuits; small: other designs</li></ul>\n");
     out
 }
 
@@ -127,9 +131,11 @@ fn score_chart(found: &Exploration, shown: &[&Design], respect: &Respect) -> Str
             return;
         }
         let (x, y) = (chart.place_x((respect.value)(design)), chart.place_y(100.0 * design.score));
-        let (class, r, opacity) = match number {
-            Some(k) => (format!("d{k}"), 6.0, 1.0),
-            None => (String::new(), 2.5, 0.5),
+        let (class, r, opacity) = match (number, design.streams.generator.integer_bits()) {
+            (Some(k), _) => (format!("d{k}"), 6.0, 1.0),
+            // Binary circuits are the comparison, optimal or not.
+            (None, Some(_)) => (String::new(), 4.5, 0.9),
+            (None, None) => (String::new(), 2.5, 0.5),
         };
         drawing.push_str(&format!(
             "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\" opacity=\"{opacity}\" fill=\"var(--c{})\" stroke=\"var(--panel)\">\
@@ -147,9 +153,12 @@ fn score_chart(found: &Exploration, shown: &[&Design], respect: &Respect) -> Str
 fn describe(measure: Measure, design: &Design, number: Option<usize>) -> String {
     let number = number.map_or_else(String::new, |k| format!("{}: ", k + 1));
     format!(
-        "{number}{}, {} bits, lanes {}: {}, {} nJ, {} gate equivalents, {} cycles",
+        "{number}{}{}, lanes {}: {}, {} nJ, {} gate equivalents, {} cycles",
         design.streams.generator,
-        design.streams.bits(),
+        match design.streams.generator.integer_bits() {
+            Some(_) => String::new(),
+            None => format!(", {} bits", design.streams.bits()),
+        },
         design.lanes,
         measure.show(design.score),
         short(design.cost.energy),

@@ -13,7 +13,7 @@ fn rates(rates: &[f64]) -> Vec<FaultRate> {
     rates.iter().map(|&rate| FaultRate::new(rate).unwrap()).collect()
 }
 
-fn sites(text: &str) -> Vec<FaultSites> {
+fn sites_of(text: &str) -> Vec<FaultSites> {
     text.split(',').map(|sites| sites.parse().unwrap()).collect()
 }
 
@@ -25,7 +25,7 @@ fn plan(faults: &[f64], fault_sites: &str) -> Plan {
         margins: vec![1.0],
         device: Device::Cpu,
         faults: rates(faults),
-        fault_sites: sites(fault_sites),
+        fault_sites: sites_of(fault_sites),
         ..Plan::default()
     }
 }
@@ -40,6 +40,29 @@ fn run(plan: &Plan, checkpoint: Option<Evaluation>) -> Evaluation {
     let found = evaluate(&network, &data(), plan, checkpoint, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_complete());
     found.without_times()
+}
+
+#[test]
+fn integers_have_the_sites_of_a_binary_circuit() {
+    let mut plan = plan(&[0.0, 0.01], "streams,memory,activations");
+    plan.generators.push("int8".parse().unwrap());
+    let found = run(&plan, None);
+    let rows: Vec<_> =
+        found.rows().into_iter().filter(|row| row.generator.integer_bits().is_some()).collect();
+    let sites: Vec<_> = rows.iter().map(|row| row.faults.map(|faults| faults.sites.to_string())).collect();
+    assert_eq!(sites, [None, Some("memory".to_owned()), Some("activations".to_owned())]);
+    assert!(rows.iter().all(|row| row.length == 127 * 127 && row.bits() == "-"));
+    let text = found.to_string();
+    assert!(text.contains("int8: without rows of inputs+weights: its circuit has no streams"), "{text}");
+    assert!(text.contains("int8: within one point of floating point\n"), "{text}");
+    let read = Evaluation::from_json(&found.to_json().unwrap()).unwrap();
+    assert_eq!(read, found);
+    // The curves of integers are beside those of every length.
+    let page = report::evaluation(&found);
+    assert_eq!(page.matches("int8, memory</").count(), 2, "{page}");
+    plan.fault_sites = sites_of("streams,products");
+    let error = plan.check(&Network::digits_noise_aware().unwrap()).unwrap_err().to_string();
+    assert!(error.starts_with("int8 has no streams") && error.contains("add memory"), "{error}");
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn limit(circuit: &Circuit) -> usize {
             let pixels =
                 (window.size[0] + window.padding[0][0] + window.padding[0][1]) * window.padded_columns();
             let reads = (layer.checks.len() + 1) * (layer.rows.len() + 4);
-            pixels * window.channels + window.positions * (layer.rows.len() * (layer.length + 4) + reads)
+            pixels * window.channels + window.positions * (layer.rows.len() * (layer.cycles() + 4) + reads)
         }
         Operation::Pool { window, .. } => {
             let pixels =

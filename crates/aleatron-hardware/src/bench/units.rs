@@ -1,7 +1,7 @@
 //! The test bench of every generated constant: sequences, weights, accumulators and the arithmetic between layers.
 
 use super::hex;
-use crate::circuit::{Circuit, LayerCircuit, Operation, Source, Stage, Word};
+use crate::circuit::{Circuit, LayerCircuit, Operation, Products, Source, Stage, Word};
 use crate::error::internal;
 use crate::verilog::{File, LayerText, StageText, masked, range, top_name};
 use crate::{Error, Options, Pipeline, Result};
@@ -35,8 +35,13 @@ pub(super) fn files(circuit: &Circuit, options: &Options) -> Result<Vec<File>> {
         match &stage.operation {
             Operation::Layer(layer) => {
                 let text = LayerText::new(module, layer, input, &stage.output, options);
-                units.sequences(&stage.name, layer, &text);
-                units.weights(&stage.name, layer, &text, options);
+                match layer.products {
+                    Products::Streams => {
+                        units.sequences(&stage.name, layer, &text);
+                        units.weights(&stage.name, layer, &text, options);
+                    }
+                    Products::Integers => units.integers(&stage.name, layer, &text),
+                }
                 units.accumulate(circuit, stage, layer, &text)?;
             }
             Operation::Pool { .. } | Operation::Reorder { .. } => {}
@@ -193,6 +198,41 @@ impl Units {
             group - 1,
             rows * n,
             w + 1,
+        );
+    }
+
+    /// Every weight of a layer of integers.
+    fn integers(&mut self, name: &str, layer: &LayerCircuit, text: &LayerText<'_>) {
+        let (n, rows, w) = (layer.fan_in(), layer.rows.len(), layer.weight_comparator);
+        let words = layer.rows.iter().flat_map(|row| {
+            let weights = row.thresholds.iter().zip(&row.negative);
+            weights.map(|(&weight, &negative)| i128::from(weight) | i128::from(negative) << w)
+        });
+        let file = hex(&format!("tb/{name}_weights.hex"), words, w + 1);
+        self.memory(file, &format!("{name}_weight"), w + 1, rows * n);
+        let (lanes, group, cycle) = (text.lanes, text.group_bits(), layer.cycle_bits());
+        let _ = write!(
+            self.declarations,
+            "    reg {} {name}_group = 0;\n    reg {} {name}_k = 0;\n    wire {} {name}_words;\n    {}_weights {name}_weights \
+             (.group({name}_group), .k({name}_k), .weights({name}_words));\n",
+            range(group as usize),
+            range(cycle as usize),
+            range(lanes * (w as usize + 1)),
+            text.module,
+        );
+        let _ = write!(
+            self.body,
+            "        for (g = 0; g < {}; g = g + 1)\n            for (u = 0; u < {n}; u = u + 1) begin\n                {name}_group = \
+             g[{}:0];\n                {name}_k = u[{}:0];\n                #1;\n                for (i = 0; i < {lanes} && g * {lanes} + i < \
+             {rows}; i = i + 1) begin\n                    checks = checks + 1;\n                    if ({name}_words[i*{width}+:{width}] !== \
+             {name}_weight[(g*{lanes}+i)*{n}+u]) begin\n                        errors = errors + 1;\n                        if (errors < 20) \
+             $display(\"FAIL {name}: weight %0d of neuron %0d: %h, expected %h\", u, g * {lanes} + i, \
+             {name}_words[i*{width}+:{width}], {name}_weight[(g*{lanes}+i)*{n}+u]);\n                    end\n                end\n            \
+             end\n",
+            text.groups,
+            group - 1,
+            cycle - 1,
+            width = w + 1,
         );
     }
 

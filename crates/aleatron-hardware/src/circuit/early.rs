@@ -5,7 +5,7 @@
 //! circuit; otherwise the streams go on.
 
 use super::interval::Interval;
-use super::{Circuit, InputInterval, LayerCircuit, Operation, Source, Word};
+use super::{Circuit, InputInterval, LayerCircuit, Operation, Products, Source, Word};
 use crate::error::internal;
 use crate::{Error, Options, Output, Result};
 use aleatron_core::Polarity;
@@ -103,6 +103,12 @@ impl Circuit {
             return Err(fault(
                 "a last layer that does not compute all neurons at a time",
                 "leave out the number of lanes, or give at least the neurons of the last layer",
+            ));
+        }
+        if layer.products == Products::Integers {
+            return Err(fault(
+                "a last layer of integers",
+                "use streams in the last layer: products of integers have no early scores",
             ));
         }
         if layer.length <= FIRST_CHECK {

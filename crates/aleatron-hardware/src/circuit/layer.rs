@@ -26,6 +26,16 @@ pub enum InputInterval {
     Signed,
 }
 
+/// How the products of a layer are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Products {
+    /// One bit of all products of a neuron in each cycle.
+    Streams,
+    /// One product of integers of each neuron in each cycle: magnitudes as wide as the comparators, with signs.
+    Integers,
+}
+
 /// Windows that slide over an image whose pixels arrive one by one, all channels of a pixel in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Window {
@@ -103,7 +113,9 @@ pub struct LayerCircuit {
     /// The encoding of its streams.
     #[serde(serialize_with = "as_text")]
     pub polarity: Polarity,
-    /// The bits of a stream.
+    /// How its products are computed.
+    pub products: Products,
+    /// The bits of a stream, or the greatest product of two integers.
     pub length: usize,
     /// Whether its inputs may be negative.
     pub inputs: InputInterval,
@@ -144,10 +156,41 @@ pub struct LayerCircuit {
 }
 
 impl LayerCircuit {
+    /// Returns the cycles in which the products of a group of neurons are added up.
+    #[must_use]
+    pub fn cycles(&self) -> usize {
+        match self.products {
+            Products::Streams => self.length,
+            Products::Integers => self.fan_in(),
+        }
+    }
+
     /// Returns the bits of the index of a cycle.
     #[must_use]
     pub fn cycle_bits(&self) -> u32 {
-        bits(self.length)
+        bits(self.cycles())
+    }
+
+    /// Returns the encoding of its operands as text.
+    pub(crate) fn encoding(&self) -> String {
+        match self.products {
+            Products::Streams => self.polarity.to_string(),
+            Products::Integers => format!("integers of {} bits", self.comparator + 1),
+        }
+    }
+
+    /// Returns whether counters hold signed numbers.
+    pub(crate) fn has_signed_counts(&self) -> bool {
+        self.has_signs() || self.products == Products::Integers
+    }
+
+    /// Returns the bits of a stored input word.
+    pub(crate) fn word_bits(&self) -> u32 {
+        let magnitude = match self.products {
+            Products::Streams => self.comparator + 1,
+            Products::Integers => self.comparator,
+        };
+        magnitude + u32::from(self.has_signs()) + u32::from(self.has_marks())
     }
 
     /// Returns the products of a row.
@@ -176,6 +219,7 @@ impl LayerCircuit {
         let length = cycles as i128;
         let sum = i128::from(count) - fan_in as i128 * length;
         match (self.polarity, self.inputs) {
+            _ if self.products == Products::Integers => sum,
             (Polarity::Unipolar | Polarity::Bipolar, _) => i128::from(count),
             // The counter starts with the complement of LENGTH times the negative products, which is 1 less than their negative.
             (Polarity::Signed, InputInterval::Signed) => sum - 1,
@@ -279,10 +323,21 @@ impl LayerParts<'_> {
             }
         };
         let mut weight_pool = SequencePool::default();
-        let rows = self.rows(conv, &weights, &mut weight_pool)?;
+        let mut rows = self.rows(conv, &weights, &mut weight_pool)?;
+        let products = if spec.integer_bits().is_some() { Products::Integers } else { Products::Streams };
+        let mut sequence_of_tap = sequence_of_tap;
+        if let Some(integers) = spec.integer_bits() {
+            (input_pool, weight_pool) = Default::default();
+            sequence_of_tap.clear();
+            for row in &mut rows {
+                row.sequences.clear();
+                row.thresholds.iter_mut().for_each(|weight| *weight = integers.greatest().min(*weight));
+            }
+        }
         let new = |sequence| SequenceCircuit::new(sequence, length, cycle_bits, self.name);
         let mut circuit = LayerCircuit {
             polarity,
+            products,
             length,
             inputs: self.interval(),
             taps,
@@ -403,7 +458,11 @@ impl LayerParts<'_> {
         let (n, length) = (circuit.fan_in() as i128, circuit.length as i128);
         let (fraction, most) = (self.accumulator.fraction(), n * length);
         let mut counts = Interval::new(0, most);
-        if circuit.inputs == InputInterval::Signed {
+        if circuit.products == Products::Integers {
+            counts = Interval::new(-most, most);
+            // A product and its sign.
+            circuit.count_bits = signed_bits(-most, most).max(2 * circuit.comparator + 1);
+        } else if circuit.inputs == InputInterval::Signed {
             counts = Interval::new(-most - 1, most - 1);
             circuit.count_bits = signed_bits(-most - 1, most - 1);
         } else {
@@ -424,6 +483,12 @@ impl LayerParts<'_> {
         for row in &mut circuit.rows {
             let negative = row.negative.iter().filter(|negative| **negative).count() as i128;
             let (excess, reachable) = match (circuit.polarity, circuit.inputs) {
+                (_, InputInterval::Signed) if circuit.products == Products::Integers => {
+                    (0, Interval::new(-most, most))
+                }
+                (_, InputInterval::NonNegative) if circuit.products == Products::Integers => {
+                    (0, Interval::new(-negative * length, (n - negative) * length))
+                }
                 (Polarity::Unipolar, _) => (0, Interval::new(0, most)),
                 (Polarity::Bipolar, _) => (most, Interval::new(-most, most)),
                 (Polarity::Signed, InputInterval::Signed) => (-1, Interval::new(-most, most)),

@@ -13,7 +13,7 @@ mod sequence;
 mod steps;
 
 pub use early::{Check, Margin};
-pub use layer::{InputInterval, LayerCircuit, WeightRow, Window};
+pub use layer::{InputInterval, LayerCircuit, Products, WeightRow, Window};
 
 pub(crate) use build::identifier;
 pub(crate) use early::FIRST_CHECK;

@@ -57,6 +57,7 @@ impl SequenceCircuit {
             Sequence::Halton(halton) => {
                 SequenceForm::Table { values: halton.values().take(length).collect() }
             }
+            // Layers of integers have no sequences; streams of digits have no circuit.
             other => {
                 return Err(Error::Unsupported {
                     part: format!("layer \"{layer}\""),

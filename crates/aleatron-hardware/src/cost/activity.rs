@@ -37,25 +37,38 @@ impl Activity {
             values.map_or(0.0, |values| sequence_activity(&values, width))
         };
         let arrivals = padded(layer, &words(circuit, stage, layer, trace));
-        let window = &layer.window;
-        let height = window.size[0] + window.padding[0].iter().sum::<usize>();
-        let pushes = height * window.padded_columns() * window.channels;
-        // The line buffer is empty before the first sample of a trace.
-        let n_words = trace.map(|trace| trace.n_samples.saturating_mul(pushes));
-        let marks = u64::from(layer.has_marks()) << 63;
-        let bits = layer.comparator + 1 + u32::from(layer.has_signs()) + u32::from(layer.has_marks());
-        let value = |word: Arrival| word.map_or(0, |word| word | marks);
         Self {
             input_sequence: changes(&layer.input_sequences, layer.comparator),
             weight_sequence: changes(&layer.weight_sequences, layer.weight_comparator),
-            word: word_activity(&arrivals, value, f64::from(bits), window.depth(), n_words),
+            word: buffer_activity(layer, &arrivals, trace),
             lane: Lanes::new(layer, options, &arrivals).activity(),
         }
     }
+
+    /// Returns the share of bits of the line buffer that change with each word.
+    pub(super) fn words(circuit: &Circuit, stage: usize, layer: &LayerCircuit, trace: Option<&Trace>) -> f64 {
+        buffer_activity(layer, &padded(layer, &words(circuit, stage, layer, trace)), trace)
+    }
+}
+
+fn buffer_activity(layer: &LayerCircuit, arrivals: &[Arrival], trace: Option<&Trace>) -> f64 {
+    let window = &layer.window;
+    let height = window.size[0] + window.padding[0].iter().sum::<usize>();
+    let pushes = height * window.padded_columns() * window.channels;
+    // The line buffer is empty before the first sample of a trace.
+    let n_words = trace.map(|trace| trace.n_samples.saturating_mul(pushes));
+    let marks = u64::from(layer.has_marks()) << 63;
+    let value = |word: Arrival| word.map_or(0, |word| word | marks);
+    word_activity(arrivals, value, f64::from(layer.word_bits()), window.depth(), n_words)
 }
 
 /// Returns words that arrive at a layer, one after the other, of whole samples.
-fn words(circuit: &Circuit, stage: usize, layer: &LayerCircuit, trace: Option<&Trace>) -> Vec<u64> {
+pub(super) fn words(
+    circuit: &Circuit,
+    stage: usize,
+    layer: &LayerCircuit,
+    trace: Option<&Trace>,
+) -> Vec<u64> {
     let source = circuit.stages.get(stage).and_then(|stage| stage.inputs.first().copied());
     let traced = trace.zip(source).and_then(|(trace, source)| match source {
         Source::Input => Some(trace.inputs.as_slice()),

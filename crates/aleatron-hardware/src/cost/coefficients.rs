@@ -55,6 +55,10 @@ const GENERIC: Coefficients = Coefficients {
         2.4879,  // SignedLane
         5.5639,  // InputRegister
         0.0,     // GroupedInput
+        2.0,     // OperandBit
+        0.5,     // WeightTableBit
+        9.5,     // MultiplierCell
+        18.0,    // MultiplyAddBit
     ],
     energy: [
         5.332e-5, // LfsrStep
@@ -102,6 +106,10 @@ const GENERIC: Coefficients = Coefficients {
         3.422e-5, // ReadSelect
         0.0,      // ReadDecode
         4.372e-5, // InputClock
+        1.000e-5, // OperandToggle
+        1.000e-5, // WeightTableToggle
+        2.000e-5, // MultiplierToggle
+        1.000e-5, // MultiplyAddStep
     ],
 };
 const SKY130: Coefficients = Coefficients {
@@ -141,6 +149,10 @@ const SKY130: Coefficients = Coefficients {
         2.2719,  // SignedLane
         4.8577,  // InputRegister
         0.0,     // GroupedInput
+        2.0,     // OperandBit
+        0.5,     // WeightTableBit
+        9.5,     // MultiplierCell
+        18.0,    // MultiplyAddBit
     ],
     energy: [
         6.848e-5, // LfsrStep
@@ -188,5 +200,9 @@ const SKY130: Coefficients = Coefficients {
         6.609e-5, // ReadSelect
         2.106e-6, // ReadDecode
         6.321e-5, // InputClock
+        1.000e-5, // OperandToggle
+        1.000e-5, // WeightTableToggle
+        2.000e-5, // MultiplierToggle
+        1.000e-5, // MultiplyAddStep
     ],
 };

@@ -18,6 +18,7 @@
 mod activity;
 mod adders;
 mod coefficients;
+mod integers;
 mod lane;
 mod part;
 mod structure;

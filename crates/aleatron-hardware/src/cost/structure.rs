@@ -4,7 +4,8 @@ use super::activity::Activity;
 use super::lane::LaneActivity;
 use super::{AreaTerm, EnergyTerm};
 use crate::circuit::{
-    Circuit, LayerCircuit, Link, Operation, SCORE_SHIFT, SequenceForm, Source, Stage, Window, Word, bits,
+    Circuit, LayerCircuit, Link, Operation, Products, SCORE_SHIFT, SequenceForm, Source, Stage, Window, Word,
+    bits,
 };
 use crate::verilog::{Counter, CounterSize, LayerText, cycles, latency_bound, scale_bits, width_of};
 use crate::{Options, Output, Pipeline, Trace};
@@ -17,7 +18,7 @@ pub struct Structure {
     area: [f64; AreaTerm::ALL.len()],
     energy: [f64; EnergyTerm::ALL.len()],
     /// The cycles of a sample.
-    cycles: f64,
+    pub(super) cycles: f64,
 }
 
 impl Structure {
@@ -40,6 +41,9 @@ impl Structure {
             let before = structure.arithmetic();
             let input = circuit.link(stage.inputs.first().copied().unwrap_or(Source::Input));
             match &stage.operation {
+                Operation::Layer(layer) if layer.products == Products::Integers => {
+                    structure.integer_layer(circuit, k, layer, &stage.output, options, trace);
+                }
                 Operation::Layer(layer) => {
                     let activity = Activity::new(circuit, k, layer, options, trace);
                     structure.layer(layer, [input, &stage.output], options, &activity);
@@ -87,13 +91,13 @@ impl Structure {
         self.energy.get(term as usize).copied().unwrap_or(0.0)
     }
 
-    fn add(&mut self, term: AreaTerm, amount: f64) {
+    pub(super) fn add(&mut self, term: AreaTerm, amount: f64) {
         if let Some(slot) = self.area.get_mut(term as usize) {
             *slot += amount;
         }
     }
 
-    fn use_energy(&mut self, term: EnergyTerm, amount: f64) {
+    pub(super) fn use_energy(&mut self, term: EnergyTerm, amount: f64) {
         if let Some(slot) = self.energy.get_mut(term as usize) {
             *slot += amount;
         }
@@ -120,7 +124,7 @@ impl Structure {
         let (n, taps) = (layer.fan_in(), layer.taps.len());
         let runs = (layer.window.positions * groups) as f64;
         let steps = runs * layer.length as f64;
-        let word = layer.comparator + 1 + u32::from(layer.has_signs()) + u32::from(layer.has_marks());
+        let word = layer.word_bits();
         let pushes = self.window(&layer.window, word, activity.word);
         let products = (lanes * n) as f64;
         self.sequences(layer, runs);
@@ -170,7 +174,7 @@ impl Structure {
     }
 
     /// Counts a line buffer, and returns the words that a sample pushes.
-    fn window(&mut self, window: &Window, word: u32, activity: f64) -> f64 {
+    pub(super) fn window(&mut self, window: &Window, word: u32, activity: f64) -> f64 {
         let buffer = window.depth() as f64 * f64::from(word);
         let height = window.size[0] + window.padding[0][0] + window.padding[0][1];
         let pushes = (height * window.padded_columns() * window.channels) as f64;

@@ -104,6 +104,14 @@ terms! {
         InputRegister: Other,
         /// Inputs that lanes select by their group of channels.
         GroupedInput: Other,
+        /// Bits of inputs that a multiplier selects, but for the first input.
+        OperandBit: Other,
+        /// Bits of tables of integer weights.
+        WeightTableBit: WeightBits,
+        /// Pairs of bits of multipliers of integers.
+        MultiplierCell: Products,
+        /// Bits of the accumulators of multipliers, with their adders.
+        MultiplyAddBit: Accumulators,
     }
 }
 
@@ -200,5 +208,13 @@ terms! {
         ReadDecode: Other,
         /// Registers of input bits, in cycles of runs.
         InputClock: Other,
+        /// Bits of inputs of multipliers that change, for each level of the selection.
+        OperandToggle: Other,
+        /// Bits of integer weights that change, for each level of the selection.
+        WeightTableToggle: WeightBits,
+        /// Pairs of bits of multipliers whose AND changes.
+        MultiplierToggle: Products,
+        /// Bits of the accumulators of multipliers, for each product.
+        MultiplyAddStep: Accumulators,
     }
 }

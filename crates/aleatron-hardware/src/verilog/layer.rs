@@ -3,7 +3,9 @@
 use super::Module;
 use super::counter::Counter;
 use super::text::{bit_vector, concatenation, range, signed, table, unsigned, unused};
-use crate::circuit::{FIRST_CHECK, InputInterval, LayerCircuit, Link, SequenceCircuit, SequenceForm, bits};
+use crate::circuit::{
+    FIRST_CHECK, InputInterval, LayerCircuit, Link, Products, SequenceCircuit, SequenceForm, bits,
+};
 use crate::{ClockGating, Options, Pipeline};
 use aleatron_core::Polarity;
 use std::collections::HashMap;
@@ -17,7 +19,7 @@ pub(crate) struct LayerText<'a> {
     pub(crate) groups: usize,
     input: &'a Link,
     output: &'a Link,
-    pipeline: Pipeline,
+    pub(super) pipeline: Pipeline,
     gating: ClockGating,
 }
 
@@ -65,7 +67,7 @@ impl<'a> LayerText<'a> {
         bits(self.layer.checks.len() + 1)
     }
 
-    fn has_signs(&self) -> bool {
+    pub(super) fn has_signs(&self) -> bool {
         self.layer.inputs == InputInterval::Signed
     }
 
@@ -80,10 +82,13 @@ impl<'a> LayerText<'a> {
     }
 
     pub(crate) fn modules(&self) -> Vec<Module> {
-        vec![self.main(), self.sequences(), self.weights(), self.accumulate()]
+        match self.layer.products {
+            Products::Streams => vec![self.main(), self.sequences(), self.weights(), self.accumulate()],
+            Products::Integers => vec![self.main(), self.integer_weights(), self.accumulate()],
+        }
     }
 
-    fn gated(&self) -> u32 {
+    pub(super) fn gated(&self) -> u32 {
         u32::from(self.gating == ClockGating::Cells)
     }
 
@@ -108,8 +113,8 @@ impl<'a> LayerText<'a> {
             self.input.elements,
             layer.rows.len(),
             layer.window.positions,
-            layer.polarity,
-            layer.length,
+            layer.encoding(),
+            layer.cycles(),
             range(word as usize),
             range(a as usize),
             if self.stops_early() {
@@ -139,11 +144,16 @@ impl<'a> LayerText<'a> {
             range(group as usize),
             range(position as usize),
             layer.rows.len(),
-            layer.length,
+            layer.cycles(),
             layer.window.positions,
         );
-        let stored = word + u32::from(self.has_marks());
-        let data = if self.has_marks() { "{1'b1, in_data}" } else { "in_data" };
+        let stored = layer.word_bits();
+        let saturated = self.saturated();
+        let data = match layer.products {
+            Products::Integers => saturated.as_str(),
+            Products::Streams if self.has_marks() => "{1'b1, in_data}",
+            Products::Streams => "in_data",
+        };
         text.push_str(&super::stage::window(
             &layer.window,
             stored,
@@ -159,8 +169,13 @@ impl<'a> LayerText<'a> {
             "    wire clk_streams;\n    al_clock_gate #(.GATED({})) gate_streams (.clk(clk), .enable(init || run), .gated(clk_streams));",
             self.gated()
         );
-        self.streams(&mut text, stored, pipeline);
-        self.neurons(&mut text);
+        match layer.products {
+            Products::Streams => {
+                self.streams(&mut text, stored, pipeline);
+                self.neurons(&mut text);
+            }
+            Products::Integers => self.integers(&mut text, stored),
+        }
         self.read_out(&mut text, lane, a);
         text.push_str("endmodule\n\n`default_nettype wire\n");
         Module { name: module.clone(), text }
@@ -180,7 +195,8 @@ impl<'a> LayerText<'a> {
 
     /// Returns the counters of all lanes.
     pub(crate) fn counters(&self) -> Vec<Counter> {
-        (0..self.lanes)
+        let lanes = if self.layer.products == Products::Integers { 0 } else { self.lanes };
+        (0..lanes)
             .map(|lane| Counter { inputs: self.counted(lane).len(), count: self.layer.count_bits })
             .collect()
     }
@@ -521,7 +537,7 @@ impl<'a> LayerText<'a> {
             "    wire {kind} offset = {offset};\n    al_accumulate #(\n        .COUNT({count}), .SIGNED_COUNT({}), .SHIFT({}), .SUM({sum}), \
              .A({a}), .LOW({low}), .HIGH({high})\n    ) accumulate (.count(count), .offset(offset), .value(value));\nendmodule\n\n\
              `default_nettype wire\n",
-            u32::from(self.has_signs()),
+            u32::from(layer.has_signed_counts()),
             layer.count_shift,
         );
         Module { name, text }

@@ -1,6 +1,7 @@
 //! Verilog of a circuit: a fixed library, generated constants and the top level, as files.
 
 mod counter;
+mod integers;
 mod layer;
 mod project;
 mod stage;
@@ -41,6 +42,7 @@ library!(
     "al_half_adders",
     "al_index",
     "al_lfsr",
+    "al_multiply_add",
     "al_pool",
     "al_products",
     "al_register",
@@ -217,7 +219,7 @@ fn layer_cycles(layer: &LayerCircuit, options: &Options) -> u64 {
     let window = &layer.window;
     let rows = window.size[0] + window.padding[0][0] + window.padding[0][1];
     let pushes = (rows * window.padded_columns() * window.channels) as u64;
-    let run = 1 + layer.length as u64 + u64::from(options.pipeline == Pipeline::Registers);
+    let run = 1 + layer.cycles() as u64 + u64::from(options.pipeline == Pipeline::Registers);
     // Each check reads all neurons, waits two cycles for the decision and, with registers, one for the last bits.
     let decision = 2 * u64::from(!layer.checks.is_empty());
     let check = layer.rows.len() as u64 + decision + u64::from(options.pipeline == Pipeline::Registers);

@@ -71,7 +71,7 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
         text,
         "\nStages work at the same time, each on a sample of its own. A sample takes at least {} cycles after the one before it, and at most \
          {} cycles from its first word to its last result if no other sample is in the circuit and no port waits.\n\n## Layers\n\n| Layer | \
-         Encoding | Length | Neurons at a time | Counter bits | Sequences of inputs | of weights |\n|---|---|---|---|---|---|---|\n",
+         Encoding | Cycles | Neurons at a time | Counter bits | Sequences of inputs | of weights |\n|---|---|---|---|---|---|---|\n",
         design.interval(),
         latency_bound(design.cycles()),
     );
@@ -80,8 +80,8 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
             text,
             "| {} | {} | {} | {} | {} | {} | {} |",
             circuit.stages.get(k).map_or("", |stage| stage.name.as_str()),
-            layer.polarity,
-            layer.length,
+            layer.encoding(),
+            layer.cycles(),
             options.lanes.unwrap_or(layer.rows.len()).min(layer.rows.len()),
             layer.count_bits,
             layer.input_sequences.len(),
@@ -133,8 +133,8 @@ fn diagram(circuit: &Circuit) -> String {
                 layer.fan_in(),
                 layer.rows.len(),
                 layer.window.positions,
-                layer.polarity,
-                layer.length
+                layer.encoding(),
+                layer.cycles()
             ),
             operation => operation.name().to_owned(),
         };

@@ -40,7 +40,21 @@ fn is_proven(folder: &Folder, name: &str, ports: &str, body: &str, state: State)
     made.status.success()
 }
 
-const BLOCKS: [(&str, &str, &str, State); 12] = [
+const BLOCKS: [(&str, &str, &str, State); 13] = [
+    (
+        "multiply_add",
+        "input wire clk, input wire init, input wire run, input wire [1:0] x, input wire [1:0] w, input wire negative",
+        "wire [5:0] count;
+         al_multiply_add #(.WIDTH(2), .COUNT(6)) block
+             (.clk(clk), .init(init), .run(run), .x(x), .w(w), .negative(negative), .count(count));
+         wire [5:0] product = {4'd0, x} * {4'd0, w};
+         reg [5:0] expected;
+         always @(posedge clk)
+             if (init) expected <= 0;
+             else if (run) expected <= negative ? expected - product : expected + product;
+         assign wrong = count != expected;",
+        State::AfterInit,
+    ),
     (
         "compare",
         "input wire [2:0] u, input wire [7:0] t",
@@ -180,6 +194,7 @@ fn library_blocks_equal_their_specification() {
     }
     // A proof that cannot fail proves nothing: every block has a fault that it finds.
     for (name, file, from, to) in [
+        ("multiply_add", "al_multiply_add.v", "= x * w", "= x + w"),
         ("compare", "al_compare.v", "} < t[", "} <= t["),
         ("bipolar", "al_products.v", "~(x ^ w) & in_image", "~(x ^ w)"),
         ("counter", "al_adders.v", "(a & b) | (half & c)", "(a & b) | (a & c)"),

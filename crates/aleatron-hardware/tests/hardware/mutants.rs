@@ -46,6 +46,31 @@ fn kill(
 }
 
 #[test]
+fn faults_in_layers_of_integers_are_found() {
+    let network = NetworkBuilder::new("mutants", &[5])
+        .dense("first", 5, &weights(20), &[0.5, -0.25, 0.125, 0.0])
+        .activation(Activation::Relu)
+        .dense("second", 4, &weights(12), &[0.1, -0.2, 0.3])
+        .build()
+        .unwrap();
+    let x = [0.1, 0.9, -0.4, 1.0, -0.75, 0.0, -1.0, 0.3, 0.6, 0.2];
+    let options = Options { lanes: Some(3), ..Options::default() };
+    let mutants = [
+        ("rtl/al_multiply_add.v", "= x * w", "= x * w + 1'b1"),
+        ("rtl/al_multiply_add.v", "^ {COUNT{negative}}", ""),
+        ("rtl/al_multiply_add.v", "{{(COUNT - 1) {1'b0}}, negative}", "{COUNT{1'b0}}"),
+        ("rtl/al_multiply_add.v", "next & {COUNT{!init}}", "next"),
+        // Hidden values above the scale of the second layer saturate to the greatest magnitude.
+        ("rtl/net_mutants_n_second.v", "| {5{in_data[5]}}", ""),
+        ("rtl/net_mutants_n_first.v", "in_data[6], ", "1'b0, "),
+        ("rtl/net_mutants_n_first.v", "x[5] ^ w[5]", "w[5]"),
+        ("rtl/net_mutants_n_first_weights.v", "4'd0: weight0 = 6'h", "4'd0: weight0 = 6'h0 & 6'h"),
+        ("rtl/net_mutants_n_first_weights.v", "weight1({group, k})", "weight0({group, k})"),
+    ];
+    kill("mutants-integers", &network, &config(1, "int6"), &options, &x, &mutants);
+}
+
+#[test]
 fn faults_in_dense_layers_are_found() {
     let network = NetworkBuilder::new("mutants", &[5])
         .dense("first", 5, &weights(20), &[0.5, -0.25, 0.125, 0.0])

@@ -120,6 +120,17 @@ fn conv(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
     (network, config(draws.choose(&[3, 8, 17]), draws.choose(&["lfsr", "sobol", "halton"])), polarity)
 }
 
+/// Replaces the streams of a network by integers of random widths.
+fn with_integers(
+    make: impl Fn(&mut Draws) -> (Network, StreamConfig, Polarity),
+) -> impl Fn(&mut Draws) -> (Network, StreamConfig, Polarity) {
+    move |draws| {
+        let (network, config, polarity) = make(draws);
+        let generator = draws.choose(&["int2", "int3", "int4", "int6", "int8", "int9"]).parse().unwrap();
+        (network, config.generator(generator), polarity)
+    }
+}
+
 fn run(name: &str, make: impl Fn(&mut Draws) -> (Network, StreamConfig, Polarity)) {
     for case in first()..cases() {
         let mut draws = Draws(case);
@@ -146,6 +157,16 @@ fn random_dense_networks_equal_the_engine() {
 #[test]
 fn random_convolutions_equal_the_engine() {
     run("conv", conv);
+}
+
+#[test]
+fn random_dense_networks_of_integers_equal_the_engine() {
+    run("dense-integers", with_integers(dense));
+}
+
+#[test]
+fn random_convolutions_of_integers_equal_the_engine() {
+    run("conv-integers", with_integers(conv));
 }
 
 #[test]
