@@ -131,6 +131,9 @@ def train(
     sharing: Sharing = "all",
     layers: Mapping[str, LayerSettings] | None = None,
     arithmetic: Arithmetic = "float",
+    faults: float | None = None,
+    fault_site: str = "streams",
+    fault_kind: str | None = None,
     device: DeviceNames = "cpu",
     seed: SupportsIndex = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -167,6 +170,8 @@ def train(
         Move training images by up to so many pixels, and mirror half of them left to right.
     width, sharing, layers, arithmetic, device
         As for `evaluate`; the device is that of the streams.
+    faults, fault_site, fault_kind
+        A fault rate to train with, and its sites and kind as for `evaluate`. Each step has other faults.
     seed
         Decides the split, the order of samples, augmentation and random streams.
     checkpoint
@@ -198,7 +203,20 @@ def train(
     name = "arrays"
     if x is None or y is None:
         (x, y), name = load_digits("train"), "digits (training)"
-    plan = read_plan(1, width, sharing, layers, arithmetic, True, device, lengths=lengths, generators=generators)
+    if faults is not None and through != "streams":
+        raise ValueError('faults need through="streams": only streams have bits that flip')
+    plan = read_plan(
+        1,
+        width,
+        sharing,
+        layers,
+        arithmetic,
+        True,
+        device,
+        lengths=lengths,
+        generators=generators,
+        faults=(faults, fault_site, fault_kind, None),
+    )
     with shown(progress, "step", "{} {}") as callback:
         made, before, rows, best = _core._train(
             _core.Network.digits() if network is None else network,

@@ -55,11 +55,18 @@ pub(crate) fn train(
     if shift > 0 || flip {
         data = data.with_sample_shape(&network.input_shape()).map_err(|error| exception(error, &[]))?;
     }
+    let faults = match plan.faults[..] {
+        [rate] => {
+            let sites = plan.fault_sites.iter().map(|sites| sites.faults(plan.fault_kind, rate));
+            sites.collect::<Result<Vec<_>, _>>().map_err(|error| exception(error, &[]))?.concat()
+        }
+        _ => Vec::new(),
+    };
     let config = |length: usize, generator| {
         let config = StreamConfig::new(length).generator(generator).width(plan.width).sharing(plan.sharing);
         let mut config = config.arithmetic(plan.arithmetic).range(plan.range).device(plan.device.clone());
         config.layers = plan.layers.clone();
-        config
+        config.faults(faults.clone())
     };
     let pairs = plan.lengths.iter().flat_map(|&length| plan.generators.iter().map(move |&g| (length, g)));
     let forward = match through.to_ascii_lowercase().as_str() {

@@ -20,7 +20,8 @@ pub enum Forward {
     #[default]
     Float,
     /// Through its streams, bit for bit as in an evaluation: generators, comparator widths, saturation and inter-layer arithmetic included.
-    /// Steps take the configurations in turn. Generators with a seed get a new one in each step.
+    /// Steps take the configurations in turn. Generators with a seed get a new one in each step, and so do faults: permanent ones are
+    /// those of another circuit in each step.
     Streams(Vec<StreamConfig>),
     /// In floating point with noise of the variance that Bernoulli streams of these lengths have; steps take the lengths in turn. This is
     /// cheaper than [`Self::Streams`] and knows no saturation beyond that of the inputs, no quantization and no sequences.
@@ -170,7 +171,7 @@ impl Model {
             }
             Forward::Streams(configs) => {
                 let mut config = configs[step as usize % configs.len().max(1)].clone();
-                if config.settings.generator.is_seeded() {
+                if config.settings.generator.is_seeded() || !config.faults.is_empty() {
                     config.seed = own;
                 }
                 let network = Arc::new(self.network()?);

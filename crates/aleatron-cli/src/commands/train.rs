@@ -10,6 +10,7 @@ use crate::{Verdict, interrupt, output};
 use aleatron::data::Dataset;
 use aleatron::eval::report::{TrainingEpoch, training};
 use aleatron::eval::{Evaluation, Plan, evaluate};
+use aleatron::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, Network, StreamConfig, ValueRange};
 use aleatron::train::batches::{Augmentation, split};
@@ -60,6 +61,17 @@ pub(crate) struct Arguments {
     /// The inter-layer arithmetic: float, or integer as in a circuit.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
     arithmetic: Arithmetic,
+    /// A fault rate to train with: the probability that a bit of a site flips, from 1e-9 to 0.5. Each step has other faults. The evaluations
+    /// are with and without faults.
+    #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>)]
+    faults: Option<FaultRate>,
+    /// The sites of faults, as for eval; several are joined by +.
+    #[arg(long, value_name = "SITE", value_parser = read_name::<FaultSites>, requires = "faults",
+        default_value_t = FaultSites::STREAMS)]
+    fault_site: FaultSites,
+    /// The kind of faults, as for eval.
+    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults")]
+    fault_kind: Option<FaultKind>,
     /// How the network runs in training: streams (the counts that an evaluation has), noise (floating point with the noise of random streams,
     /// cheaper) or float.
     #[arg(long, value_name = "KIND", default_value = "streams", ignore_case = true)]
@@ -135,7 +147,7 @@ struct Result<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     arguments.check()?;
     let plan = arguments.plan();
-    let options = arguments.options(&plan);
+    let options = arguments.options(&plan).map_err(Failure::usage)?;
     let (network, data, test) = arguments.subject()?;
     plan.check(&network).map_err(Failure::usage)?;
     if arguments.out.is_none() {
@@ -149,7 +161,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut trained = arguments.train(&network, &data, &options, cancel)?;
     if arguments.through == Through::Float {
         // The inputs of layers have changed, and no streams told the training how large they may be.
-        let configs = arguments.configs(&plan);
+        let configs = arguments.configs(&plan).map_err(Failure::usage)?;
         let (weights, data) = (arguments.network.weight_scale.unwrap_or_default(), &data);
         (trained.network, _) = calibrate_for(&trained.network, data, &configs, weights, cancel)?;
     }
@@ -178,6 +190,11 @@ impl Arguments {
         self.data.check(self.task.labels(), self.network.calibrate.as_deref())?;
         if !(self.rate > 0.0 && self.rate.is_finite()) {
             return Err(Failure::Usage(format!("--rate: {} is not a positive number", self.rate)));
+        }
+        if self.faults.is_some() && self.through != Through::Streams {
+            return Err(Failure::Usage(
+                "--faults needs --through streams: only streams have bits that flip".to_owned(),
+            ));
         }
         if self.test.is_some() && self.data.is_embedded() {
             return Err(Failure::Usage(
@@ -234,7 +251,8 @@ impl Arguments {
             return Ok(self.network.calibrate(network, data, &self.data, self.task.labels())?.network);
         }
         let weights = self.network.weight_scale.unwrap_or_default();
-        let (network, share) = calibrate_for(&network, data, &self.configs(plan), weights, cancel)?;
+        let (network, share) =
+            calibrate_for(&network, data, &self.configs(plan).map_err(Failure::usage)?, weights, cancel)?;
         output::message(format!(
             "the scale of each layer covers {} % of its inputs, which is best for these streams; --percentile sets it",
             100.0 * share
@@ -243,19 +261,23 @@ impl Arguments {
     }
 
     /// Returns the configurations to train for.
-    fn configs(&self, plan: &Plan) -> Vec<StreamConfig> {
+    fn configs(&self, plan: &Plan) -> aleatron::eval::Result<Vec<StreamConfig>> {
+        let faults = match self.faults {
+            Some(rate) => self.fault_site.faults(self.fault_kind, rate)?,
+            None => Vec::new(),
+        };
         let pairs = self.lengths.iter().flat_map(|&length| self.generators.iter().map(move |&g| (length, g)));
-        pairs
-            .map(|(length, generator)| {
-                StreamConfig::new(length)
-                    .generator(generator)
-                    .width(plan.width)
-                    .sharing(plan.sharing)
-                    .arithmetic(plan.arithmetic)
-                    .range(plan.range)
-                    .device(plan.device.clone())
-            })
-            .collect()
+        let config = |(length, generator)| {
+            StreamConfig::new(length)
+                .generator(generator)
+                .width(plan.width)
+                .sharing(plan.sharing)
+                .arithmetic(plan.arithmetic)
+                .range(plan.range)
+                .device(plan.device.clone())
+                .faults(faults.clone())
+        };
+        Ok(pairs.map(config).collect())
     }
 
     /// Returns the plan of the evaluations.
@@ -271,21 +293,24 @@ impl Arguments {
             arithmetic: self.arithmetic,
             range: ValueRange::Saturate,
             device: self.device.clone(),
+            faults: self.faults.map_or_else(Vec::new, |rate| vec![FaultRate::ZERO, rate]),
+            fault_sites: vec![self.fault_site],
+            fault_kind: self.fault_kind,
             ..Plan::default()
         }
     }
 
-    fn options(&self, plan: &Plan) -> TrainOptions {
+    fn options(&self, plan: &Plan) -> aleatron::eval::Result<TrainOptions> {
         let forward = match self.through {
             Through::Float => Forward::Float,
             Through::Noise => Forward::Noise { lengths: self.lengths.clone() },
-            Through::Streams => Forward::Streams(self.configs(plan)),
+            Through::Streams => Forward::Streams(self.configs(plan)?),
         };
         let optimizer = match self.optimizer {
             OptimizerName::Adam => OptimizerKind::Adam(AdamOptions::default()),
             OptimizerName::Sgd => OptimizerKind::Sgd(SgdOptions::default()),
         };
-        TrainOptions {
+        Ok(TrainOptions {
             epochs: self.epochs,
             batch: self.batch,
             optimizer: optimizer.with_rate(self.rate),
@@ -298,7 +323,7 @@ impl Arguments {
             seed: self.seed,
             checkpoint: self.checkpoint.clone(),
             ..TrainOptions::default()
-        }
+        })
     }
 
     fn evaluate(
@@ -377,17 +402,24 @@ impl Arguments {
             before.network.name, before.data.name, before.data.samples
         ))?;
         output::line(format!(
-            "{:<12}{:>6}{:>10}{:>10}{:>12}",
-            "generator", "bits", "before", "after", "difference"
+            "{:<12}{:>6}{}{:>10}{:>10}{:>12}",
+            "generator",
+            "bits",
+            if self.faults.is_some() { "    faults" } else { "" },
+            "before",
+            "after",
+            "difference"
         ))?;
-        let line = |generator: &str, bits: &str, a: f64, b: f64| {
+        let line = |generator: &str, bits: &str, faults: &str, a: f64, b: f64| {
             let (a, b) = (factor * a, factor * b);
-            output::line(format!("{generator:<12}{bits:>6}{a:>10.2}{b:>10.2}{:>+12.2}", b - a))
+            let faults = if self.faults.is_some() { format!("{faults:>10}") } else { String::new() };
+            output::line(format!("{generator:<12}{bits:>6}{faults}{a:>10.2}{b:>10.2}{:>+12.2}", b - a))
         };
         for (old, new) in before.rows().iter().zip(&after.rows()) {
-            line(&old.generator.to_string(), &old.length.to_string(), old.score(), new.score())?;
+            let rate = old.faults.map_or_else(|| "0".to_owned(), |faults| faults.rate.to_string());
+            line(&old.generator.to_string(), &old.bits(), &rate, old.score(), new.score())?;
         }
-        line("float", "", before.float.score(), after.float.score())?;
+        line("float", "", "", before.float.score(), after.float.score())?;
         let (epochs, best) = (trained.history.len(), trained.best_epoch);
         output::line(match (best, trained.before) {
             (0, _) => format!(

@@ -110,6 +110,7 @@ enum Shape {
 }
 
 /// A design before its network is built.
+#[derive(Clone)]
 struct Plan {
     role: Use,
     shape: Shape,
@@ -200,9 +201,49 @@ impl Plan {
     }
 }
 
-/// Returns all designs.
-pub(crate) fn all() -> Result<Vec<Case>, Box<dyn Error>> {
-    fitted().into_iter().chain(held_out()).map(Plan::case).collect()
+/// A set of designs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// Circuits of streams.
+    Streams,
+    /// Binary circuits.
+    Integers,
+}
+
+/// Returns all designs of a set.
+pub(crate) fn all(set: Set) -> Result<Vec<Case>, Box<dyn Error>> {
+    let plans = match set {
+        Set::Streams => [fitted(), held_out()].concat(),
+        Set::Integers => integers(),
+    };
+    plans.into_iter().map(Plan::case).collect()
+}
+
+fn integers() -> Vec<Plan> {
+    use Polarity::Signed;
+    use Shape::{Conv, Dense, Digits};
+    use Use::{Fit, HeldOut};
+    // The length of integers follows from their bits.
+    let plan = |role, shape, generator| Plan::new(role, shape, Signed, 1, generator);
+    vec![
+        plan(Fit, Dense(&[16, 8]), "int8"),
+        plan(Fit, Dense(&[20, 10]), "int4"),
+        plan(Fit, Dense(&[32, 16]), "int6").lanes(4),
+        plan(Fit, Dense(&[24, 12, 6]), "int8").pipeline(),
+        plan(Fit, Dense(&[48, 10]), "int5").lanes(2),
+        plan(Fit, Dense(&[12, 20]), "int3"),
+        plan(Fit, Dense(&[64, 6]), "int7").non_negative(),
+        plan(Fit, Dense(&[28, 14, 7]), "int6").non_negative(),
+        plan(Fit, Conv(1, 6, 4), "int8"),
+        plan(Fit, Conv(2, 6, 3), "int4").lanes(1),
+        plan(Fit, Digits, "int8"),
+        plan(Fit, Digits, "int4"),
+        plan(HeldOut, Dense(&[40, 12]), "int8").lanes(3),
+        plan(HeldOut, Dense(&[20, 20, 5]), "int6"),
+        plan(HeldOut, Dense(&[36, 9]), "int4").non_negative(),
+        plan(HeldOut, Conv(3, 6, 2), "int5"),
+        plan(HeldOut, Digits, "int6"),
+    ]
 }
 
 fn fitted() -> Vec<Plan> {

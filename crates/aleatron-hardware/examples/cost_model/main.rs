@@ -3,7 +3,8 @@
 //! `cargo run -p aleatron-hardware --example cost_model -- FOLDER generic` synthesizes every design that FOLDER has no measurement of,
 //! shows the errors of the model as it is, and writes newly fitted coefficients to FOLDER. With `sky130 LIBERTY` in place of `generic`, the
 //! cells are those of a Liberty file. Designs that the model is only checked with are left out unless `--held-out` is given. With
-//! `--leave-one-out`, each design is compared with coefficients that were fitted to all others; terms are chosen by these errors. Needs Yosys.
+//! `--leave-one-out`, each design is compared with coefficients that were fitted to all others; terms are chosen by these errors. With
+//! `--integers`, the designs are binary circuits, and only the coefficients of their own terms are fitted. Needs Yosys.
 
 mod designs;
 mod fit;
@@ -11,7 +12,7 @@ mod fit;
 use aleatron_hardware::cost::{AreaTerm, EnergyTerm, Part, Structure, Technology};
 use aleatron_hardware::synthesis::{Boundaries, Synthesized};
 use aleatron_hardware::{Circuit, Design, Trace};
-use designs::{Case, Draws, Use};
+use designs::{Case, Draws, Set, Use};
 use fit::{Observation, fit};
 use serde_json::{Map, Value, json};
 use std::error::Error;
@@ -38,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         arguments.len() < n_arguments
     };
     let (has_held_out, has_left_out) = (has("--held-out"), has("--leave-one-out"));
+    let set = if has("--integers") { Set::Integers } else { Set::Streams };
     let (folder, technology, liberty) = match &arguments[..] {
         [folder, technology] => (PathBuf::from(folder), technology.parse::<Technology>()?, None),
         [folder, technology, liberty] => {
@@ -45,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => {
             return Err(
-                "usage: cost_model FOLDER (generic | sky130 LIBERTY) [--held-out] [--leave-one-out]".into()
+                "usage: cost_model FOLDER (generic | sky130 LIBERTY) [--held-out] [--leave-one-out] [--integers]".into()
             );
         }
     };
@@ -56,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Map::new(),
     };
     let mut all = Vec::new();
-    for case in designs::all()?.into_iter().filter(|case| has_held_out || case.role == Use::Fit) {
+    for case in designs::all(set)?.into_iter().filter(|case| has_held_out || case.role == Use::Fit) {
         let circuit = Circuit::new(&case.network, &case.config, &case.options)?;
         let x = Draws(1).samples(SAMPLES * case.network.n_features(), case.polarity);
         let trace = circuit.trace(&x)?;
@@ -78,13 +80,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         let measurement = known[&case.name].clone();
         all.push(Measured { case, structure, model: [cost.area, cost.energy], measurement });
     }
-    let fitted = Quantity::ALL.map(|quantity| quantity.fit(&all, None));
+    let fit = |left_out: Option<usize>| {
+        Quantity::ALL.map(|quantity| {
+            let fixed = |term: usize| match set {
+                Set::Streams => None,
+                Set::Integers => quantity.shipped(technology, term),
+            };
+            quantity.fit(&all, left_out, fixed)
+        })
+    };
+    let fitted = fit(None);
     std::fs::write(folder.join(format!("{technology}.rs")), text(technology, &fitted))?;
     report("shipped coefficients", &all, |k| all[k].model);
     report("newly fitted coefficients", &all, |k| by(&fitted, &all[k]));
     if has_left_out {
-        let left_out = |k: usize| Quantity::ALL.map(|quantity| quantity.fit(&all, Some(k)));
-        report("coefficients fitted to all other designs", &all, |k| by(&left_out(k), &all[k]));
+        report("coefficients fitted to all other designs", &all, |k| by(&fit(Some(k)), &all[k]));
     }
     Ok(())
 }
@@ -142,22 +152,52 @@ impl Quantity {
         }
     }
 
-    /// Fits the coefficients of all terms, part by part, to the designs for it but for one.
-    fn fit(self, all: &[Measured], left_out: Option<usize>) -> Vec<f64> {
+    /// Returns the shipped coefficient of a term; `None` for the terms of binary circuits alone.
+    fn shipped(self, technology: Technology, term: usize) -> Option<f64> {
+        match self {
+            Self::Area => {
+                use AreaTerm::{MultiplierCell, MultiplyAddBit, OperandBit, WeightTableBit};
+                let term = AreaTerm::ALL[term];
+                let is_own = [OperandBit, WeightTableBit, MultiplierCell, MultiplyAddBit].contains(&term);
+                (!is_own).then(|| technology.area_of(term))
+            }
+            Self::Energy => {
+                use EnergyTerm::{MultiplierToggle, MultiplyAddStep, OperandToggle, WeightTableToggle};
+                let term = EnergyTerm::ALL[term];
+                let is_own =
+                    [OperandToggle, WeightTableToggle, MultiplierToggle, MultiplyAddStep].contains(&term);
+                (!is_own).then(|| technology.energy_of(term))
+            }
+        }
+    }
+
+    /// Fits the coefficients of all terms that are not fixed, part by part, to the designs for it but for one.
+    fn fit(
+        self,
+        all: &[Measured],
+        left_out: Option<usize>,
+        fixed: impl Fn(usize) -> Option<f64>,
+    ) -> Vec<f64> {
         let terms = self.terms();
         let chosen = || {
             let designs = all.iter().enumerate();
             designs.filter(|(k, measured)| measured.case.role == Use::Fit && Some(*k) != left_out)
         };
         let amounts: Vec<Vec<f64>> = chosen().map(|(_, measured)| self.amounts(measured)).collect();
-        let mut coefficients = vec![0.0; terms.len()];
+        let mut coefficients: Vec<f64> = (0..terms.len()).map(|term| fixed(term).unwrap_or(0.0)).collect();
         for part in Part::ALL {
-            let own: Vec<usize> = (0..terms.len()).filter(|&term| terms[term].1 == part).collect();
+            let (known, own): (Vec<usize>, Vec<usize>) = (0..terms.len())
+                .filter(|&term| terms[term].1 == part)
+                .partition(|&term| fixed(term).is_some());
+            let of_known = |amounts: &[f64]| -> f64 {
+                known.iter().map(|&term| amounts[term] * coefficients[term]).sum()
+            };
             let observations: Vec<Observation> = chosen()
                 .zip(&amounts)
                 .map(|((_, measured), amounts)| Observation {
                     amounts: own.iter().map(|&term| amounts[term]).collect(),
-                    value: measured.measurement[self.name()][part.name()].as_f64().unwrap_or(0.0),
+                    value: measured.measurement[self.name()][part.name()].as_f64().unwrap_or(0.0)
+                        - of_known(amounts),
                     scale: sum(&measured.measurement[self.name()]),
                 })
                 .collect();

@@ -93,9 +93,6 @@ impl Structure {
         self.use_energy(EnergyTerm::WeightTableToggle, all * steps * activity.weight * (n as f64).log2());
         self.use_energy(EnergyTerm::MultiplierToggle, all * steps * activity.pairs);
         self.use_energy(EnergyTerm::MultiplyAddStep, all * steps * count);
-        self.use_energy(EnergyTerm::CountClock, all * count * (steps + runs));
-        self.use_energy(EnergyTerm::CountGate, all * (steps + runs));
-        self.use_energy(EnergyTerm::CountIdle, all * self.cycles);
         let reads = (layer.window.positions * rows) as f64;
         self.use_energy(EnergyTerm::SumRead, f64::from(layer.sum_bits) * reads);
         self.use_energy(EnergyTerm::CycleStep, steps);

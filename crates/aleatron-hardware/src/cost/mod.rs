@@ -56,6 +56,18 @@ impl Technology {
             Self::Sky130 => "sky130",
         }
     }
+
+    /// Returns the gate equivalents of one structure of a term.
+    #[must_use]
+    pub fn area_of(self, term: AreaTerm) -> f64 {
+        coefficients::of(self).area.get(term as usize).copied().unwrap_or(0.0)
+    }
+
+    /// Returns the nanojoules of one unit of activity of a term.
+    #[must_use]
+    pub fn energy_of(self, term: EnergyTerm) -> f64 {
+        coefficients::of(self).energy.get(term as usize).copied().unwrap_or(0.0)
+    }
 }
 
 impl fmt::Display for Technology {

@@ -15,7 +15,7 @@ pub enum Part {
     InputComparators,
     /// The stream bits of weights: constant comparators and, for groups of neurons, tables.
     WeightBits,
-    /// The products of stream bits.
+    /// The products of stream bits, or the multipliers of integers with their accumulators.
     Products,
     /// The parallel counters.
     Counters,
@@ -68,7 +68,7 @@ impl Part {
             (Self::InputRegisters, &["al_window", "al_reorder", "al_fifo"]),
             (Self::InputComparators, &["al_compare"]),
             (Self::WeightBits, &["_weights"]),
-            (Self::Products, &["al_products"]),
+            (Self::Products, &["al_products", "al_multiply_add"]),
             (Self::Counters, &["al_count_", "al_adders", "al_half_adders"]),
             (Self::Accumulators, &["al_accumulator"]),
             (Self::Arithmetic, &["_accumulate", "_function", "al_scale", "al_saturate", "al_pool"]),

@@ -111,7 +111,7 @@ terms! {
         /// Pairs of bits of multipliers of integers.
         MultiplierCell: Products,
         /// Bits of the accumulators of multipliers, with their adders.
-        MultiplyAddBit: Accumulators,
+        MultiplyAddBit: Products,
     }
 }
 
@@ -215,6 +215,6 @@ terms! {
         /// Pairs of bits of multipliers whose AND changes.
         MultiplierToggle: Products,
         /// Bits of the accumulators of multipliers, for each product.
-        MultiplyAddStep: Accumulators,
+        MultiplyAddStep: Products,
     }
 }
