@@ -55,10 +55,10 @@ const GENERIC: Coefficients = Coefficients {
         2.4879,  // SignedLane
         5.5639,  // InputRegister
         0.0,     // GroupedInput
-        2.0,     // OperandBit
-        0.5,     // WeightTableBit
-        9.5,     // MultiplierCell
-        18.0,    // MultiplyAddBit
+        3.0463,  // OperandBit
+        0.3329,  // WeightTableBit
+        9.5271,  // MultiplierCell
+        14.1444, // MultiplyAddBit
     ],
     energy: [
         5.332e-5, // LfsrStep
@@ -106,10 +106,10 @@ const GENERIC: Coefficients = Coefficients {
         3.422e-5, // ReadSelect
         0.0,      // ReadDecode
         4.372e-5, // InputClock
-        1.000e-5, // OperandToggle
-        1.000e-5, // WeightTableToggle
-        2.000e-5, // MultiplierToggle
-        1.000e-5, // MultiplyAddStep
+        4.227e-5, // OperandToggle
+        1.787e-5, // WeightTableToggle
+        1.102e-4, // MultiplierToggle
+        7.153e-5, // MultiplyAddStep
     ],
 };
 const SKY130: Coefficients = Coefficients {
@@ -149,10 +149,10 @@ const SKY130: Coefficients = Coefficients {
         2.2719,  // SignedLane
         4.8577,  // InputRegister
         0.0,     // GroupedInput
-        2.0,     // OperandBit
-        0.5,     // WeightTableBit
-        9.5,     // MultiplierCell
-        18.0,    // MultiplyAddBit
+        1.9191,  // OperandBit
+        0.2309,  // WeightTableBit
+        9.5847,  // MultiplierCell
+        12.2477, // MultiplyAddBit
     ],
     energy: [
         6.848e-5, // LfsrStep
@@ -200,9 +200,9 @@ const SKY130: Coefficients = Coefficients {
         6.609e-5, // ReadSelect
         2.106e-6, // ReadDecode
         6.321e-5, // InputClock
-        1.000e-5, // OperandToggle
-        1.000e-5, // WeightTableToggle
-        2.000e-5, // MultiplierToggle
-        1.000e-5, // MultiplyAddStep
+        7.301e-5, // OperandToggle
+        2.423e-5, // WeightTableToggle
+        1.681e-4, // MultiplierToggle
+        9.981e-5, // MultiplyAddStep
     ],
 };

@@ -53,6 +53,7 @@ fn cost_model_agrees_with_synthesis() {
     let cases = [
         ("cost-signed", network(&[14, 6, 3], Polarity::Signed), config(32, "lfsr"), None),
         ("cost-bipolar", network(&[12, 8], Polarity::Bipolar), config(64, "sobol"), Some(4)),
+        ("cost-integers", network(&[18, 9], Polarity::Signed), config(1, "int7"), None),
     ];
     for (name, network, config, lanes) in cases {
         let [model, measured] = compare(name, &network, &config, &Options { lanes, ..Options::default() });
