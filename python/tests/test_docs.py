@@ -40,7 +40,7 @@ ACCELERATORS = [
     vector_ops,
 ]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs" / "python").glob("*.md"))
+PAGES = sorted([*(ROOT / "docs" / "python").glob("*.md"), *(ROOT / "docs" / "concepts").glob("*.md")])
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
@@ -117,10 +117,10 @@ def test_stubs_have_the_docstrings_of_the_module() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_links_of_pages() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def test_figures_are_current() -> None:
+    program = ROOT / "docs" / "figures" / "figures.py"
+    done = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def text_of(output: Any) -> str:

@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod aarch64;
+mod docs;
 mod instructions;
 mod mutants;
+mod notes;
 mod packages;
 mod ptx;
 mod python;
@@ -20,6 +22,7 @@ usage: cargo xtask TASK
 tasks:
   test    everything continuous integration checks: format, lints, documentation, all tests; installs what it needs
   python  the part of it about the Python package alone
+  docs    the documentation site with the Rust API, in target/site; every link is checked
   aarch64 the part of it about AArch64 alone, in an emulator on other processors
   instructions
           the instructions of the neon tier beside those of portable code, counted in the emulator
@@ -30,6 +33,8 @@ tasks:
   mutants [-p CRATE] [OPTION OF CARGO-MUTANTS ...]
           every mutant of the crates, or of one of them, which their tests must catch, or a shard of them: --shard 0/12
           (installs cargo-mutants if it is missing)
+  notes TAG
+          the notes of a release: the section of its version in CHANGELOG.md
   sanitize
           the tests of the crates with unsafe code under AddressSanitizer (needs a nightly toolchain, on Linux on x86-64)
   packages
@@ -41,6 +46,7 @@ fn main() -> ExitCode {
     let result = match task.as_str() {
         "test" => test(),
         "python" => python::steps().and_then(|steps| step::run_all(&steps)),
+        "docs" => docs::steps(docs::Rustdoc::Build).and_then(|steps| step::run_all(&steps)),
         "aarch64" => aarch64::steps().and_then(|steps| step::run_all(&steps)),
         "instructions" => instructions::count(),
         "ptx" => {
@@ -49,6 +55,7 @@ fn main() -> ExitCode {
         }
         "fuzz" => fuzz(std::env::args().nth(2).as_deref()),
         "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        "notes" => notes::print(std::env::args().nth(2).as_deref()),
         "sanitize" => sanitize(),
         "packages" => packages::check(),
         "deny" => deny(),
@@ -81,14 +88,15 @@ fn test() -> Result<(), String> {
             "lints without features",
             cargo(&["clippy", "-p", "aleatron", "--no-default-features", "--", "-D", "warnings"]),
         ),
-        Step::new("documentation", cargo(&["doc", "--workspace", "--no-deps", "--all-features"]))
-            .with("RUSTDOCFLAGS", "-D warnings"),
         Step::new("documentation without features", cargo(&["doc", "-p", "aleatron", "--no-deps"]))
             .with("RUSTDOCFLAGS", "-D warnings"),
+        // After the one without features, which it replaces in the site.
+        docs::rustdoc(),
         // The GPU tests must run and not be passed over: they fail without this adapter.
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
+    steps.extend(docs::steps(docs::Rustdoc::Built)?);
     // All features together are among the lints.
     for features in ["", "cuda", "gpu", "transformer", "cuda,gpu", "cuda,transformer", "gpu,transformer"] {
         let arguments = ["check", "-p", "aleatron-cli", "--no-default-features", "--features", features];
