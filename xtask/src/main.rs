@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod aarch64;
+mod features;
 mod instructions;
 mod mutants;
 mod packages;
@@ -32,6 +33,8 @@ tasks:
           (installs cargo-mutants if it is missing)
   sanitize
           the tests of the crates with unsafe code under AddressSanitizer (needs a nightly toolchain, on Linux on x86-64)
+  features
+          the part of it about cargo features alone: other combinations compile, and wgpu needs the feature gpu
   packages
           the part of it about publishing alone: each crate is compiled from what a registry would get
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz(std::env::args().nth(2).as_deref()),
         "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "sanitize" => sanitize(),
+        "features" => features::check_gpu_feature().and_then(|()| step::run_all(&features::steps())),
         "packages" => packages::check(),
         "deny" => deny(),
         _ => {
@@ -77,29 +81,25 @@ fn test() -> Result<(), String> {
             "lints",
             cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
         ),
-        Step::new(
-            "lints without features",
-            cargo(&["clippy", "-p", "aleatron", "--no-default-features", "--", "-D", "warnings"]),
-        ),
         Step::new("documentation", cargo(&["doc", "--workspace", "--no-deps", "--all-features"]))
             .with("RUSTDOCFLAGS", "-D warnings"),
-        Step::new("documentation without features", cargo(&["doc", "-p", "aleatron", "--no-deps"]))
-            .with("RUSTDOCFLAGS", "-D warnings"),
+        Step::new(
+            "documentation without features",
+            cargo(&["doc", "-p", "aleatron", "-p", "aleatron-tensor", "--no-deps", "--no-default-features"]),
+        )
+        .with("RUSTDOCFLAGS", "-D warnings"),
         // The GPU tests must run and not be passed over: they fail without this adapter.
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
-    // All features together are among the lints.
-    for features in ["", "cuda", "gpu", "transformer", "cuda,gpu", "cuda,transformer", "gpu,transformer"] {
-        let arguments = ["check", "-p", "aleatron-cli", "--no-default-features", "--features", features];
-        steps.push(Step::new("command line with other features", cargo(&arguments)));
-    }
+    steps.extend(features::steps());
     // An AArch64 machine has just run these tests.
     if !cfg!(target_arch = "aarch64") {
         steps.extend(aarch64::steps()?);
     }
     steps.extend(readme::steps()?);
     steps.extend(python::steps()?);
+    features::check_gpu_feature()?;
     step::run_all(&steps)?;
     packages::check()?;
     ptx::run(&ptx::Task::Check)

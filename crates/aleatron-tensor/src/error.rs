@@ -279,7 +279,13 @@ pub enum Error {
         /// The place in the code.
         place: &'static str,
     },
+    /// A GPU was asked for in a build without the cargo feature `gpu`.
+    #[error(
+        "this build has no GPU support; compile it with the cargo feature `gpu`, or use the device \"cpu\""
+    )]
+    NoGpuSupport,
     /// The GPU, its driver or the lack of one.
+    #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] aleatron_device::Error),
     /// The CPU's threads or tiers.
@@ -346,6 +352,17 @@ impl From<aleatron_core::Error> for Error {
 }
 
 impl Error {
+    /// Returns whether memory ran out, of the host or of a GPU.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::Memory { .. } => true,
+            #[cfg(feature = "gpu")]
+            Self::Device(aleatron_device::Error::OutOfMemory { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// Wraps an error of a user-defined function, or a message.
     ///
     /// ```
