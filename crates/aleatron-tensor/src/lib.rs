@@ -38,6 +38,8 @@ mod gpu;
 mod gpu;
 pub mod io;
 pub mod layout;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 mod math;
 pub mod op;
 mod ops;
