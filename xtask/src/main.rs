@@ -3,6 +3,7 @@
 
 mod aarch64;
 mod docs;
+mod features;
 mod instructions;
 mod mutants;
 mod notes;
@@ -37,6 +38,8 @@ tasks:
           the notes of a release: the section of its version in CHANGELOG.md
   sanitize
           the tests of the crates with unsafe code under AddressSanitizer (needs a nightly toolchain, on Linux on x86-64)
+  features
+          the part of it about cargo features alone: other combinations compile, and wgpu needs the feature gpu
   packages
           the part of it about publishing alone: each crate is compiled from what a registry would get
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "notes" => notes::print(std::env::args().nth(2).as_deref()),
         "sanitize" => sanitize(),
+        "features" => features::check_gpu_feature().and_then(|()| step::run_all(&features::steps())),
         "packages" => packages::check(),
         "deny" => deny(),
         _ => {
@@ -85,11 +89,10 @@ fn test() -> Result<(), String> {
             cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
         ),
         Step::new(
-            "lints without features",
-            cargo(&["clippy", "-p", "aleatron", "--no-default-features", "--", "-D", "warnings"]),
-        ),
-        Step::new("documentation without features", cargo(&["doc", "-p", "aleatron", "--no-deps"]))
-            .with("RUSTDOCFLAGS", "-D warnings"),
+            "documentation without features",
+            cargo(&["doc", "-p", "aleatron", "-p", "aleatron-tensor", "--no-deps", "--no-default-features"]),
+        )
+        .with("RUSTDOCFLAGS", "-D warnings"),
         // After the one without features, which it replaces in the site.
         docs::rustdoc(),
         // The GPU tests must run and not be passed over: they fail without this adapter.
@@ -97,17 +100,14 @@ fn test() -> Result<(), String> {
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
     steps.extend(docs::steps(docs::Rustdoc::Built)?);
-    // All features together are among the lints.
-    for features in ["", "cuda", "gpu", "transformer", "cuda,gpu", "cuda,transformer", "gpu,transformer"] {
-        let arguments = ["check", "-p", "aleatron-cli", "--no-default-features", "--features", features];
-        steps.push(Step::new("command line with other features", cargo(&arguments)));
-    }
+    steps.extend(features::steps());
     // An AArch64 machine has just run these tests.
     if !cfg!(target_arch = "aarch64") {
         steps.extend(aarch64::steps()?);
     }
     steps.extend(readme::steps()?);
     steps.extend(python::steps()?);
+    features::check_gpu_feature()?;
     step::run_all(&steps)?;
     packages::check()?;
     ptx::run(&ptx::Task::Check)

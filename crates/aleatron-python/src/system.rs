@@ -79,8 +79,6 @@ pub(crate) fn get_draw_memory() -> usize {
 pub(crate) fn after_fork() {
     crate::interpreter::after_fork();
     aleatron::backend::after_fork();
-    // Tensors are on GPUs in builds whose layers are not, too.
-    aleatron_device::after_fork();
 }
 
 /// Device, name, kind, interface and driver of each GPU that layers can use, the one of `device="gpu"` first.

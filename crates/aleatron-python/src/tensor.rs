@@ -30,9 +30,10 @@ fn exception(error: &Error) -> PyErr {
             "backward: the output has shape {shape:?}; reduce it to one element, or pass the gradient of its elements to backward"
         )),
         Error::Index { .. } => PyIndexError::new_err(text),
-        Error::Memory { .. } => PyMemoryError::new_err(text),
-        Error::Device(aleatron_device::Error::OutOfMemory { .. }) => PyMemoryError::new_err(text),
-        Error::Device(_)
+        _ if error.is_out_of_memory() => PyMemoryError::new_err(text),
+        #[cfg(feature = "gpu")]
+        Error::Device(_) => PyRuntimeError::new_err(text),
+        Error::NoGpuSupport
         | Error::Cpu(_)
         | Error::Handle { .. }
         | Error::NoGraph

@@ -279,12 +279,53 @@ pub enum Error {
         /// The place in the code.
         place: &'static str,
     },
+    /// A matrix of a batch that an operation of linear algebra is not defined for.
+    #[error("{op}: matrix {index} of the batch {fault}")]
+    Matrix {
+        /// The operation.
+        op: &'static str,
+        /// The index of the matrix in the batch, in row-major order.
+        index: usize,
+        /// The reason.
+        fault: MatrixFault,
+    },
+    /// A GPU was asked for in a build without the cargo feature `gpu`.
+    #[error(
+        "this build has no GPU support; compile it with the cargo feature `gpu`, or use the device \"cpu\""
+    )]
+    NoGpuSupport,
     /// The GPU, its driver or the lack of one.
+    #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] aleatron_device::Error),
     /// The CPU's threads or tiers.
     #[error(transparent)]
     Cpu(#[from] aleatron_cpu::Error),
+}
+
+/// The reason why an operation of linear algebra has no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MatrixFault {
+    /// The matrix is singular.
+    Singular,
+    /// The matrix is not positive definite.
+    NotPositiveDefinite,
+    /// The result has elements that the type cannot hold: the matrix is nearly singular.
+    Overflow,
+    /// An iterative algorithm did not converge.
+    NoConvergence,
+}
+
+impl fmt::Display for MatrixFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Singular => "is singular",
+            Self::NotPositiveDefinite => "is not positive definite",
+            Self::Overflow => "has a result that the type of its elements cannot hold; use 64-bit floats or scale the matrix",
+            Self::NoConvergence => "has no decomposition within the limit of iterations",
+        })
+    }
 }
 
 /// The rank an operation takes.
@@ -346,6 +387,17 @@ impl From<aleatron_core::Error> for Error {
 }
 
 impl Error {
+    /// Returns whether memory ran out, of the host or of a GPU.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::Memory { .. } => true,
+            #[cfg(feature = "gpu")]
+            Self::Device(aleatron_device::Error::OutOfMemory { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// Wraps an error of a user-defined function, or a message.
     ///
     /// ```

@@ -427,6 +427,15 @@ impl Iterator for Places {
 
 impl ExactSizeIterator for Places {}
 
+/// Checks that indices along an axis fit the 32-bit integers they are returned as.
+pub(crate) fn check_axis_length(n: usize) -> Result<()> {
+    let limit = i32::MAX as u128;
+    if n as u128 <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: Limit::AxisLength, actual: n as u128, limit })
+}
+
 /// The axes that layouts of one shape need: those of size 1 dropped, neighbours merged where they form one run in every
 /// layout. Never empty: a single element is an axis of size 1.
 pub(crate) fn collapse<const N: usize>(layouts: [&Layout; N]) -> (Vec<usize>, [Vec<isize>; N]) {

@@ -16,18 +16,30 @@
 //! Rules for NaN, infinity, rounding, empty tensors and the order of sums are in the guide, `docs/tensors.md`, and beside the operations:
 //! elementwise ones in [`op`], reductions at [`Reduction`].
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(feature = "gpu"),
+    allow(dead_code, reason = "the tables of operations hold their WGSL in every build")
+)]
 
 pub mod autograd;
+#[cfg(feature = "gpu")]
 pub mod batch;
+#[cfg(feature = "gpu")]
 pub mod compat;
 mod cpu;
 pub mod device;
 pub mod dtype;
 pub mod error;
 mod expr;
+#[cfg(feature = "gpu")]
+mod gpu;
+#[cfg(not(feature = "gpu"))]
+#[path = "no_gpu.rs"]
 mod gpu;
 pub mod io;
 pub mod layout;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 mod math;
 pub mod op;
 mod ops;
@@ -36,13 +48,17 @@ pub mod tensor;
 pub mod tiles;
 pub mod trace;
 
+#[cfg(feature = "gpu")]
 pub use batch::{BufferId, GpuCommandBatch};
 pub use device::{AutoDevice, Device, Work};
 pub use dtype::{DType, Element, Kind, Scalar};
 pub use error::{Error, Result};
-pub use gpu::matmul::{CooperativeTile, MatmulPlan, Shared, Tile};
 pub use gpu::{GpuDevice, GpuStorage};
-pub use gpu::{GpuDevicePool, GpuMatmulCache};
+#[cfg(feature = "gpu")]
+pub use gpu::{
+    GpuDevicePool, GpuMatmulCache,
+    matmul::{CooperativeTile, MatmulPlan, Shared, Tile},
+};
 pub use layout::Layout;
 pub use op::{BinaryOp, UnaryOp};
 pub use ops::operators;
@@ -55,7 +71,7 @@ pub use storage::{CpuStorage, Storage};
 pub use tensor::{Generator, PendingValues, Slice, Tensor, manual_seed};
 
 /// Runs the examples of the guides as they stand there.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "gpu"))]
 #[doc = include_str!("../../../docs/tensors.md")]
 #[doc = include_str!("../../../docs/volta.md")]
 #[doc = include_str!("../../../docs/trueno.md")]

@@ -265,7 +265,9 @@ pub enum Error {
         name: String,
     },
     /// This build has no GPU support.
-    #[error("this build has no GPU support (cargo feature `gpu`)")]
+    #[error(
+        "this build has no GPU support; compile it with the cargo feature `gpu`, or use the device \"cpu\""
+    )]
     NoGpuSupport,
     /// Memory of the host.
     #[error(transparent)]

@@ -8,7 +8,7 @@ use crate::tensor::Tensor;
 /// Records a matrix product.
 pub(crate) fn matmul(left: &Tensor, right: &Tensor, plan: MatmulPlan) -> Result<Tensor> {
     let (a, b) = (left.detach(), right.detach());
-    let output = a.matmul_as(&b, plan)?;
+    let output = a.matmul_by(&b, plan)?;
     let (tracks_left, tracks_right) = (left.is_tracked(), right.is_tracked());
     let (left_shape, right_shape) = (left.shape().to_vec(), right.shape().to_vec());
     // A factor is retained only if the gradient of the other one needs it.

@@ -6,18 +6,20 @@ pub use auto::{AutoDevice, Work};
 
 use std::fmt;
 
-use aleatron_device::AdapterChoice;
-
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
+
+/// The most elements of a tensor on a GPU, and the largest size of anything that kernels count: indices have 32 bits, and those of a last,
+/// half-empty vector, tile or workgroup must not wrap either.
+pub(crate) const MAX_ELEMENTS: usize = u32::MAX as usize - (1 << 16);
 
 /// Where a tensor lives, and where the operations on it run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Device {
     /// The host.
     Cpu,
-    /// A GPU.
+    /// A GPU. No value of this variant exists in builds without the cargo feature `gpu`.
     Gpu(GpuDevice),
 }
 
@@ -26,17 +28,9 @@ impl Device {
     /// is named.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is none, or it opens no device.
+    /// `Error::Device` where there is none, or it opens no device; [`Error::NoGpuSupport`] in builds without the cargo feature `gpu`.
     pub fn gpu() -> Result<Self> {
-        Ok(Self::Gpu(GpuDevice::get(&AdapterChoice::from_env())?))
-    }
-
-    /// The GPU that is chosen.
-    ///
-    /// # Errors
-    /// As [`Self::gpu`].
-    pub fn gpu_of(choice: &AdapterChoice) -> Result<Self> {
-        Ok(Self::Gpu(GpuDevice::get(choice)?))
+        GpuDevice::named(None).map(Self::Gpu)
     }
 
     /// The device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or `gpu:` and a part of its name.
@@ -56,7 +50,7 @@ impl Device {
             None if is(name, "cpu") => Ok(Self::Cpu),
             None if is(name, "gpu") => Self::gpu(),
             Some((kind, adapter)) if is(kind, "gpu") && !adapter.is_empty() => {
-                Self::gpu_of(&AdapterChoice::parse(adapter))
+                GpuDevice::named(Some(adapter)).map(Self::Gpu)
             }
             _ => Err(Error::Name { what: "device", name: name.to_owned() }),
         }
@@ -73,18 +67,14 @@ impl Device {
     pub fn supports(&self, dtype: DType) -> bool {
         match self {
             Self::Cpu => true,
-            Self::Gpu(gpu) => match dtype {
-                DType::F64 => false,
-                DType::I64 => gpu.context().capabilities().int64,
-                _ => true,
-            },
+            Self::Gpu(gpu) => gpu.supports(dtype),
         }
     }
 
     /// Waits until everything recorded on it is done.
     ///
     /// # Errors
-    /// [`Error::Device`] with what the device has reported.
+    /// `Error::Device` with what the device has reported.
     pub fn finish(&self) -> Result<()> {
         match self {
             Self::Cpu => Ok(()),
@@ -100,4 +90,12 @@ impl fmt::Display for Device {
             Self::Gpu(gpu) => gpu.fmt(f),
         }
     }
+}
+
+/// Checks that tensors of a type can be on a GPU.
+pub(crate) fn check_dtype(gpu: &GpuDevice, dtype: DType) -> Result<()> {
+    if gpu.supports(dtype) {
+        return Ok(());
+    }
+    Err(Error::Unsupported { device: gpu.to_string(), what: crate::ops::missing(dtype) })
 }

@@ -18,9 +18,6 @@ use crate::dtype::Constant;
 use crate::error::Result;
 use crate::layout::elements;
 
-/// Boxes that one kernel takes; every device has as many bindings.
-pub(crate) const MAX_BOXES: usize = 6;
-
 /// The kernel: each element comes from the first box that it is in, or is the constant.
 ///
 /// In bounds: as `gpu/mod.rs` says. Coordinates in a box are compared with its sizes, which are those of the view.

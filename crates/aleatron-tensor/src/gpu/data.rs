@@ -8,14 +8,14 @@ use aleatron_device::{BufferView, GpuBuffer};
 use super::device::{GpuDevice, lock};
 use super::elementwise;
 use super::fault::Faults;
-use super::size::MAX_ELEMENTS;
+use crate::device::MAX_ELEMENTS;
 use crate::dtype::DType;
 use crate::error::{Error, Limit, Result};
 use crate::expr::Expr;
 use crate::layout::Layout;
 
 /// The words of a buffer for elements of a type: whole vectors of 16 bytes, and of four elements.
-pub(crate) fn words(dtype: DType, len: usize) -> Result<usize> {
+pub(super) fn words(dtype: DType, len: usize) -> Result<usize> {
     if len > MAX_ELEMENTS {
         let (actual, limit) = (len as u128, MAX_ELEMENTS as u128);
         return Err(Error::TooLarge { what: Limit::GpuElements, actual, limit });

@@ -17,6 +17,8 @@ use bytemuck::Pod;
 use super::fault::FaultSlots;
 use super::kernel::{Describe, Described};
 use super::wgsl::{ParamsIn, ParamsShape};
+use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::{Error, Limit, Result};
 
 /// A poisoned lock here guards plain collections that are whole between any two statements.
@@ -87,7 +89,31 @@ impl PartialEq for GpuDevice {
 
 impl Eq for GpuDevice {}
 
+impl Device {
+    /// The GPU that is chosen.
+    ///
+    /// # Errors
+    /// As [`Self::gpu`].
+    pub fn gpu_of(choice: &AdapterChoice) -> Result<Self> {
+        GpuDevice::get(choice).map(Self::Gpu)
+    }
+}
+
 impl GpuDevice {
+    /// Returns the shared device of the adapter with an index or a part of its name, or of the one that the environment names.
+    pub(crate) fn named(adapter: Option<&str>) -> Result<Self> {
+        Self::get(&adapter.map_or_else(AdapterChoice::from_env, AdapterChoice::parse))
+    }
+
+    /// Returns whether tensors of a type can be on the device.
+    pub(crate) fn supports(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::F64 => false,
+            DType::I64 => self.context().capabilities().int64,
+            _ => true,
+        }
+    }
+
     /// The shared device of an adapter; a new one where the last was lost.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use aleatron_device::{Access, BufferView, Capabilities};
 
 use super::assemble::{coordinates, entry};
-use super::data::{GpuData, GpuView};
+use super::data::GpuData;
 use super::device::GpuDevice;
 use super::elementwise::THREADS;
 use super::fault::{Fault, Faults};
@@ -16,7 +16,8 @@ use super::size::{offset, product, signed_size, size, step, steps};
 use super::wgsl::{Items, Operand, ParamsShape, i64_of, value_type};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::layout::{Layout, elements};
+use crate::layout::elements;
+use crate::ops::gather::GpuJob;
 
 /// The kernel.
 ///
@@ -80,23 +81,8 @@ impl Describe for Gather {
     }
 }
 
-/// What is gathered: the view without its axis over the shape of the result, the axis, and where the index of each element is.
-pub(crate) struct Job<'a> {
-    pub(crate) op: &'static str,
-    pub(crate) x: &'a GpuView,
-    /// The layout of `x` over the result: 0 along the axes of the indices.
-    pub(crate) base: Layout,
-    pub(crate) axis_stride: isize,
-    pub(crate) axis_len: usize,
-    /// The indices as they are, and over the result.
-    pub(crate) indices: &'a GpuView,
-    pub(crate) over: Layout,
-    /// The number of each element's index among the indices: strides over the result.
-    pub(crate) numbers: Vec<usize>,
-}
-
 /// Records the gathering. The result has at least one axis.
-pub(crate) fn launch(device: &GpuDevice, job: &Job<'_>) -> Result<GpuData> {
+pub(crate) fn launch(device: &GpuDevice, job: &GpuJob<'_>) -> Result<GpuData> {
     let shape = job.base.shape();
     let (len, rank) = (elements(shape)?, shape.len());
     let sources = Faults::of([&job.x.data.faults, &job.indices.data.faults]);

@@ -1,4 +1,4 @@
-//! Operations on GPUs, one file each; `cpu/` has the same files.
+//! Operations on GPUs, one file each; `cpu/` has the same files, and `no_gpu.rs` the same interface in builds without GPUs.
 //!
 //! Kernels are written from descriptions (`kernel.rs`, `wgsl.rs`), recorded on a device (`device.rs`) and compiled once. Every one takes
 //! views as they are and writes a new buffer without gaps.
@@ -38,6 +38,7 @@ pub(crate) mod resize;
 pub(crate) mod scan;
 mod size;
 pub(crate) mod sort;
+mod transfer;
 mod wgsl;
 
 pub use data::GpuStorage;
@@ -45,8 +46,8 @@ pub use device::GpuDevice;
 pub use device_pool::GpuDevicePool;
 pub use matmul_cache::GpuMatmulCache;
 
-pub(crate) use data::{GpuData, GpuView, words};
-pub(crate) use size::MAX_ELEMENTS;
+pub(crate) use data::{GpuData, GpuView};
+pub(crate) use transfer::{GpuRead, upload};
 
 /// The functions of helper files in WGSL, with those that they need.
 #[cfg(feature = "raw")]

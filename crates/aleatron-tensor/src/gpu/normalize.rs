@@ -19,22 +19,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::expr::{Expr, Program};
 use crate::math::Helper;
-
-/// What becomes of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Normal {
-    /// Exponentials over their sum.
-    Softmax,
-    /// The logarithm of that.
-    LogSoftmax,
-    /// Mean 0 and variance 1.
-    Layer,
-    /// Mean square 1.
-    Rms,
-}
-
-/// Elements of a row up to which a workgroup takes it.
-pub(crate) const LONGEST: usize = 1 << 18;
+use crate::ops::normalize::Normal;
 
 /// Vectors that a thread keeps.
 const KEPT: usize = 8;

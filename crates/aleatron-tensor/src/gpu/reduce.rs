@@ -20,7 +20,7 @@ use super::program;
 use super::size::{product, size};
 use super::wgsl::{Items, Operand, ParamsShape, i64_of, value_type};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::{Expr, Program};
 use crate::layout::Layout;
 use crate::math::Helper;
@@ -558,13 +558,4 @@ fn fold_parts(
     drop(bound);
     out.recording = recording;
     Ok(out)
-}
-
-/// Checks that places along an axis fit the type they are given in.
-pub(crate) fn check_axis_length(n: usize) -> Result<()> {
-    let limit = i32::MAX as u128;
-    if n as u128 <= limit {
-        return Ok(());
-    }
-    Err(Error::TooLarge { what: crate::error::Limit::AxisLength, actual: n as u128, limit })
 }

@@ -14,9 +14,10 @@ use super::size::{offset, size};
 use super::wgsl::{Items, Operand, ParamsShape, value_type};
 use crate::error::Result;
 use crate::op::Reducer;
+use crate::ops::scan::ROW;
 
-/// The longest row: four elements for each thread.
-pub(crate) const ROW: usize = 4 * THREADS as usize;
+/// A workgroup scans a row with four elements for each thread.
+const _: () = assert!(ROW == 4 * THREADS as usize);
 
 /// The kernel.
 ///

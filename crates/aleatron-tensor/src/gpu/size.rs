@@ -3,12 +3,9 @@
 //! Kernels check nothing themselves (`gpu/mod.rs`), and a broadcast view has any number of elements without memory behind them. Every
 //! number of the host that reaches a kernel therefore passes a function of this file; one that does not fit is an error with its name.
 
+use crate::device::MAX_ELEMENTS;
 use crate::error::{Error, Limit, Result};
 use crate::layout::Layout;
-
-/// The most elements of a tensor on a GPU, and the largest size of anything that kernels count: indices have 32 bits, and those of a last,
-/// half-empty vector, tile or workgroup must not wrap either.
-pub(crate) const MAX_ELEMENTS: usize = u32::MAX as usize - (1 << 16);
 
 /// Converts a size or a count, of which indices below or slightly past it are formed.
 pub(crate) fn size(what: &'static str, value: usize) -> Result<u32> {

@@ -3,11 +3,13 @@
 use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, RankNeeded, Result};
-use crate::gpu::assemble::MAX_BOXES;
 use crate::layout;
 use crate::storage::Storage;
 use crate::tensor::{Tensor, small};
 use crate::trace::report;
+
+/// Tensors that one kernel of a GPU assembles; every device has as many bindings.
+const MAX_BOXES: usize = 6;
 
 /// What lies around a padded tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -168,14 +168,11 @@ impl Tensor {
     /// [`Error::Rank`] or [`Error::Shapes`] where the shapes do not go together, [`Error::Argument`] for options that do not fit,
     /// [`Error::DType`] or [`Error::Promotion`] for other types than floats, [`Error::Devices`] for two devices, or where there is no room.
     pub fn conv2d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions<2>) -> Result<Self> {
-        self.conv2d_as(weight, bias, options, MatmulPlan::Automatic)
+        self.conv2d_by(weight, bias, options, MatmulPlan::Automatic)
     }
 
-    /// As [`Self::conv2d`], computed by a given plan: for benchmarks and tests. On the CPU all plans are one.
-    ///
-    /// # Errors
-    /// As [`Self::conv2d`].
-    pub fn conv2d_as(
+    /// Like [`Self::conv2d`], by a plan, which the CPU ignores.
+    pub(crate) fn conv2d_by(
         &self,
         weight: &Self,
         bias: Option<&Self>,

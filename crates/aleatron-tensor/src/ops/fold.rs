@@ -1,10 +1,9 @@
 //! The folding of axes, which reductions and normalisations are made of.
 
+use crate::device::MAX_ELEMENTS;
 use crate::dtype::DType;
 use crate::error::{Error, Limit, Result};
 use crate::expr::Expr;
-use crate::gpu::MAX_ELEMENTS;
-use crate::gpu::reduce::check_axis_length;
 use crate::layout;
 use crate::op::Reducer;
 use crate::ops::Dims;
@@ -58,7 +57,7 @@ fn fold_within(
         return Tensor::full(&shape, value, reducer.result(computed), &x.device());
     }
     if matches!(reducer, Reducer::ArgMax | Reducer::ArgMin) {
-        check_axis_length(count)?;
+        layout::check_axis_length(count)?;
     }
     match x.storage() {
         Storage::Cpu(_) => {

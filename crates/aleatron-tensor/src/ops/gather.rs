@@ -4,10 +4,26 @@
 use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Result};
+use crate::gpu::GpuView;
 use crate::layout::{self, Layout};
 use crate::tensor::{Place, Tensor};
 use crate::trace::report;
 use crate::{cpu, gpu};
+
+/// Describes a gather on a GPU: the view without its axis over the shape of the result, the axis, and the position of each index.
+pub(crate) struct GpuJob<'a> {
+    pub(crate) op: &'static str,
+    pub(crate) x: &'a GpuView,
+    /// The layout of `x` over the result: 0 along the axes of the indices.
+    pub(crate) base: Layout,
+    pub(crate) axis_stride: isize,
+    pub(crate) axis_len: usize,
+    /// The indices as they are, and over the result.
+    pub(crate) indices: &'a GpuView,
+    pub(crate) over: Layout,
+    /// The number of each element's index among the indices: strides over the result.
+    pub(crate) numbers: Vec<usize>,
+}
 
 /// Indices in a type that kernels take.
 fn checked_indices(op: &'static str, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
@@ -44,8 +60,7 @@ fn run(
             Tensor::from_cpu(cpu::gather::gather(&job)?, &shape)?
         }
         (Place::Gpu(device, x), Place::Gpu(_, indices)) => {
-            let job =
-                gpu::gather::Job { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
+            let job = GpuJob { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
             Tensor::from_gpu_data(&device, gpu::gather::launch(&device, &job)?, &shape)?
         }
         _ => {

@@ -33,14 +33,11 @@ impl Tensor {
     /// [`Error::Promotion`] or [`Error::DType`] for types without products, [`Error::Devices`] for two devices,
     /// [`Error::Unsupported`] for integers on a GPU, or where there is no room.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
-        self.matmul_as(other, MatmulPlan::Automatic)
+        self.matmul_by(other, MatmulPlan::Automatic)
     }
 
-    /// As [`Self::matmul`], computed by a given plan: for benchmarks and tests. On the CPU all plans are one.
-    ///
-    /// # Errors
-    /// As [`Self::matmul`], and [`Error::Unsupported`] for a plan that the device or the operands do not allow.
-    pub fn matmul_as(&self, other: &Self, plan: MatmulPlan) -> Result<Self> {
+    /// Like [`Self::matmul`], by a plan, which the CPU ignores.
+    pub(crate) fn matmul_by(&self, other: &Self, plan: MatmulPlan) -> Result<Self> {
         if is_recorded([self, other]) {
             return autograd::matmul(self, other, plan);
         }

@@ -7,14 +7,14 @@ pub(crate) mod conv;
 mod distinct;
 mod elementwise;
 pub(crate) mod fold;
-mod gather;
+pub(crate) mod gather;
 mod matmul;
-mod normalize;
+pub(crate) mod normalize;
 pub mod operators;
 pub(crate) mod pool;
 pub(crate) mod reduce;
 pub(crate) mod resize;
-mod scan;
+pub(crate) mod scan;
 mod sort;
 
 pub use assemble::PadMode;

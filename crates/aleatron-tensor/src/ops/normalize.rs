@@ -7,7 +7,6 @@ use crate::autograd::{self, is_recorded};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::gpu::normalize::{LONGEST, Normal};
 use crate::layout;
 use crate::op::Reducer;
 use crate::ops::Dims;
@@ -15,6 +14,22 @@ use crate::ops::fold::fold;
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 use crate::trace::report;
+
+/// A normalisation of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Normal {
+    /// Exponentials over their sum.
+    Softmax,
+    /// The logarithm of that.
+    LogSoftmax,
+    /// Mean 0 and variance 1.
+    Layer,
+    /// Mean square 1.
+    Rms,
+}
+
+/// Elements of a row up to which one workgroup of a GPU normalises it.
+const LONGEST: usize = 1 << 18;
 
 impl Tensor {
     /// Exponentials over their sum along axes, all of them where none is named.

@@ -19,7 +19,6 @@
 use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Result};
-use crate::gpu::reduce::check_axis_length;
 use crate::layout;
 use crate::op::Reducer;
 use crate::ops::axes::Axes;
@@ -135,7 +134,7 @@ impl Tensor {
             Reduction::Max => simple(Reducer::Max)?.cast(dtype)?,
             Reduction::Min => simple(Reducer::Min)?.cast(dtype)?,
             Reduction::ArgMax | Reduction::ArgMin => {
-                check_axis_length(self.count_along(&axes)?)?;
+                layout::check_axis_length(self.count_along(&axes)?)?;
                 let is_largest = reduction == Reduction::ArgMax;
                 let places = simple(if is_largest { Reducer::ArgMax } else { Reducer::ArgMin })?;
                 distinct.repeat_places(places)?

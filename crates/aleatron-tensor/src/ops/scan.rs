@@ -6,11 +6,13 @@
 use crate::autograd::{self, is_recorded};
 use crate::dtype::Kind;
 use crate::error::{Error, Result};
-use crate::gpu::scan::ROW;
 use crate::layout;
 use crate::op::Reducer;
 use crate::tensor::{Place, Tensor};
 use crate::trace::report;
+
+/// The longest row that one workgroup of a GPU scans.
+pub(crate) const ROW: usize = 1024;
 
 impl Tensor {
     /// For each element along an axis, the sum of those up to it.

@@ -2,7 +2,6 @@
 
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Result};
-use crate::gpu::reduce::check_axis_length;
 use crate::layout;
 use crate::op::Reducer;
 use crate::tensor::{Place, Tensor};
@@ -38,7 +37,7 @@ impl Tensor {
             });
         }
         let n = self.shape()[place as usize];
-        check_axis_length(n)?;
+        layout::check_axis_length(n)?;
         if self.is_empty() {
             return Self::zeros(self.shape(), DType::I32, &self.device());
         }

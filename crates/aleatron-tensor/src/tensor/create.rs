@@ -4,11 +4,11 @@ use bytemuck::Pod;
 
 use super::Tensor;
 use crate::cpu::filled;
-use crate::device::Device;
+use crate::device::{Device, check_dtype};
 use crate::dtype::{DType, Element, Kind, Scalar};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::gpu::{GpuData, GpuDevice, GpuStorage, words};
+use crate::gpu::GpuStorage;
 use crate::layout::{Layout, elements};
 use crate::storage::CpuStorage;
 use crate::trace::report;
@@ -17,7 +17,7 @@ impl Tensor {
     /// A tensor with these elements in row-major order.
     ///
     /// # Errors
-    /// [`Error::Elements`] for another number of them than the shape has, [`Error::Memory`] or [`Error::Device`] where there is no room.
+    /// [`Error::Elements`] for another number of them than the shape has, [`Error::Memory`] or `Error::Device` where there is no room.
     pub fn from_slice<T: Element>(data: &[T], shape: &[usize], device: &Device) -> Result<Self> {
         check_len(shape, data.len())?;
         let storage = filled(T::DTYPE, data.len(), |buffer| {
@@ -45,7 +45,7 @@ impl Tensor {
     /// A tensor of one value.
     ///
     /// # Errors
-    /// [`Error::Scalar`] where the type cannot hold it, [`Error::Memory`] or [`Error::Device`] where there is no room.
+    /// [`Error::Scalar`] where the type cannot hold it, [`Error::Memory`] or `Error::Device` where there is no room.
     pub fn full(shape: &[usize], value: impl Into<Scalar>, dtype: DType, device: &Device) -> Result<Self> {
         let constant = value.into().to_dtype(dtype)?;
         let len = elements(shape)?;
@@ -153,13 +153,6 @@ fn check_len(shape: &[usize], actual: usize) -> Result<()> {
     Err(Error::Elements { shape: shape.to_vec(), expected: expected as u128, actual })
 }
 
-pub(super) fn check_dtype(gpu: &GpuDevice, dtype: DType) -> Result<()> {
-    if crate::Device::Gpu(gpu.clone()).supports(dtype) {
-        return Ok(());
-    }
-    Err(Error::Unsupported { device: gpu.to_string(), what: crate::ops::missing(dtype) })
-}
-
 /// 0 or 1 of the kind of a type.
 pub(crate) fn small(value: u8, dtype: DType) -> Scalar {
     match dtype.kind() {
@@ -206,27 +199,6 @@ fn generate<T: Element<Stored = T> + Pod>(
             Ok(())
         })
     })
-}
-
-/// Elements of the host, copied to a GPU.
-pub(super) fn upload(gpu: &GpuDevice, storage: &CpuStorage) -> Result<GpuData> {
-    let (dtype, len) = (storage.dtype(), storage.len());
-    check_dtype(gpu, dtype)?;
-    let buffer = gpu.context().buffer::<u32>(words(dtype, len)?)?;
-    let bytes = storage.bytes();
-    let whole = bytes.len() / 4;
-    let data = match bytemuck::try_cast_slice::<u8, u32>(&bytes[..4 * whole]) {
-        Ok(words) => buffer.write(0, words),
-        // Memory of others may begin anywhere.
-        Err(_) => buffer.write(0, &bytemuck::pod_collect_to_vec(&bytes[..4 * whole])),
-    };
-    data?;
-    if 4 * whole < bytes.len() {
-        let mut last = [0; 4];
-        last[..bytes.len() - 4 * whole].copy_from_slice(&bytes[4 * whole..]);
-        buffer.write(whole, &[u32::from_le_bytes(last)])?;
-    }
-    Ok(GpuData { buffer, dtype, len, recording: gpu.current_recording(), faults: Default::default() })
 }
 
 /// A contiguous layout of a shape that was checked.

@@ -5,16 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use aleatron_device::PendingRead;
-
-use super::create::upload;
 use super::{Place, Tensor};
 use crate::autograd;
 use crate::cpu::filled;
 use crate::device::Device;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
-use crate::gpu::{GpuDevice, GpuView};
+use crate::gpu::{GpuRead, upload};
 use crate::storage::{CpuStorage, Storage};
 use crate::trace::report;
 
@@ -23,7 +20,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::ReadAs`] where they are of another type, [`Error::Index`] where they depend on an index that is outside its axis,
-    /// [`Error::Device`] with what the device has reported.
+    /// `Error::Device` with what the device has reported.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.start_read()?.wait()
     }
@@ -70,18 +67,14 @@ impl Tensor {
                 values.extend(stored.iter().map(|&stored| T::from_stored(stored)));
                 Ok(PendingValues(Inner::Ready(values)))
             }
-            Place::Gpu(gpu, view) => {
-                let (first, skip, words) = word_range(&view, self.dtype());
-                let read = gpu.read(view.data.buffer.view_of(first, words)?)?;
-                Ok(PendingValues(Inner::Reading { read, gpu, view, skip, len: self.len() }))
-            }
+            Place::Gpu(gpu, view) => Ok(PendingValues(Inner::Reading(GpuRead::start(gpu, view)?))),
         }
     }
 
     /// The tensor on a device: itself where it is there, else a copy. Elements of a view are moved without those around them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device has no such elements, [`Error::Memory`] or [`Error::Device`] where there is no room, else as
+    /// [`Error::Unsupported`] where the device has no such elements, [`Error::Memory`] or `Error::Device` where there is no room, else as
     /// [`Self::to_vec`].
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if self.device() == *device {
@@ -138,13 +131,6 @@ impl Tensor {
     }
 }
 
-/// The first word of the elements of a contiguous view, the bytes of it that are not theirs, and the number of words.
-fn word_range(view: &GpuView, dtype: DType) -> (usize, usize, usize) {
-    let begin = view.layout.offset() * dtype.size();
-    let end = begin + view.layout.len() * dtype.size();
-    (begin / 4, begin % 4, end.div_ceil(4) - begin / 4)
-}
-
 /// Elements on their way to the host: they can be waited for, or awaited.
 #[must_use = "what is read is lost unless it is waited for"]
 #[derive(Debug)]
@@ -153,7 +139,7 @@ pub struct PendingValues<T: Element>(Inner<T>);
 #[derive(Debug)]
 enum Inner<T> {
     Ready(Vec<T>),
-    Reading { read: PendingRead<u32>, gpu: GpuDevice, view: GpuView, skip: usize, len: usize },
+    Reading(GpuRead),
     Taken,
 }
 
@@ -165,11 +151,8 @@ impl<T: Element> PendingValues<T> {
     pub fn wait(self) -> Result<Vec<T>> {
         match self.0 {
             Inner::Ready(values) => Ok(values),
-            Inner::Reading { read, gpu, view, skip, len } => {
-                let words = read.wait()?;
-                finish(&words, &gpu, &view, skip, len)
-            }
-            Inner::Taken => Err(aleatron_device::Error::NotSubmitted.into()),
+            Inner::Reading(read) => read.wait(),
+            Inner::Taken => Err(taken()),
         }
     }
 
@@ -178,31 +161,14 @@ impl<T: Element> PendingValues<T> {
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             Inner::Ready(_) | Inner::Taken => true,
-            Inner::Reading { read, .. } => read.is_ready(),
+            Inner::Reading(read) => read.is_ready(),
         }
     }
 }
 
-fn finish<T: Element>(
-    words: &[u32],
-    gpu: &GpuDevice,
-    view: &GpuView,
-    skip: usize,
-    len: usize,
-) -> Result<Vec<T>> {
-    gpu.check_recording(view.data.recording)?;
-    view.data.faults.check(gpu)?;
-    let size = T::DTYPE.size();
-    let bytes = &bytemuck::cast_slice::<u32, u8>(words)[skip..skip + len * size];
-    let mut values = aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
-    match bytemuck::try_cast_slice::<u8, T::Stored>(bytes) {
-        Ok(stored) => values.extend(stored.iter().map(|&stored| T::from_stored(stored))),
-        Err(_) => {
-            let stored = bytes.chunks_exact(size).map(bytemuck::pod_read_unaligned::<T::Stored>);
-            values.extend(stored.map(T::from_stored));
-        }
-    }
-    Ok(values)
+/// The error for values that were awaited before.
+fn taken() -> Error {
+    Error::argument("read", "pending values", "already returned", "await them once")
 }
 
 impl<T: Element> Unpin for PendingValues<T> {}
@@ -213,16 +179,14 @@ impl<T: Element> Future for PendingValues<T> {
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         match std::mem::replace(&mut self.0, Inner::Taken) {
             Inner::Ready(values) => Poll::Ready(Ok(values)),
-            Inner::Reading { mut read, gpu, view, skip, len } => match Pin::new(&mut read).poll(task) {
-                Poll::Ready(words) => Poll::Ready(
-                    words.map_err(Error::from).and_then(|words| finish(&words, &gpu, &view, skip, len)),
-                ),
-                Poll::Pending => {
-                    self.0 = Inner::Reading { read, gpu, view, skip, len };
-                    Poll::Pending
+            Inner::Reading(mut read) => {
+                let polled = read.poll(task);
+                if polled.is_pending() {
+                    self.0 = Inner::Reading(read);
                 }
-            },
-            Inner::Taken => Poll::Ready(Err(aleatron_device::Error::NotSubmitted.into())),
+                polled
+            }
+            Inner::Taken => Poll::Ready(Err(taken())),
         }
     }
 }

@@ -138,7 +138,7 @@ fn check(op: &'static str, x: &Tensor) -> Result<[usize; 2]> {
 /// Folds a matrix to one number, where it is.
 ///
 /// # Errors
-/// [`Error::Rank`] for anything but a matrix, [`Error::DType`] for anything but 32-bit floats, [`Error::Device`] for WGSL that the device
+/// [`Error::Rank`] for anything but a matrix, [`Error::DType`] for anything but 32-bit floats, `Error::Device` for WGSL that the device
 /// refuses.
 pub fn tiled_reduce_2d<Op: ReduceOp>(x: &Tensor) -> Result<Tensor> {
     const OP: &str = "tiled_reduce_2d";

@@ -23,6 +23,8 @@ use super::wgsl::{Items, ParamsShape};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, collapse};
+use crate::ops::ConvOptions;
+use crate::tensor::Tensor;
 use cooperative::Squares;
 use finish::Finish;
 use tile::{Edges, Product, SLICE, Slices, WORDS, out_items};
@@ -51,6 +53,30 @@ pub enum MatmulPlan {
     Apart(Tile),
     /// With the matrix units of the device, which take 16-bit floats.
     Cooperative(CooperativeTile),
+}
+
+impl Tensor {
+    /// Like [`Self::matmul`], computed by a given plan: for benchmarks and tests. On the CPU all plans are one.
+    ///
+    /// # Errors
+    /// As [`Self::matmul`], and [`Error::Unsupported`] for a plan that the device or the operands do not allow.
+    pub fn matmul_as(&self, other: &Self, plan: MatmulPlan) -> Result<Self> {
+        self.matmul_by(other, plan)
+    }
+
+    /// Like [`Self::conv2d`], computed by a given plan: for benchmarks and tests. On the CPU all plans are one.
+    ///
+    /// # Errors
+    /// As [`Self::conv2d`], and [`Error::Unsupported`] for a plan that the device or the operands do not allow.
+    pub fn conv2d_as(
+        &self,
+        weight: &Self,
+        bias: Option<&Self>,
+        options: &ConvOptions<2>,
+        plan: MatmulPlan,
+    ) -> Result<Self> {
+        self.conv2d_by(weight, bias, options, plan)
+    }
 }
 
 /// An operand of a product as kernels take it.
