@@ -44,6 +44,7 @@ __all__ = [
     "_CudaMemory",
     "_EvalProgram",
     "_Evaluation",
+    "_Explorer",
     "_FileLock",
     "_Job",
     "_NetworkBuilder",
@@ -57,7 +58,6 @@ __all__ = [
     "_count_ones",
     "_digits",
     "_evaluate",
-    "_explore",
     "_evaluate_language_model",
     "_find",
     "_train",
@@ -1126,6 +1126,25 @@ class StreamNetwork:
         """
 
 @final
+class _Explorer:
+    """An exploration: networks, samples and the space of designs."""
+
+    def __new__(
+        cls, networks: Sequence[Network], x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
+        generators: Sequence[str], lengths: Sequence[int], sharings: Sequence[str], widths: Sequence[str], lanes: Sequence[str],
+        loss: float, budget: int
+    ) -> Self: ...
+    def explore(
+        self, known: str | None, file: PathLike[str] | None, progress: _Progress
+    ) -> tuple[str, BaseException | None]:
+        """Explores designs. `progress` is called with (trials done, the most of them, "designs", longest length, 0) and ends the search by raising;
+        `known` is the result of an earlier exploration, `file` the path to save the trials in. Returns the result as JSON, and the exception.
+        """
+    def advance(self, known: str | None, trials: Sequence[str]) -> tuple[str, list[str]]:
+        """Adds trials to an exploration, and returns it and the next trials that workers can run, all as JSON."""
+    def run(self, trial: str) -> str:
+        """Runs one trial, and returns it with its scores, as JSON."""
+
 class _FileLock:
     """A lock that keeps other processes, and other calls, off a checkpoint until it is released."""
 
@@ -1536,14 +1555,6 @@ def _evaluate(
 ) -> tuple[str, BaseException | None]:
     """Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
     length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
-    """
-def _explore(
-    networks: Sequence[Network], x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
-    generators: Sequence[str], lengths: Sequence[int], sharings: Sequence[str], widths: Sequence[str], lanes: Sequence[str],
-    loss: float, budget: int, known: str | None, file: PathLike[str] | None, progress: _Progress
-) -> tuple[str, BaseException | None]:
-    """Explores designs. `progress` is called with (trials done, the most of them, "designs", longest length, 0) and ends the search by raising;
-    `known` is the result of an earlier exploration, `file` the path to save the trials in. Returns the result as JSON, and the exception.
     """
 def _read_exploration(text: str) -> tuple[str, str, str]:
     """Checks that text is an exploration, and returns it, its table of comma-separated values, and its page."""

@@ -90,7 +90,7 @@ class Evaluation(_core._Evaluation):
         """Draws accuracy, or the root mean square error, against length, a line for each generator, and returns the matplotlib axes.
 
         Bands are 95 % intervals over seeds; with few seeds each accuracy is a point. If there are faults, the axis is the fault rate, with
-        a line for each generator, site and length. `ax` is where to draw, a new figure if not given.
+        a line for each generator, site and length. Integers, which have no length, are a horizontal line. `ax` is where to draw, a new figure if not given.
         """
         pyplot = optional("matplotlib.pyplot", "Evaluation.plot")
         if ax is None:
@@ -101,14 +101,24 @@ class Evaluation(_core._Evaluation):
         if has_faults:
             rows = [row for row in rows if "faults" in row]
 
+        def is_integer(row: dict[str, Any]) -> bool:
+            return str(row["generator"]).startswith("int")
+
         def name(row: dict[str, Any]) -> str:
-            return f"{row['generator']}, {row['faults']['sites']}, {row['length']} bits" if has_faults else str(row["generator"])
+            if not has_faults:
+                return str(row["generator"])
+            length = "" if is_integer(row) else f", {row['length']} bits"
+            return f"{row['generator']}, {row['faults']['sites']}{length}"
 
         def place(row: dict[str, Any]) -> float:
             return float(row["faults"]["rate"] if has_faults else row["length"])
 
         for generator in dict.fromkeys(map(name, rows)):
             of_generator = [row for row in rows if name(row) == generator]
+            if not has_faults and is_integer(of_generator[0]):
+                value = of_generator[0]["accuracy"] if errors is None else of_generator[0]["to_targets"]["root_mean_square"]
+                ax.axhline(factor * value["mean"], linestyle=":", label=generator)
+                continue
             lengths = [place(row) for row in of_generator]
             figures = [row["accuracy"] if errors is None else row["to_targets"]["root_mean_square"] for row in of_generator]
             (line,) = ax.plot(lengths, [factor * f["mean"] for f in figures], marker="o", label=generator)

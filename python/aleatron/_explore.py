@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import json
 import os
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
@@ -176,6 +179,60 @@ class Exploration:
         return f"<pre>{self}</pre>"
 
 
+@dataclass(frozen=True)
+class _Arguments:
+    """The arguments of an exploration, which workers make another one of."""
+
+    plan: tuple[Any, ...]
+    subject: tuple[Any, ...]
+    space: tuple[Any, ...]
+
+    def explorer(self) -> _core._Explorer:
+        return _core._Explorer(*self.subject, read_plan(*self.plan), *self.space)
+
+
+@functools.lru_cache(maxsize=2)
+def _explorer(arguments: bytes) -> _core._Explorer:
+    made: _Arguments = pickle.loads(arguments)
+    return made.explorer()
+
+
+def _run_trial(arguments: bytes, trial: str) -> str:
+    """Runs on a worker, which keeps the exploration for its next trial."""
+    return _explorer(arguments).run(trial)
+
+
+def _run_trials(
+    explorer: _core._Explorer,
+    arguments: _Arguments,
+    executor: concurrent.futures.Executor,
+    known: str | None,
+    file: Checkpoint[Exploration],
+    progress: Progress | None,
+) -> str:
+    """Runs all trials on an executor, those that do not depend on each other at the same time, and returns the exploration."""
+    payload = pickle.dumps(arguments)
+    budget = arguments.space[-1]
+    done = 0 if known is None else len(json.loads(known)["trials"])
+    known, pending = explorer.advance(known, [])
+    while pending:
+        trials = [executor.submit(_run_trial, payload, trial) for trial in pending]
+        finished: list[str] = []
+        try:
+            # In their order, which the result depends on.
+            for trial in trials:
+                finished.append(trial.result())
+                done += 1
+                if progress is not None:
+                    progress(done, budget, "designs", 0, 0)
+        finally:
+            for trial in trials:
+                trial.cancel()
+            known, pending = explorer.advance(known, finished)
+            file.write(known)
+    return known
+
+
 def explore(
     network: _core.Network | Sequence[_core.Network] | None = None,
     x: npt.ArrayLike | None = None,
@@ -193,6 +250,7 @@ def explore(
     clip: bool = False,
     device: DeviceNames = "auto",
     checkpoint: str | os.PathLike[str] | None = None,
+    executor: concurrent.futures.Executor | None = None,
     progress: bool | Progress = False,
 ) -> Exploration:
     """Explores designs of a network: accuracy against energy, area and latency of circuits, as `aleatron explore` does.
@@ -217,6 +275,9 @@ def explore(
         As for `evaluate`.
     checkpoint
         A file to resume from if it exists, in which trials are saved during the search.
+    executor
+        An executor that runs trials, such as a process pool, a Dask client's `get_executor()` or `aleatron.cluster`'s executor of MPI ranks.
+        The designs are those of one process. Finished trials are in the checkpoint if a worker fails.
     progress
         True for a bar if tqdm is installed, or a function of (trials, budget, "designs", longest length, 0).
 
@@ -235,15 +296,10 @@ def explore(
     if network is None:
         network = _core.Network.digits()
     networks = [network] if isinstance(network, _core.Network) else list(network)
-    plan = read_plan(seeds, "auto", "all", None, "integer", clip, device)
-    with Checkpoint(checkpoint, Exploration.from_json) as file, shown(progress) as callback:
-        text, raised = _core._explore(
-            networks,
-            x,
-            y,
-            labels,
-            name,
-            plan,
+    arguments = _Arguments(
+        (seeds, "auto", "all", None, "integer", clip, device),
+        (networks, x, y, labels, name),
+        (
             list(generators),
             [integer(length, "length") for length in lengths],
             list(sharings),
@@ -251,10 +307,14 @@ def explore(
             ["all" if lane is None else str(integer(lane, "lanes")) for lane in lanes],
             loss,
             integer(budget, "budget"),
-            None if file.found is None else file.found.to_json(),
-            file.path,
-            callback,
-        )
+        ),
+    )
+    explorer = arguments.explorer()
+    with Checkpoint(checkpoint, Exploration.from_json) as file, shown(progress) as callback:
+        known = None if file.found is None else file.found.to_json()
+        if executor is not None:
+            known = _run_trials(explorer, arguments, executor, known, file, callback)
+        text, raised = explorer.explore(known, file.path, callback)
         file.write(text)
     if raised is not None:
         raise raised

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import multiprocessing
 import pathlib
 
 import numpy as np
@@ -64,3 +66,36 @@ def test_variants_and_errors() -> None:
         al.explore(["noise_aware"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="exploration"):
         al.Exploration.from_json("{}")
+
+
+class _Failing(concurrent.futures.ThreadPoolExecutor):
+    """An executor whose later trials fail."""
+
+    def submit(self, function, *arguments, **keywords):  # type: ignore[no-untyped-def, override]
+        self.seen = getattr(self, "seen", 0) + 1
+        if self.seen > 2:
+            return super().submit(lambda: 1 / 0)
+        return super().submit(function, *arguments, **keywords)
+
+
+def test_executors_find_the_designs_of_one_process(tmp_path: pathlib.Path) -> None:
+    arguments = {"generators": ["sobol", "int8"], "lengths": [8, 16, 32]}
+    alone = al.explore(**arguments)
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
+        assert al.explore(**arguments, executor=executor).to_json() == alone.to_json()
+    file = tmp_path / "designs.json"
+    with _Failing(1) as executor, pytest.raises(ZeroDivisionError):
+        al.explore(**arguments, executor=executor, checkpoint=file)
+    assert al.Exploration.from_json(file.read_text()).trials == 2
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        resumed = al.explore(**arguments, executor=executor, checkpoint=file)
+    assert resumed.designs == alone.designs
+
+
+def test_binary_circuits_are_designs() -> None:
+    found = al.explore(generators=["int8", "int3"], lengths=[8], lanes=[None])
+    assert {design.generator for design in found.designs} == {"int8", "int3"}
+    wide, narrow = sorted(found.designs, key=lambda design: -design.area)
+    assert (wide.generator, narrow.generator) == ("int8", "int3") and wide.energy > narrow.energy
+    evaluated = al.evaluate(lengths=[8], generators=["int8"], arithmetic="integer")
+    assert [row["accuracy"]["mean"] for row in evaluated.rows] == [wide.score]

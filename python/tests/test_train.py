@@ -54,10 +54,27 @@ def test_progress_and_checkpoint(tmp_path) -> None:
         al.train(None, x, y, progress=stop)
 
 
+def test_training_with_faults_makes_a_network_tolerant() -> None:
+    train, (x, y) = al.load_digits("train"), al.load_digits()
+    arguments = {"lengths": 32, "epochs": 6, "rate": 1e-3}
+    faults = {"faults": 0.05, "fault_site": "memory"}
+    plain = al.train(None, *train, **arguments)
+    tolerant = al.train(None, *train, **arguments, **faults)
+
+    def accuracy(network: al.Network) -> float:
+        found = al.evaluate(network, x, y, lengths=32, generators="sobol", seeds=8, **faults)
+        return float(found.rows[0]["accuracy"]["mean"])
+
+    assert accuracy(tolerant.network) > accuracy(plain.network)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         {"through": "air"},
+        {"faults": 0.1, "through": "noise"},
+        {"faults": 0.7},
+        {"faults": 0.1, "fault_site": "roof"},
         {"optimizer": "newton"},
         {"lengths": 0},
         {"lengths": []},

@@ -56,7 +56,7 @@ mod _core {
     #[pymodule_export]
     use crate::evaluation::{Evaluation, FileLock, digits, evaluate};
     #[pymodule_export]
-    use crate::explore::{explore, read_exploration};
+    use crate::explore::{Explorer, read_exploration};
     #[pymodule_export]
     use crate::find::{find, read_found};
     #[pymodule_export]

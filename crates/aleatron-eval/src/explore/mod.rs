@@ -87,6 +87,16 @@ pub struct DesignTrial {
     pub scores: Vec<f64>,
 }
 
+/// A trial that is still to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PendingTrial {
+    /// The streams.
+    pub streams: StreamDesign,
+    /// The samples.
+    pub rung: Rung,
+}
+
 /// The result of an exploration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -196,6 +206,42 @@ impl Exploration {
         }
         text
     }
+}
+
+/// Lists the next trials of an exploration that do not depend on each other, for workers that run them with [`run_trial`]; none if it has come
+/// to its end. With their results added to the trials of `known`, the next call lists those that follow, and [`explore`] ends with the designs
+/// that it would have found alone.
+///
+/// # Errors
+/// As [`explore`].
+pub fn pending_trials(
+    networks: &[Network],
+    data: &Dataset,
+    plan: &Plan,
+    space: &DesignSpace,
+    known: Option<Exploration>,
+    cancel: Cancel<'_>,
+) -> Result<(Exploration, Vec<PendingTrial>)> {
+    let search = search::Search::new(networks, data, plan, space)?;
+    let mut found = search.start(known, cancel)?;
+    let pending = search.pending(&mut found, cancel)?;
+    Ok((found, pending))
+}
+
+/// Runs one trial of [`pending_trials`], with the same networks, data, plan and space.
+///
+/// # Errors
+/// As [`explore`].
+pub fn run_trial(
+    networks: &[Network],
+    data: &Dataset,
+    plan: &Plan,
+    space: &DesignSpace,
+    trial: &PendingTrial,
+    cancel: Cancel<'_>,
+) -> Result<DesignTrial> {
+    let search = search::Search::new(networks, data, plan, space)?;
+    search.trial(&trial.streams, trial.rung, cancel)
 }
 
 /// Explores the designs of a network, or of several variants of one, such as the same network before and after training for short streams.

@@ -1,7 +1,7 @@
 //! The search: screening, full trials, refinement.
 
 use super::design::{Design, DesignCost, Missing, StreamDesign};
-use super::{DesignSpace, DesignTrial, Exploration, Rung, pareto};
+use super::{DesignSpace, DesignTrial, Exploration, PendingTrial, Rung, pareto};
 use crate::faults::FaultPoint;
 use crate::find::Measure;
 use crate::plan::Plan;
@@ -157,14 +157,45 @@ impl<'a> Search<'a> {
         cancel: Cancel<'_>,
         progress: &mut dyn FnMut(&Exploration),
     ) -> Result<bool> {
-        let mut costs = Costs::new();
-        let mut state = Trials { search: self, found, cancel, progress, spent: 0 };
+        self.go(&mut Trials { search: self, found, cancel, progress, spent: 0, unknown: Unknown::Run })
+    }
+
+    /// Returns the next trials that do not depend on each other, without running any.
+    pub(super) fn pending(&self, found: &mut Exploration, cancel: Cancel<'_>) -> Result<Vec<PendingTrial>> {
+        let (unknown, progress) = (Unknown::Collect(Vec::new()), &mut |_: &Exploration| {});
+        let mut state = Trials { search: self, found, cancel, progress, spent: 0, unknown };
+        self.go(&mut state)?;
+        Ok(state.take_pending())
+    }
+
+    /// Runs a trial.
+    pub(super) fn trial(
+        &self,
+        streams: &StreamDesign,
+        rung: Rung,
+        cancel: Cancel<'_>,
+    ) -> Result<DesignTrial> {
+        let data = match (&self.screening, rung) {
+            (Some(screening), Rung::Screening) => screening,
+            _ => self.data,
+        };
+        let missing = aleatron_core::Error::Internal { place: "eval::explore::Search::trial" };
+        let subject = self.subjects.get(streams.network).ok_or(missing)?;
+        let mut scores = Vec::new();
+        let faults = self.plan.faults_of(self.faults)?;
+        for seed in self.plan.seeds_of(&streams.generator, self.faults) {
+            let config = StreamConfig { faults: faults.clone(), ..self.config(streams, seed) };
+            scores.push(subject.score(data, &config, cancel)?);
+        }
+        Ok(DesignTrial { streams: streams.clone(), rung, scores })
+    }
+
+    fn go(&self, state: &mut Trials<'_, '_>) -> Result<bool> {
+        let (mut costs, cancel) = (Costs::new(), state.cancel);
         let candidates = self.uniform();
         let Some(survivors) = state.screen(&candidates, &mut costs)? else { return Ok(false) };
-        for streams in &survivors {
-            if state.score(streams, Rung::Full)?.is_none() {
-                return Ok(false);
-            }
+        if !state.run_full(&survivors)? {
+            return Ok(false);
         }
         // Designs whose halves were tried.
         let mut refined = HashSet::new();
@@ -179,10 +210,8 @@ impl<'a> Search<'a> {
             refined.insert(next.clone());
             let halves = self.halves(next);
             let Some(survivors) = state.screen(&halves, &mut costs)? else { return Ok(false) };
-            for streams in &survivors {
-                if state.score(streams, Rung::Full)?.is_none() {
-                    return Ok(false);
-                }
+            if !state.run_full(&survivors)? {
+                return Ok(false);
             }
         }
     }
@@ -304,6 +333,14 @@ impl<'a> Search<'a> {
     }
 }
 
+/// What a search does with trials that it has no result of.
+enum Unknown {
+    /// It runs them.
+    Run,
+    /// It collects them, until it needs a result to go on.
+    Collect(Vec<PendingTrial>),
+}
+
 /// State of one in-flight search.
 struct Trials<'s, 'f> {
     search: &'s Search<'s>,
@@ -312,10 +349,33 @@ struct Trials<'s, 'f> {
     progress: &'f mut dyn FnMut(&Exploration),
     /// Trials of this search, whether they ran now or earlier.
     spent: usize,
+    unknown: Unknown,
 }
 
 impl Trials<'_, '_> {
-    /// Returns the streams that are worth a full trial, in their order; `None` if the budget is spent.
+    /// Returns whether a result is needed to go on.
+    fn is_pending(&self) -> bool {
+        matches!(&self.unknown, Unknown::Collect(trials) if !trials.is_empty())
+    }
+
+    fn take_pending(self) -> Vec<PendingTrial> {
+        match self.unknown {
+            Unknown::Run => Vec::new(),
+            Unknown::Collect(trials) => trials,
+        }
+    }
+
+    /// Runs streams on all samples; returns whether the search can go on.
+    fn run_full(&mut self, survivors: &[StreamDesign]) -> Result<bool> {
+        for streams in survivors {
+            if self.score(streams, Rung::Full)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(!self.is_pending())
+    }
+
+    /// Returns the streams that are worth a full trial, in their order; `None` if the budget is spent or a result is needed to go on.
     fn screen(
         &mut self,
         candidates: &[StreamDesign],
@@ -334,6 +394,9 @@ impl Trials<'_, '_> {
                 },
             };
             screened.push((streams.clone(), score, cost));
+        }
+        if self.is_pending() {
+            return Ok(None);
         }
         let Some(samples) = &self.search.screening else {
             return Ok(Some(screened.into_iter().map(|(streams, ..)| streams).collect()));
@@ -360,22 +423,15 @@ impl Trials<'_, '_> {
         if let Some(trial) = known {
             return Ok(Some(mean(&trial.scores)));
         }
-        (self.progress)(self.found);
-        let data = match (&self.search.screening, rung) {
-            (Some(screening), Rung::Screening) => screening,
-            _ => self.search.data,
-        };
-        let subject = self.search.subjects.get(streams.network);
-        let subject =
-            subject.ok_or(aleatron_core::Error::Internal { place: "eval::explore::Trials::score" })?;
-        let mut scores = Vec::new();
-        let faults = self.search.plan.faults_of(self.search.faults)?;
-        for seed in self.search.plan.seeds_of(&streams.generator, self.search.faults) {
-            let config = StreamConfig { faults: faults.clone(), ..self.search.config(streams, seed) };
-            scores.push(subject.score(data, &config, self.cancel)?);
+        if let Unknown::Collect(trials) = &mut self.unknown {
+            trials.push(PendingTrial { streams: streams.clone(), rung });
+            // Any score will do: the search stops before it uses one.
+            return Ok(Some(0.0));
         }
-        let score = mean(&scores);
-        self.found.trials.push(DesignTrial { streams: streams.clone(), rung, scores });
+        (self.progress)(self.found);
+        let trial = self.search.trial(streams, rung, self.cancel)?;
+        let score = mean(&trial.scores);
+        self.found.trials.push(trial);
         (self.progress)(self.found);
         Ok(Some(score))
     }

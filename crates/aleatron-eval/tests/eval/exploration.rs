@@ -4,7 +4,10 @@ use aleatron_core::Cancel;
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{Network, NetworkBuilder};
-use aleatron_eval::{Design, DesignSpace, Error, Exploration, Lanes, Plan, Rung, evaluate, explore, report};
+use aleatron_eval::{
+    Design, DesignSpace, Error, Exploration, Lanes, Plan, Rung, evaluate, explore, pending_trials, report,
+    run_trial,
+};
 use std::cell::{Cell, RefCell};
 
 fn space(lengths: &[usize], generators: &[&str]) -> DesignSpace {
@@ -22,6 +25,38 @@ fn plan() -> Plan {
 fn run(space: &DesignSpace, known: Option<Exploration>) -> Exploration {
     let networks = [Network::digits_noise_aware().unwrap()];
     explore(&networks, &Dataset::digits_test(), &plan(), space, known, Cancel::NEVER, |_| ()).unwrap()
+}
+
+/// Workers that run trials in any order find what one process finds, also if they lose a batch.
+#[test]
+fn trials_of_workers_lead_to_the_designs_of_one_process() {
+    let networks = [Network::digits_noise_aware().unwrap()];
+    let (data, plan) = (Dataset::digits_test(), plan());
+    for (space, least) in [
+        (space(&[8, 16, 32], &["sobol", "int4"]), 2),
+        (DesignSpace { budget: 3, ..space(&[8, 16], &["sobol", "lfsr"]) }, 1),
+    ] {
+        let mut known = None;
+        let mut batches = 0;
+        loop {
+            let (mut found, pending) =
+                pending_trials(&networks, &data, &plan, &space, known, Cancel::NEVER).unwrap();
+            if pending.is_empty() {
+                known = Some(found);
+                break;
+            }
+            batches += 1;
+            for trial in pending.iter().rev().take(if batches == 1 { 1 } else { usize::MAX }) {
+                found.trials.push(run_trial(&networks, &data, &plan, &space, trial, Cancel::NEVER).unwrap());
+            }
+            known = Some(found);
+        }
+        assert!(batches > least, "{batches}");
+        let n_trials = known.as_ref().unwrap().trials.len();
+        let (workers, alone) = (run(&space, known), run(&space, None));
+        assert_eq!(workers.trials.len(), n_trials);
+        assert_eq!((workers.designs, workers.is_finished), (alone.designs, alone.is_finished));
+    }
 }
 
 /// Returns whether one design is at least as good as another in every respect and better in one.
