@@ -14,6 +14,12 @@ const BARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer
 const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
 const TEXT: &str = "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat. ";
 
+/// The message of a failure with this exit code.
+fn fault_code(output: std::process::Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    fault(&output)
+}
+
 fn with_text(name: &str) -> (Folder, String) {
     let folder = Folder::new(name);
     let path = folder.join("cats.txt");
@@ -39,7 +45,81 @@ fn eval_of_a_model_prints_losses() {
         (&32.into(), &0.into(), &"qwen2".into())
     );
     let csv = text(&good(aleatron(&[&base[..], &["--csv"]].concat())));
-    assert_eq!((csv.lines().count(), csv.lines().nth(1).unwrap().split(',').count()), (6, 12));
+    assert_eq!((csv.lines().count(), csv.lines().nth(1).unwrap().split(',').count()), (6, 13));
+}
+
+#[test]
+fn model_in_the_program_needs_no_files() {
+    let few = ["--lengths", "64", "--generators", "sobol", "--max-tokens", "300"];
+    let found = json(&[&["eval", "bytes", "--json"], &few[..]].concat());
+    assert_eq!((&found["model"], &found["predicted_tokens"]), (&"bytes".into(), &300.into()));
+    // A model that knew nothing would need ln 256 = 5.5 nats for a byte, and the frequencies of letters give about 3.
+    assert!(found["float"]["loss"].as_f64().unwrap() < 1.8, "{found}");
+    assert!(found["rows"][0]["added_loss"].as_f64().unwrap() < 0.5, "{found}");
+    assert_eq!(found["rows"][0]["width"], 6);
+    let output =
+        text(&good(aleatron(&["generate", "bytes", "Anne was", "--max-tokens", "20", "--device", "cpu"])));
+    assert!(output.trim_end().len() > 10, "{output}");
+    let streams =
+        ["generate", "bytes", "Anne was", "--max-tokens", "8", "--length", "1024", "--generator", "sobol"];
+    let output = good(aleatron(&streams));
+    // Input scales come from the text in the program.
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("warning"), "{output:?}");
+    let other = fault_code(aleatron(&["eval", "./bytes", "--max-tokens", "3"]), 2);
+    assert!(other.contains("--max-tokens is for language models"), "{other}");
+}
+
+/// Shards, merged, have the losses of one run; a shard that is resumed runs nothing again.
+#[test]
+fn shards_of_a_model_merge_to_the_whole() {
+    let folder = Folder::new("language-shards");
+    let (shards, report) = (folder.join("shards"), folder.join("report"));
+    let base =
+        ["eval", "bytes", "--lengths", "16,32", "--seeds", "2", "--max-tokens", "200", "--context", "32"];
+    for shard in ["1/3", "3/3", "2/3"] {
+        let own = ["--shard", shard, "--report", &shards];
+        good(aleatron(&[&base[..], &own].concat()));
+        let again = text(&good(aleatron(&[&base[..], &own, &["--resume"]].concat())));
+        assert!(again.contains("0 tasks"), "{again}");
+    }
+    let timeless = |mut found: Value| {
+        for row in found["rows"].as_array_mut().unwrap() {
+            row["tokens_per_second"] = 0.into();
+            row["seeds"].as_array_mut().unwrap().iter_mut().for_each(|run| run["seconds"] = 0.into());
+        }
+        found
+    };
+    let whole = timeless(json(&[&base[..], &["--json"]].concat()));
+    assert_eq!(timeless(json(&["merge", &shards, "--report", &report, "--json"])), whole);
+    assert!(std::path::Path::new(&report).join("index.html").exists());
+    // A shard of another plan is refused, and a missing one is named.
+    let other =
+        ["eval", "bytes", "--lengths", "16", "--max-tokens", "200", "--shard", "1/3", "--report", &shards];
+    assert!(fault_code(aleatron(&other), 1).contains("something else"));
+    std::fs::remove_file(std::path::Path::new(&shards).join("shard-1-of-3.jsonl")).unwrap();
+    let missing = fault_code(aleatron(&["merge", &shards]), 1);
+    assert!(missing.contains("missing shards: 1/3"), "{missing}");
+}
+
+#[test]
+fn search_for_lengths_of_products_writes_them() {
+    let folder = Folder::new("language-find");
+    let report = folder.join("found");
+    let base = ["eval", "bytes", "--lengths", "64,128", "--generators", "sobol", "--max-tokens", "100"];
+    let output = text(&good(aleatron(&[&base[..], &["--find", "0.3", "--report", &report]].concat())));
+    assert!(output.contains("Model bytes, sobol") && output.contains("nats/token wanted"), "{output}");
+    let layers = std::path::Path::new(&report).join("layers.json");
+    let own = ["eval", "bytes", "--layers", layers.to_str().unwrap(), "--generators", "sobol", "--json"];
+    let found = json(&[&own[..], &["--max-tokens", "100"]].concat());
+    assert!(found["rows"][0]["added_loss"].as_f64().unwrap() <= 0.3 + 1e-9, "{found}");
+    for (arguments, part) in [
+        (&["--find=-1", "--generators", "sobol"][..], "--find: -1"),
+        (&["--find", "0.1", "--generators", "sobol,bernoulli"], "one generator"),
+        (&["--find", "0.1", "--sensitivity"], "--sensitivity"),
+    ] {
+        let error = fault_code(aleatron(&[&["eval", "bytes", "--lengths", "64"], arguments].concat()), 2);
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 /// The options reach the evaluation, and results are the same on any device.
@@ -187,7 +267,7 @@ fn faults_of_language_models_are_named_with_their_remedy() {
         (&["eval", MODEL], 2, "--text FILE"),
         (&["eval", MODEL, "--text", &path, "--data", "x.npz"], 2, "--data"),
         (&["eval", MODEL, "--text", &path, "--resume"], 2, "--report"),
-        (&["eval", MODEL, "--text", &path, "--shard", "1/2", "--report", "r"], 2, "--shard"),
+        (&["eval", MODEL, "--text", &path, "--shard", "1/2"], 2, "--report"),
         (&["eval", "--text", &path], 2, "--text is for language models"),
         (&["eval", "--context", "3"], 2, "--context is for language models"),
         (&["eval", MODEL, "--text", &path, "--context", "257"], 2, "1 to 256"),

@@ -1,6 +1,7 @@
 //! Searching for the shortest streams that are good enough, layer by layer.
 //!
-//! The score of a network is its accuracy, or for samples with targets the coefficient of determination R². The search first tries one length
+//! The score of a network is its accuracy, or for samples with targets the coefficient of determination R²; that of a language model is its
+//! negative loss. The search first tries one length
 //! for all layers, from the shortest up, and stops at the first that is good enough. It continues from there: the most expensive layer is tried
 //! with half its length; if the score stays within the permitted loss, the layer keeps the half, otherwise it stays as it is. The search ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
 //! so an interrupted search goes on from its trials.
@@ -13,7 +14,7 @@ use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_core::generator::GeneratorName;
 use aleatron_data::{Dataset, LabelKind};
-use aleatron_engine::network::{LayerOverride, Network};
+use aleatron_engine::network::{LayerOverride, Network, StreamConfig};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ use std::sync::Arc;
 pub struct Search {
     /// The generator.
     pub generator: GeneratorName,
-    /// The permitted loss of the score against floating point, in hundredths: percentage points of accuracy, or of R².
+    /// The permitted loss of the score against floating point, in hundredths: percentage points of accuracy, or of R². For language models,
+    /// in nats per token.
     pub loss: f64,
     /// The length that all layers begin with.
     pub longest: usize,
@@ -50,15 +52,36 @@ pub enum Measure {
     Accuracy,
     /// The coefficient of determination of outputs and targets.
     RSquared,
+    /// The negative loss of a language model, in nats per token.
+    NegativeLoss,
 }
 
 impl Measure {
-    /// Returns a score as text: a percentage, or a number.
+    /// Returns a score as text: a percentage, a number, or a loss.
     #[must_use]
     pub fn show(self, score: f64) -> String {
         match self {
             Self::Accuracy => format!("{:.2} %", 100.0 * score.max(0.0)),
             Self::RSquared => format!("R² {score:.4}"),
+            Self::NegativeLoss => format!("{:.4} nats/token", -score),
+        }
+    }
+
+    /// Returns the interval of scores.
+    pub(super) fn range(self) -> std::ops::RangeInclusive<f64> {
+        match self {
+            Self::Accuracy => 0.0..=1.0,
+            Self::RSquared => f64::MIN..=1.0,
+            Self::NegativeLoss => f64::MIN..=0.0,
+        }
+    }
+
+    /// Returns how shown scores that are good enough compare with their bar.
+    #[must_use]
+    pub fn bound(self) -> &'static str {
+        match self {
+            Self::Accuracy | Self::RSquared => "at least",
+            Self::NegativeLoss => "at most",
         }
     }
 }
@@ -128,12 +151,7 @@ pub fn find(
     cancel: Cancel<'_>,
     mut progress: impl FnMut(&Found),
 ) -> Result<Found> {
-    if search.shortest == 0 || search.longest < search.shortest {
-        return Err(Error::Nothing("lengths to search"));
-    }
-    if search.budget == 0 {
-        return Err(Error::Nothing("trials"));
-    }
+    search.check()?;
     if !(0.0..=100.0).contains(&search.loss) {
         return Err(Error::Loss(search.loss));
     }
@@ -145,77 +163,77 @@ pub fn find(
     };
     subject.check(plan)?;
     subject.check_data(data, plan)?;
-    let mut trials = Trials { subject: &subject, data, plan, search };
-    let mut found = trials.start(known, cancel)?;
-    match trials.run(&mut found, cancel, &mut progress) {
-        Ok(is_finished) => {
-            found.is_finished = is_finished;
-            Ok(found)
+    let (identity, layers) = (subject.identity(data, plan)?, subject.layers());
+    let float_score = subject.score_of(&subject.forward_all(data, cancel)?, data)?;
+    let found = Found {
+        identity,
+        layers: layers.iter().map(|layer| layer.name.clone()).collect(),
+        products: layers.iter().map(|layer| layer.products).collect(),
+        measure: match data.label_kind() {
+            LabelKind::Classes => Measure::Accuracy,
+            LabelKind::Numbers => Measure::RSquared,
+        },
+        ..Found::new(search, float_score, search.loss / 100.0)
+    };
+    let names = found.layers.clone();
+    let score = |lengths: &[usize]| {
+        let seeds = plan.seeds_of(&search.generator, None);
+        let (mut sum, n) = (0.0, seeds.clone().count().max(1));
+        for seed in seeds {
+            sum += subject.score(data, &search.config(plan, &names, lengths, seed), cancel)?;
         }
-        Err(Error::Core(aleatron_core::Error::Cancelled)) => Ok(found),
-        Err(source) if found.trials.is_empty() => Err(source),
-        Err(source) => Err(Error::UnfinishedSearch { done: Box::new(found), source: Box::new(source) }),
+        Ok(sum / n as f64)
+    };
+    found.search(known, search, score, &mut progress)
+}
+
+impl Search {
+    /// Checks the lengths and the budget.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.shortest == 0 || self.longest < self.shortest {
+            return Err(Error::Nothing("lengths to search"));
+        }
+        if self.budget == 0 {
+            return Err(Error::Nothing("trials"));
+        }
+        Ok(())
+    }
+
+    /// Returns the configuration of a trial with one seed.
+    pub(super) fn config(
+        &self,
+        plan: &Plan,
+        layers: &[String],
+        lengths: &[usize],
+        seed: u64,
+    ) -> StreamConfig {
+        let mut config = plan.config(&self.generator, self.longest, seed);
+        for (name, &length) in layers.iter().zip(lengths) {
+            let own = config.layers.get(name).copied().unwrap_or_default();
+            config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
+        }
+        config
     }
 }
 
-/// A search and everything that its trials run on.
-struct Trials<'a> {
-    subject: &'a Subject,
-    data: &'a Dataset,
-    plan: &'a Plan,
+/// A search in progress.
+struct Trials<'a, S> {
     search: &'a Search,
+    /// Returns the mean score with some lengths over all seeds.
+    score: S,
+    progress: &'a mut dyn FnMut(&Found),
 }
 
-impl Trials<'_> {
-    /// Returns the state before the first trial, or with the trials of an earlier search.
-    fn start(&self, known: Option<Found>, cancel: Cancel<'_>) -> Result<Found> {
-        let Self { subject, data, plan, search } = self;
-        let identity = subject.identity(data, plan)?;
-        let layers: Vec<String> = subject.layers().iter().map(|layer| layer.name.clone()).collect();
-        let trials = match known {
-            Some(known) => known.trials_of(&identity, &search.generator, &layers)?,
-            None => Vec::new(),
-        };
-        let float_score = subject.score_of(&subject.forward_all(data, cancel)?, data)?;
-        let mut found = Found {
-            identity,
-            generator: search.generator,
-            products: subject.layers().iter().map(|layer| layer.products).collect(),
-            lengths: vec![search.longest; layers.len()],
-            layers,
-            score: 0.0,
-            float_score,
-            // The slack is for the rounding of f64 alone.
-            bar: float_score - search.loss / 100.0 - 1e-9,
-            measure: match data.label_kind() {
-                LabelKind::Classes => Measure::Accuracy,
-                LabelKind::Numbers => Measure::RSquared,
-            },
-            bit_macs_before: 0,
-            bit_macs: 0,
-            cost: None,
-            trials,
-            is_finished: false,
-        };
-        found.bit_macs = found.cost(&found.lengths);
-        found.bit_macs_before = found.bit_macs;
-        Ok(found)
-    }
-
+impl<S: FnMut(&[usize]) -> Result<f64>> Trials<'_, S> {
     /// Runs the search; returns whether it came to its end within the budget.
-    fn run(
-        &mut self,
-        found: &mut Found,
-        cancel: Cancel<'_>,
-        progress: &mut dyn FnMut(&Found),
-    ) -> Result<bool> {
+    fn run(&mut self, found: &mut Found) -> Result<bool> {
         let search = self.search;
         let halves = std::iter::successors(Some(search.longest), |length| Some(length / 2));
         let mut uniform: Vec<usize> = halves.take_while(|&length| length >= search.shortest).collect();
         uniform.reverse();
         for length in uniform {
             let lengths = vec![length; found.layers.len()];
-            let Some(score) = self.score(found, &lengths, cancel, progress)? else { return Ok(false) };
+            let Some(score) = self.score(found, &lengths)? else { return Ok(false) };
             if score >= found.bar || length == search.longest {
                 found.take(lengths, score);
                 break;
@@ -234,7 +252,7 @@ impl Trials<'_> {
             };
             let mut next = found.lengths.clone();
             next[k] /= 2;
-            match self.score(found, &next, cancel, progress)? {
+            match self.score(found, &next)? {
                 None => return Ok(false),
                 Some(score) if score >= found.bar => found.take(next, score),
                 Some(_) => is_open[k] = false,
@@ -243,35 +261,66 @@ impl Trials<'_> {
     }
 
     /// Returns the mean score with some lengths over all seeds; `None` if the budget is spent.
-    fn score(
-        &self,
-        found: &mut Found,
-        lengths: &[usize],
-        cancel: Cancel<'_>,
-        progress: &mut dyn FnMut(&Found),
-    ) -> Result<Option<f64>> {
-        let Self { subject, data, plan, search } = self;
+    fn score(&mut self, found: &mut Found, lengths: &[usize]) -> Result<Option<f64>> {
         if let Some(trial) = found.trials.iter().find(|trial| trial.lengths == lengths) {
             return Ok(Some(trial.score));
         }
-        if found.trials.len() >= search.budget {
+        if found.trials.len() >= self.search.budget {
             return Ok(None);
         }
-        progress(found);
-        let seeds = plan.seeds_of(&search.generator, None);
-        let (mut sum, n) = (0.0, seeds.clone().count().max(1));
-        for seed in seeds {
-            let mut config = plan.config(&search.generator, search.longest, seed);
-            for (name, &length) in found.layers.iter().zip(lengths) {
-                let own = config.layers.get(name).copied().unwrap_or_default();
-                config.layers.insert(name.clone(), LayerOverride { length: Some(length), ..own });
-            }
-            sum += subject.score(data, &config, cancel)?;
-        }
-        let score = sum / n as f64;
+        (self.progress)(found);
+        let score = (self.score)(lengths)?;
         found.trials.push(Trial { lengths: lengths.to_vec(), score });
-        progress(found);
+        (self.progress)(found);
         Ok(Some(score))
+    }
+}
+
+impl Found {
+    /// Returns the state before the first trial, without the layers; `permitted` is the permitted loss of the score.
+    pub(super) fn new(search: &Search, float_score: f64, permitted: f64) -> Self {
+        Self {
+            identity: String::new(),
+            generator: search.generator,
+            layers: Vec::new(),
+            products: Vec::new(),
+            lengths: Vec::new(),
+            score: 0.0,
+            float_score,
+            // The slack is for the rounding of f64 alone.
+            bar: float_score - permitted - 1e-9,
+            measure: Measure::Accuracy,
+            bit_macs_before: 0,
+            bit_macs: 0,
+            cost: None,
+            trials: Vec::new(),
+            is_finished: false,
+        }
+    }
+
+    /// Runs the search from here, or from the trials of an earlier search; `score` returns the mean score with some lengths over all seeds.
+    pub(super) fn search(
+        mut self,
+        known: Option<Self>,
+        search: &Search,
+        score: impl FnMut(&[usize]) -> Result<f64>,
+        progress: &mut dyn FnMut(&Self),
+    ) -> Result<Self> {
+        if let Some(known) = known {
+            self.trials = known.trials_of(&self.identity, &search.generator, &self.layers)?;
+        }
+        self.lengths = vec![search.longest; self.layers.len()];
+        self.bit_macs = self.cost(&self.lengths);
+        self.bit_macs_before = self.bit_macs;
+        match (Trials { search, score, progress }).run(&mut self) {
+            Ok(is_finished) => {
+                self.is_finished = is_finished;
+                Ok(self)
+            }
+            Err(error) if error.core() == Some(&aleatron_core::Error::Cancelled) => Ok(self),
+            Err(source) if self.trials.is_empty() => Err(source),
+            Err(source) => Err(Error::UnfinishedSearch { done: Box::new(self), source: Box::new(source) }),
+        }
     }
 }
 
@@ -307,11 +356,8 @@ impl Found {
         if read.lengths.len() != n || read.products.len() != n {
             return Err(fault("it has not one length for each layer".to_owned()));
         }
-        let least = match read.measure {
-            Measure::Accuracy => 0.0,
-            Measure::RSquared => f64::MIN,
-        };
-        let is_consistent = |trial: &&Trial| trial.lengths.len() == n && (least..=1.0).contains(&trial.score);
+        let range = read.measure.range();
+        let is_consistent = |trial: &&Trial| trial.lengths.len() == n && range.contains(&trial.score);
         match read.trials.iter().position(|trial| !is_consistent(&trial)) {
             Some(k) => Err(fault(format!("trial {k} is inconsistent"))),
             None => Ok(read),

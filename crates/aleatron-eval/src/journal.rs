@@ -3,12 +3,12 @@
 use super::checkpoint;
 use super::early::{self, CertainStop, Decision};
 use super::figures::{Classification, Errors, Figures, FloatAccuracy, Regression, share_of};
+use super::finished::{Finished, FinishedPass, add_new, whole_lines};
 use super::result::{Cell, Evaluation};
 use super::schedule::{FLOAT, Labels, Schedule};
 use super::task::{Chunk, Task, TaskResult, fault};
 use crate::{Error, Result};
 use aleatron_engine::stream::LayerStats;
-use std::collections::BTreeMap;
 
 /// The finished tasks of a schedule. Results may come in any order and more than once; the evaluation is the same.
 ///
@@ -37,17 +37,10 @@ pub struct Journal {
     evaluation: Evaluation,
     /// The score in floating point that the checkpoint has.
     expected_score: Option<f64>,
-    passes: Vec<FinishedPass>,
+    finished: Finished<Chunk>,
 }
 
-/// The finished chunks of a pass.
-#[derive(Debug, Clone, Default)]
-struct FinishedPass {
-    chunks: BTreeMap<usize, Chunk>,
-    notes: Vec<String>,
-}
-
-impl FinishedPass {
+impl FinishedPass<Chunk> {
     fn classes(&self) -> Vec<usize> {
         self.chunks.values().flat_map(|chunk| chunk.classes.iter().copied()).collect()
     }
@@ -73,8 +66,8 @@ impl Journal {
         if let Some(checkpoint) = checkpoint {
             checkpoint::resume(&mut evaluation, checkpoint)?;
         }
-        let passes = vec![FinishedPass::default(); schedule.passes.len()];
-        Ok(Self { schedule, evaluation, expected_score, passes })
+        let finished = Finished::new(schedule.passes.len(), schedule.n_chunks());
+        Ok(Self { schedule, evaluation, expected_score, finished })
     }
 
     /// Reads a file of lines: a schedule, then results of tasks. A last line without an end, left by a process that was killed, is ignored.
@@ -102,10 +95,7 @@ impl Journal {
         if self.schedule != other.schedule {
             return Err(Error::OtherEvaluation);
         }
-        for (own, other) in self.passes.iter_mut().zip(other.passes) {
-            add_new(&mut own.notes, other.notes.into_iter());
-            other.chunks.into_iter().for_each(|(index, chunk)| _ = own.chunks.entry(index).or_insert(chunk));
-        }
+        self.finished.merge(other.finished);
         Ok(())
     }
 
@@ -127,18 +117,14 @@ impl Journal {
     /// [`Error::Format`] if it is inconsistent with the schedule.
     pub fn add(&mut self, result: TaskResult) -> Result<()> {
         result.validate(&self.schedule)?;
-        let pass = &mut self.passes[result.pass];
-        add_new(&mut pass.notes, result.notes.into_iter());
-        for (index, chunk) in (result.first..).zip(result.chunks) {
-            pass.chunks.entry(index).or_insert(chunk);
-        }
+        self.finished.add(result.pass, result.first, result.chunks, result.notes);
         Ok(())
     }
 
     /// Returns the tasks that cells need and that are not finished.
     #[must_use]
     pub fn missing(&self) -> Vec<Task> {
-        let mut needed = vec![false; self.passes.len()];
+        let mut needed = vec![false; self.finished.passes.len()];
         needed[FLOAT] = true;
         for cell in (0..self.schedule.cells.len()).filter(|&cell| !self.has(cell)) {
             self.schedule.cells[cell].passes.iter().for_each(|&pass| needed[pass] = true);
@@ -151,20 +137,7 @@ impl Journal {
     /// Returns the unfinished chunks of some tasks.
     #[must_use]
     pub fn missing_of(&self, tasks: &[Task]) -> Vec<Task> {
-        let mut missing: Vec<Task> = Vec::new();
-        for task in tasks {
-            let Some(finished) = self.passes.get(task.pass) else { continue };
-            let mut run: Option<Task> = None;
-            for first in task.first..task.first.saturating_add(task.chunks).min(self.schedule.n_chunks()) {
-                match (&mut run, finished.chunks.contains_key(&first)) {
-                    (run, true) => missing.extend(run.take()),
-                    (Some(run), false) => run.chunks += 1,
-                    (run, false) => *run = Some(Task { pass: task.pass, first, chunks: 1 }),
-                }
-            }
-            missing.extend(run);
-        }
-        missing
+        self.finished.missing_of(tasks)
     }
 
     /// Returns the unfinished tasks of floating point.
@@ -197,7 +170,7 @@ impl Journal {
         if let Some(task) = self.missing_float().first() {
             return Err(fault(format!("chunk {} of floating point is missing", task.first)));
         }
-        let pass = &self.passes[FLOAT];
+        let pass = &self.finished.passes[FLOAT];
         let float = match &self.schedule.header.labels {
             Labels::Classes { labels, .. } => {
                 Figures::Classification(FloatAccuracy { accuracy: share_of(&pass.classes(), labels) })
@@ -210,7 +183,7 @@ impl Journal {
             return Err(Error::Checkpoint("the score in floating point"));
         }
         self.evaluation.float = float;
-        add_new(&mut self.evaluation.warnings, self.passes[FLOAT].notes.iter().cloned());
+        add_new(&mut self.evaluation.warnings, self.finished.passes[FLOAT].notes.iter().cloned());
         self.settle();
         Ok(())
     }
@@ -219,13 +192,13 @@ impl Journal {
     pub(super) fn close(&mut self, cell: usize) {
         let scheduled = &self.schedule.cells[cell];
         for &pass in &scheduled.passes {
-            add_new(&mut self.evaluation.warnings, self.passes[pass].notes.iter().cloned());
+            add_new(&mut self.evaluation.warnings, self.finished.passes[pass].notes.iter().cloned());
         }
         self.evaluation.cells.push(self.cell(cell));
         let is_needed =
             |pass: &usize| self.schedule.cells[cell + 1..].iter().any(|later| later.passes.contains(pass));
         let over: Vec<usize> = scheduled.passes.iter().copied().filter(|pass| !is_needed(pass)).collect();
-        over.into_iter().for_each(|pass| self.passes[pass].chunks.clear());
+        over.into_iter().for_each(|pass| self.finished.passes[pass].chunks.clear());
         self.settle();
     }
 
@@ -258,7 +231,7 @@ impl Journal {
     fn cell(&self, cell: usize) -> Cell {
         let scheduled = &self.schedule.cells[cell];
         let whole = scheduled.passes.last().copied().unwrap_or(FLOAT);
-        let pass = &self.passes[whole];
+        let pass = &self.finished.passes[whole];
         let mut layers = vec![LayerStats::default(); self.evaluation.network.layers.len()];
         for chunk in pass.chunks.values() {
             layers.iter_mut().zip(&chunk.layers).for_each(|(sum, more)| merge(sum, more));
@@ -271,7 +244,7 @@ impl Journal {
                 let outputs = pass.outputs();
                 Figures::Regression(Regression {
                     to_targets: Errors::new(&outputs, targets, *n_outputs),
-                    to_float: Errors::new(&outputs, &self.passes[FLOAT].outputs(), *n_outputs),
+                    to_float: Errors::new(&outputs, &self.finished.passes[FLOAT].outputs(), *n_outputs),
                 })
             }
         };
@@ -296,7 +269,7 @@ impl Journal {
     fn classification(&self, passes: &[usize], labels: &[usize], n_classes: usize) -> Classification {
         let steps = passes.iter().map(|&pass| {
             let lengths = &self.schedule.passes[pass].lengths[..];
-            (lengths, self.passes[pass].decisions())
+            (lengths, self.finished.passes[pass].decisions())
         });
         let steps: Vec<(&[usize], Vec<Decision>)> = steps.collect();
         let margins = &self.evaluation.plan.margins;
@@ -305,7 +278,7 @@ impl Journal {
             let rank = sorted.partition_point(|&other| other < margin);
             early::early_stop(&steps, labels, margin, rank)
         });
-        let whole = &self.passes[passes.last().copied().unwrap_or(FLOAT)];
+        let whole = &self.finished.passes[passes.last().copied().unwrap_or(FLOAT)];
         let classes = whole.classes();
         let mut confusion = vec![vec![0; n_classes]; n_classes];
         for (&label, &class) in labels.iter().zip(&classes) {
@@ -315,7 +288,7 @@ impl Journal {
         let n = labels.len().max(1) as f64;
         Classification {
             accuracy: share_of(&classes, labels),
-            agreement: share_of(&classes, &self.passes[FLOAT].classes()),
+            agreement: share_of(&classes, &self.finished.passes[FLOAT].classes()),
             confusion,
             early: early.collect(),
             certain: certain.map(|chunks| CertainStop {
@@ -324,12 +297,6 @@ impl Journal {
             }),
         }
     }
-}
-
-/// Returns the whole lines of a file that a process may have been writing when it was killed.
-#[must_use]
-pub fn whole_lines(text: &str) -> &str {
-    text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
 /// Adds the errors of some samples to those of others.
@@ -342,15 +309,6 @@ fn merge(sum: &mut LayerStats, more: &LayerStats) {
     sum.worst_value = sum.worst_value.max(more.worst_value);
     sum.saturated += more.saturated;
     sum.counts = counts;
-}
-
-/// Appends texts that are not in a list yet.
-fn add_new(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
-    for text in more {
-        if !all.contains(&text) {
-            all.push(text);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -376,7 +334,7 @@ mod tests {
         }
         journal.close_float().unwrap();
         let held = |journal: &Journal| -> Vec<bool> {
-            journal.passes[1..].iter().map(|pass| !pass.chunks.is_empty()).collect()
+            journal.finished.passes[1..].iter().map(|pass| !pass.chunks.is_empty()).collect()
         };
         let mut seen = vec![held(&journal)];
         for cell in 0..4 {

@@ -34,6 +34,7 @@ mod explore;
 mod faults;
 mod figures;
 mod find;
+mod finished;
 mod job;
 mod journal;
 #[cfg(feature = "transformer")]
@@ -48,6 +49,7 @@ mod result;
 mod run;
 mod schedule;
 mod serial;
+mod split;
 mod statistics;
 mod subject;
 mod task;
@@ -67,10 +69,10 @@ pub use figures::{
     FloatFigures, Regression, RegressionRow, RowFigures,
 };
 pub use find::{Found, Measure, Search, Trial, find};
+#[doc(hidden)]
+pub use finished::whole_lines;
 pub use job::Job;
 pub use journal::Journal;
-#[doc(hidden)]
-pub use journal::whole_lines;
 pub use lock::FileLock;
 pub use losses::find_losses;
 pub use plan::Plan;

@@ -7,6 +7,7 @@ use super::early;
 use super::faults::FaultPoint;
 use super::plan::Plan;
 use super::result::Evaluation;
+use super::split::Workload;
 use super::subject::{StreamedLayer, bits_of_sample, lengths, stream_cost};
 use super::task::Task;
 use crate::{Error, Result};
@@ -191,57 +192,29 @@ impl Schedule {
         start..start.saturating_add(size).min(n)
     }
 
+    /// Returns the passes with the costs of their chunks.
+    fn workload(&self) -> Workload {
+        let size = self.header.chunk as u64;
+        let costs = self.passes.iter().map(|pass| pass.cost.saturating_mul(size)).collect();
+        Workload { costs, n_chunks: self.n_chunks() }
+    }
+
     /// Returns one task for each pass.
     #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
-        let chunks = self.n_chunks();
-        (0..self.passes.len()).map(|pass| Task { pass, first: 0, chunks }).collect()
+        self.workload().tasks()
     }
 
     /// Splits tasks into `n` of about the same cost, or more; the most expensive first, those of a pass one after the other.
     #[must_use]
     pub fn split(&self, tasks: &[Task], n: usize) -> Vec<Task> {
-        let total: u64 = tasks.iter().map(|task| self.cost(task)).fold(0, u64::saturating_add);
-        let most = (total / n.max(1) as u64).max(1);
-        let mut split: Vec<Task> = Vec::new();
-        for task in tasks {
-            let wanted = usize::try_from(self.cost(task).div_ceil(most)).unwrap_or(usize::MAX);
-            let parts = wanted.clamp(1, task.chunks.max(1));
-            let bound =
-                |part: usize| task.first + (task.chunks as u128 * part as u128 / parts as u128) as usize;
-            split.extend((0..parts).map(|part| Task {
-                pass: task.pass,
-                first: bound(part),
-                chunks: bound(part + 1) - bound(part),
-            }));
-        }
-        split.sort_by_key(|task| (std::cmp::Reverse(self.passes[task.pass].cost), *task));
-        split
+        self.workload().split(tasks, n)
     }
 
     /// Returns the tasks of a shard, `shard` of `n` counted from 0: about the same cost for each, and no chunk twice.
     #[must_use]
     pub fn shard(&self, shard: usize, n: usize) -> Vec<Task> {
-        let tasks = self.tasks();
-        let total: u128 = tasks.iter().map(|task| u128::from(self.cost(task))).sum();
-        let mut before = 0_u128;
-        let mut own: Vec<Task> = Vec::new();
-        for Task { pass, chunks, .. } in tasks {
-            for first in 0..chunks {
-                let cost = u128::from(self.cost(&Task { pass, first, chunks: 1 }));
-                let middle = 2 * before + cost;
-                before += cost;
-                if middle * n as u128 / (2 * total).max(1) != shard as u128 {
-                    continue;
-                }
-                match own.last_mut() {
-                    // Middles ascend, so that chunks of a pass follow each other.
-                    Some(last) if last.pass == pass => last.chunks += 1,
-                    _ => own.push(Task { pass, first, chunks: 1 }),
-                }
-            }
-        }
-        own
+        self.workload().shard(shard, n)
     }
 
     /// Returns the generator, length and seed of a task, to report its progress; the network in floating point has none.
@@ -254,12 +227,6 @@ impl Schedule {
             }
             _ => ("floating point".to_owned(), 0, 0),
         }
-    }
-
-    /// Returns the cost of a task, in bits counted in the same time.
-    fn cost(&self, task: &Task) -> u64 {
-        let of_sample = self.passes.get(task.pass).map_or(0, |pass| pass.cost);
-        of_sample.saturating_mul(task.chunks as u64).saturating_mul(self.header.chunk as u64)
     }
 
     /// Returns the schedule as a line of JSON.

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::options::{Options, read_object};
+use crate::options::{Options, parse_object, read_text};
 use crate::rope::{Rope, RopeScaling};
 use family::{Family, LLAMA, MISTRAL, QWEN2};
 
@@ -183,7 +183,12 @@ impl Config {
     /// # Errors
     /// What is wrong with the file, or the option that is missing or not known.
     pub fn read(path: &Path) -> Result<Self> {
-        let map = read_object(path)?;
+        Self::parse(&read_text(path)?, path)
+    }
+
+    /// Reads the text of a `config.json`; the path is for messages.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
+        let map = parse_object(text, path)?;
         let options = Options::new(&map, "");
         options.ignore(IRRELEVANT);
         let config = match options.text("model_type")?.ok_or_else(|| options.missing("model_type"))? {

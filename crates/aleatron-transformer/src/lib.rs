@@ -4,6 +4,7 @@
 //!   [`WgslForwardPass`] on GPUs and [`CpuForwardPass`] on the CPU, with one interface.
 //! - [`config`] and [`rope`] say what a model is, [`weights`] how its tensors become matrices, [`lora`] what adapters add.
 //! - [`products`] lets something else compute or observe the linear products of a pass.
+//! - [`ModelSource`] is a folder, or the small model in the program.
 //! - [`sampling`] chooses tokens, [`tokenizer`] makes text of them.
 //!
 //! Unsafe code: the call that maps a file in `weights/files.rs`, and calls of functions for AVX2 in `cpu/dot.rs`.
@@ -22,6 +23,7 @@ mod penalty;
 pub mod products;
 pub mod rope;
 pub mod sampling;
+mod source;
 pub mod tokenizer;
 mod transformer;
 pub mod weights;
@@ -36,5 +38,6 @@ pub use lora::{Adapter, AdapterOptions, AlphaScaling, QkvLoRA};
 pub use pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
 pub use products::{LinearId, LinearProduct, LinearProducts, ProductOutcome, TokenPosition};
 pub use sampling::Sampling;
+pub use source::ModelSource;
 pub use tokenizer::{TextStream, Tokenizer};
 pub use transformer::{DeviceChoice, GenerateOptions, Generation, GenerationState, LoadOptions, Transformer};

@@ -102,9 +102,17 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A JSON file that holds an object.
+/// Reads a JSON file that holds an object.
 pub(crate) fn read_object(path: &std::path::Path) -> Result<Map<String, Value>> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
-    serde_json::from_str(&text).map_err(|error| Error::format(path, error))
+    parse_object(&read_text(path)?, path)
+}
+
+/// Reads a file of text.
+pub(crate) fn read_text(path: &std::path::Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+/// Reads JSON text that holds an object; the path is for messages.
+pub(crate) fn parse_object(text: &str, path: &std::path::Path) -> Result<Map<String, Value>> {
+    serde_json::from_str(text).map_err(|error| Error::format(path, error))
 }

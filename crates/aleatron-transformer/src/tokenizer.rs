@@ -15,6 +15,11 @@ impl Tokenizer {
     /// What is wrong with the file.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        Self::parse(&bytes, path)
+    }
+
+    /// Reads the bytes of a `tokenizer.json`; the path is for messages.
+    pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
         let tokenizer = tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| Error::format(path, e))?;
         Ok(Self(Box::new(tokenizer)))
     }

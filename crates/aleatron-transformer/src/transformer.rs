@@ -12,6 +12,7 @@ use crate::lora::Adapter;
 use crate::pass::{AdapterId, ForwardPass, Logits, Segment, SequenceId};
 use crate::penalty::RepetitionPenalty;
 use crate::sampling::Sampling;
+use crate::source::ModelSource;
 use crate::tokenizer::Tokenizer;
 use crate::weights::Loader;
 use crate::weights::files::TensorFiles;
@@ -139,19 +140,22 @@ impl Transformer {
     /// # Errors
     /// The file, the option or the tensor that is wrong, or what the device reports.
     pub fn from_pretrained(folder: &Path, options: &LoadOptions) -> Result<Self> {
-        let mut config = Config::read(&folder.join("config.json"))?;
-        let path = folder.join("generation_config.json");
-        let generation = match path.exists() {
-            true => GenerationConfig::read(&path)?,
-            false => GenerationConfig::of_config(&config),
-        };
+        Self::load(&ModelSource::Folder(folder.to_owned()), options)
+    }
+
+    /// Loads a folder, or the model in the program.
+    ///
+    /// # Errors
+    /// As [`Self::from_pretrained`].
+    pub fn load(source: &ModelSource, options: &LoadOptions) -> Result<Self> {
+        let mut config = source.config()?;
+        let generation = source.generation(&config)?;
         config.end_tokens.clone_from(&generation.end_tokens);
-        let files = TensorFiles::open_model(folder, &config)?;
+        let files = TensorFiles::open_model(source, &config)?;
         let merged = options.merge.as_deref().map(|adapter| Adapter::read(adapter, &config)).transpose()?;
         let loader =
             Loader { config: &config, source: &files, precision: options.precision, merged: merged.as_ref() };
-        let path = folder.join("tokenizer.json");
-        let tokenizer = if path.exists() { Some(Tokenizer::read(&path)?) } else { None };
+        let tokenizer = source.tokenizer()?;
         let pass = open_pass(&loader, options.device)?;
         Ok(Self { pass, tokenizer, precision: options.precision, generation })
     }

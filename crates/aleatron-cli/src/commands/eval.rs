@@ -127,8 +127,8 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     }
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
         subject.notes.iter().for_each(output::message);
-        let job = arguments.job(subject)?.with_costs();
-        return shard::run(&job, shard, folder, arguments.earlier.earlier(), invocation);
+        let mut job = arguments.job(subject)?.with_costs();
+        return shard::run(&mut job, shard, folder, arguments.earlier.earlier(), invocation);
     }
     arguments.evaluate(&subject, invocation)
 }
@@ -154,7 +154,10 @@ impl Distributed {
         }
         #[cfg(feature = "transformer")]
         if language::is_model(arguments.network.path()) {
-            return Err(Failure::Usage("language models are evaluated in one process".to_owned()));
+            return Err(Failure::Usage(
+                "language models run in one process: give each process a shard with --shard I/N --report DIR"
+                    .to_owned(),
+            ));
         }
         arguments.check()?;
         let subject = arguments.subject()?;

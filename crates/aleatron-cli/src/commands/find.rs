@@ -11,6 +11,7 @@ use aleatron::eval::{
     CheckpointFile, CircuitCost, Error as EvalError, Found, Plan, Search, add_cost, plural, report,
 };
 use aleatron::network::{LayerOverride, Network, layers_to_json};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The file of a search in the folder of a report.
@@ -44,67 +45,98 @@ pub(super) fn run(
         return Err(Failure::Usage("--find needs a generator and lengths".to_owned()));
     };
     let search = Search { generator, loss: request.loss, longest, shortest, budget: request.budget };
-    let _lock = request.folder.map(|folder| open_folder(folder, LOCK_NAME)).transpose()?;
-    let known = request.folder.map(|folder| known(folder, request.earlier, network)).transpose()?.flatten();
-    let mut file = request.folder.map(|folder| CheckpointFile::new(folder.join(NAME)));
-    interrupt::watch();
-    let bar = progress_bar();
-    bar.set_length(request.budget as u64);
-    let cancel = Cancel::when(&interrupt::is_pressed);
-    let found = aleatron::eval::find(network, data, plan, &search, known, cancel, |found| {
-        if let Some(file) = &mut file {
-            // A failure is seen again when the whole search is written.
-            let _ = file.update(found.trials.len(), || found.to_json());
-        }
-        bar.set_position(found.trials.len() as u64);
-        bar.set_message("trials");
-    });
-    bar.finish_and_clear();
-    let (found, failure) = match found {
-        Ok(found) => (found, None),
-        Err(EvalError::UnfinishedSearch { done, source }) => (*done, Some(*source)),
-        Err(error) => return Err(error.into()),
-    };
-    let mut found = found;
-    add_cost(network, data, plan, &mut found);
-    let written = match request.folder {
-        Some(folder) => write(folder, &found, network.name(), plan)?,
-        None => Vec::new(),
-    };
-    if let Some(error) = failure {
-        return Err(Failure::from(error).with_hint(&resume_hint(request.folder.is_some(), invocation)));
-    }
-    if request.json {
-        output::json(&found)?;
-    } else {
-        output::line(text(&found, network.name()).trim_end())?;
-        written.iter().try_for_each(|path| output::line(format!("Written: {path}")))?;
-    }
-    if interrupt::is_pressed() {
-        output::message(resume_hint(request.folder.is_some(), invocation));
-    }
-    Ok(if found.is_good() { Verdict::Good } else { Verdict::Bad })
+    let layers: Vec<String> = network.stream_layers().map(|(_, layer)| layer.name.clone()).collect();
+    let title = format!("Network {}", network.name());
+    let subject = SearchSubject { title, name: network.name(), layers: &layers, own: &plan.layers };
+    subject.search(request, invocation, |known, cancel, progress| {
+        let found = aleatron::eval::find(network, data, plan, &search, known, cancel, progress);
+        found.map(|mut found| {
+            add_cost(network, data, plan, &mut found);
+            found
+        })
+    })
 }
 
-/// Writes the search, the lengths that it found and its page, and returns the names of the files.
-fn write(folder: &Path, found: &Found, name: &str, plan: &Plan) -> Result<Vec<String>, Failure> {
-    let lengths = found.layers.iter().zip(&found.lengths).map(|(layer, &length)| {
-        let own = plan.layers.get(layer).copied().unwrap_or_default();
-        (layer.clone(), LayerOverride { length: Some(length), ..own })
-    });
-    let layers = layers_to_json(&lengths.collect())?;
-    let mut written = Vec::new();
-    let files = [(PAGE_NAME, report::search(found, name)), (NAME, found.to_json()?), (LAYERS_NAME, layers)];
-    for (name, text) in files {
-        let path = folder.join(name);
-        aleatron::eval::write(&path, &text)?;
-        written.push(path.display().to_string());
+/// The network or the model of a search.
+pub(super) struct SearchSubject<'a> {
+    pub(super) title: String,
+    pub(super) name: &'a str,
+    /// The layers that run as streams.
+    pub(super) layers: &'a [String],
+    /// Those with settings of their own.
+    pub(super) own: &'a BTreeMap<String, LayerOverride>,
+}
+
+impl SearchSubject<'_> {
+    /// Runs a search with a progress bar, writes its files and prints it.
+    pub(super) fn search(
+        &self,
+        request: &Request<'_>,
+        invocation: &Invocation,
+        find: impl FnOnce(Option<Found>, Cancel<'_>, &mut dyn FnMut(&Found)) -> Result<Found, EvalError>,
+    ) -> Outcome {
+        let _lock = request.folder.map(|folder| open_folder(folder, LOCK_NAME)).transpose()?;
+        let known =
+            request.folder.map(|folder| known(folder, request.earlier, self.layers)).transpose()?.flatten();
+        let mut file = request.folder.map(|folder| CheckpointFile::new(folder.join(NAME)));
+        interrupt::watch();
+        let bar = progress_bar();
+        bar.set_length(request.budget as u64);
+        let cancel = Cancel::when(&interrupt::is_pressed);
+        let found = find(known, cancel, &mut |found: &Found| {
+            if let Some(file) = &mut file {
+                // A failure is seen again when the whole search is written.
+                let _ = file.update(found.trials.len(), || found.to_json());
+            }
+            bar.set_position(found.trials.len() as u64);
+            bar.set_message("trials");
+        });
+        bar.finish_and_clear();
+        let (found, failure) = match found {
+            Ok(found) => (found, None),
+            Err(EvalError::UnfinishedSearch { done, source }) => (*done, Some(*source)),
+            Err(error) => return Err(error.into()),
+        };
+        let written = match request.folder {
+            Some(folder) => self.write(folder, &found)?,
+            None => Vec::new(),
+        };
+        if let Some(error) = failure {
+            return Err(Failure::from(error).with_hint(&resume_hint(request.folder.is_some(), invocation)));
+        }
+        if request.json {
+            output::json(&found)?;
+        } else {
+            output::line(text(&found, &self.title).trim_end())?;
+            written.iter().try_for_each(|path| output::line(format!("Written: {path}")))?;
+        }
+        if interrupt::is_pressed() {
+            output::message(resume_hint(request.folder.is_some(), invocation));
+        }
+        Ok(if found.is_good() { Verdict::Good } else { Verdict::Bad })
     }
-    Ok(written)
+
+    /// Writes the search, the lengths that it found and its page, and returns the names of the files.
+    fn write(&self, folder: &Path, found: &Found) -> Result<Vec<String>, Failure> {
+        let lengths = found.layers.iter().zip(&found.lengths).map(|(layer, &length)| {
+            let own = self.own.get(layer).copied().unwrap_or_default();
+            (layer.clone(), LayerOverride { length: Some(length), ..own })
+        });
+        let layers = layers_to_json(&lengths.collect())?;
+        let mut written = Vec::new();
+        let files =
+            [(PAGE_NAME, report::search(found, self.name)), (NAME, found.to_json()?), (LAYERS_NAME, layers)];
+        for (name, text) in files {
+            let path = folder.join(name);
+            aleatron::eval::write(&path, &text)?;
+            written.push(path.display().to_string());
+        }
+        Ok(written)
+    }
 }
 
 /// Returns the result of an earlier search to go on from, if the arguments ask for it.
-fn known(folder: &Path, earlier: Earlier, network: &Network) -> Result<Option<Found>, Failure> {
+fn known(folder: &Path, earlier: Earlier, layers: &[String]) -> Result<Option<Found>, Failure> {
     let path = folder.join(NAME);
     if earlier == Earlier::Force || !path.exists() {
         return Ok(None);
@@ -117,10 +149,9 @@ fn known(folder: &Path, earlier: Earlier, network: &Network) -> Result<Option<Fo
         return read().map(Some);
     }
     let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
-    let layers = || network.stream_layers().map(|(_, layer)| &layer.name);
     match read() {
         Err(_) => refuse("it holds a search of something else: choose another folder"),
-        Ok(found) if !layers().eq(&found.layers) => {
+        Ok(found) if found.layers != layers => {
             refuse("it holds a search of another network: choose another folder")
         }
         Ok(found) if !found.is_finished => refuse("it holds an unfinished search: go on with --resume"),
@@ -128,12 +159,13 @@ fn known(folder: &Path, earlier: Earlier, network: &Network) -> Result<Option<Fo
     }
 }
 
-fn text(found: &Found, name: &str) -> String {
+fn text(found: &Found, title: &str) -> String {
     let score = |score: f64| found.measure.show(score);
     let mut text = format!(
-        "Network {name}, {}: floating point {}, at least {} wanted\n\n",
+        "{title}, {}: floating point {}, {} {} wanted\n\n",
         found.generator,
         score(found.float_score),
+        found.measure.bound(),
         score(found.bar),
     );
     let width = found.layers.iter().map(|layer| layer.chars().count()).max().unwrap_or(0).max(5);

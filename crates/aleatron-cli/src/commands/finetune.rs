@@ -11,7 +11,7 @@ use aleatron::train::lora::{
 };
 use aleatron::train::{AdamOptions, Error, Schedule};
 use aleatron::transformer::lora::targets;
-use aleatron::transformer::{Adapter, AdapterOptions, AlphaScaling, Config, Tokenizer};
+use aleatron::transformer::{Adapter, AdapterOptions, AlphaScaling, Config, ModelSource};
 use aleatron::{Cancel, CoreError};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,7 +22,7 @@ use std::time::Instant;
     aleatron finetune MODEL_DIR --data chats.jsonl --out adapter --rank 16 --alpha 32 --targets all --steps 500 --report report\n  \
     aleatron generate MODEL_DIR \"Once upon a time\" --lora adapter")]
 pub(crate) struct Arguments {
-    /// A folder with config.json, .safetensors files and tokenizer.json.
+    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
     model: PathBuf,
     /// The texts: one text in any file, or JSON lines in a .jsonl file, with {"text"}, {"prompt", "completion"} or {"tokens", "labels"}.
     #[arg(long, value_name = "FILE")]
@@ -126,10 +126,11 @@ struct Report<'a> {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     arguments.check()?;
-    let config = Config::read(&arguments.model.join("config.json"))?;
+    let source = ModelSource::named(&arguments.model);
+    let config = source.config()?;
     LoraModel::check(&config)?;
     let adapter = arguments.adapter(&config)?;
-    let corpus = arguments.corpus(&config)?;
+    let corpus = arguments.corpus(&config, &source)?;
     let device = Device::named(&arguments.device).map_err(Failure::usage)?;
     if corpus.truncated > 0 {
         output::message(format!(
@@ -140,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         ));
     }
     interrupt::watch();
-    let model = LoraModel::from_pretrained(&arguments.model, &config, adapter, &device).map_err(failure)?;
+    let model = LoraModel::from_pretrained(&source, &config, adapter, &device).map_err(failure)?;
     let start = Instant::now();
     let steps = arguments.train(&model, &corpus)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -208,9 +209,8 @@ impl Arguments {
         Adapter::create(config, &options, self.seed).map_err(Failure::usage)
     }
 
-    fn corpus(&self, config: &Config) -> Result<Corpus, Failure> {
-        let path = self.model.join("tokenizer.json");
-        let tokenizer = if path.exists() { Some(Tokenizer::read(&path)?) } else { None };
+    fn corpus(&self, config: &Config, source: &ModelSource) -> Result<Corpus, Failure> {
+        let tokenizer = source.tokenizer()?;
         let reader = Reader { config, tokenizer: tokenizer.as_ref(), length: self.length };
         reader.read(&self.data).map_err(failure)
     }

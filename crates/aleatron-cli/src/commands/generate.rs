@@ -6,8 +6,8 @@ use super::names::read_name;
 use super::{Failure, Outcome};
 use crate::{Verdict, interrupt, output};
 use aleatron::transformer::{
-    AdapterId, DeviceChoice, GenerateOptions, GenerationOverrides, LoadOptions, Precision, TextStream,
-    Transformer,
+    AdapterId, DeviceChoice, GenerateOptions, GenerationOverrides, LoadOptions, ModelSource, Precision,
+    TextStream, Transformer,
 };
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A folder with config.json, .safetensors files and tokenizer.json.
+    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
     model: PathBuf,
     /// The text to continue; standard input if not given.
     prompt: Option<String>,
@@ -86,11 +86,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         repetition_penalty: arguments.repetition_penalty,
     };
     GenerateOptions::default().with(&given).check().map_err(Failure::usage)?;
-    arguments.streams.check(&arguments.model, arguments.device)?;
-    let (mut model, adapter) = arguments.load()?;
+    let source = ModelSource::named(&arguments.model);
+    arguments.streams.check(&source, arguments.device)?;
+    let (mut model, adapter) = arguments.load(&source)?;
     let device = model.device();
     let prompt = arguments.prompt(&model)?;
-    let streams = arguments.streams.install(&mut model, &prompt)?;
+    let streams = arguments.streams.install(&mut model, &source, &prompt)?;
     let tokenizer = model.tokenizer().ok().cloned();
     for option in &model.generation().unsupported {
         output::message(format!(
@@ -180,13 +181,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
 impl Arguments {
     /// Loads the model and its adapter. With streams, the adapter is part of the weights.
-    fn load(&self) -> Result<(Transformer, Option<AdapterId>), Failure> {
+    fn load(&self, source: &ModelSource) -> Result<(Transformer, Option<AdapterId>), Failure> {
         if self.streams.is_given() {
-            return Ok((language::load(&self.model, self.precision, self.lora.as_deref())?, None));
+            return Ok((language::load(source, self.precision, self.lora.as_deref())?, None));
         }
         let precision = self.precision.unwrap_or(Precision::F16);
         let options = LoadOptions { device: self.device, precision, ..LoadOptions::default() };
-        let mut model = Transformer::from_pretrained(&self.model, &options)?;
+        let mut model = Transformer::load(source, &options)?;
         let adapter = self.lora.as_deref().map(|folder| model.load_adapter(folder)).transpose()?;
         Ok((model, adapter))
     }

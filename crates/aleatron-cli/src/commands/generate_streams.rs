@@ -9,10 +9,10 @@ use aleatron::eval::language::{
 };
 use aleatron::generator::{GeneratorName, WidthChoice};
 use aleatron::network::StreamConfig;
-use aleatron::transformer::{Config, DeviceChoice, Transformer};
+use aleatron::transformer::{Config, DeviceChoice, ModelSource, Transformer};
 use aleatron::{Cancel, Device};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The most tokens of a text that input scales are measured on.
@@ -31,7 +31,8 @@ pub(crate) struct StreamOptions {
     /// Bits of the sequences that streams share, 1 to 32, or auto.
     #[arg(long, value_name = "BITS", requires = "length", default_value = "auto", value_parser = read_name::<WidthChoice>)]
     width: WidthChoice,
-    /// A text to measure input scales on, at most its first 4096 tokens; the prompt if not given.
+    /// A text to measure input scales on, at most its first 4096 tokens; if not given, the prompt, or for bytes the text in
+    /// the program.
     #[arg(long, value_name = "FILE", requires = "length")]
     text: Option<PathBuf>,
     /// The share of inputs that the scale of a product must cover; the others saturate.
@@ -75,15 +76,14 @@ impl StreamOptions {
     }
 
     /// Checks everything that can be known before the weights are read.
-    pub(crate) fn check(&self, folder: &Path, device: DeviceChoice) -> Result<(), Failure> {
+    pub(crate) fn check(&self, source: &ModelSource, device: DeviceChoice) -> Result<(), Failure> {
         let Some(length) = self.length else { return Ok(()) };
         if let DeviceChoice::Gpu(_) = device {
             return Err(Failure::Usage(format!(
                 "--device {device}: with --length, attention and norms run on the CPU; choose the device of products with --stream-device"
             )));
         }
-        let config = Config::read(&folder.join("config.json"))?;
-        check_config(&config, &self.config(length)).map_err(Failure::usage)
+        check_config(&source.config()?, &self.config(length)).map_err(Failure::usage)
     }
 
     fn config(&self, length: usize) -> StreamConfig {
@@ -95,18 +95,23 @@ impl StreamOptions {
     pub(crate) fn install(
         &self,
         model: &mut Transformer,
+        source: &ModelSource,
         prompt: &[u32],
     ) -> Result<Option<InstalledStreams>, Failure> {
         let Some(length) = self.length else { return Ok(None) };
-        let calibration = match &self.text {
-            Some(path) => {
-                let text = LanguageText::read(path, model.tokenizer()?)?;
+        let text = match (&self.text, source) {
+            (Some(path), _) => Some(LanguageText::read(path, model.tokenizer()?)?),
+            (None, ModelSource::Embedded) => Some(LanguageText::embedded(model.tokenizer()?)?),
+            (None, ModelSource::Folder(_)) => None,
+        };
+        let calibration = match &text {
+            Some(text) => {
                 text.check_vocabulary(model.config())?;
                 text.tokens()[..text.tokens().len().min(CALIBRATION_LIMIT)].to_vec()
             }
             None => prompt.to_vec(),
         };
-        if self.text.is_none() {
+        if text.is_none() {
             output::message(format!(
                 "warning: input scales are measured on the prompt of {} tokens; give a longer text with --text FILE",
                 prompt.len()

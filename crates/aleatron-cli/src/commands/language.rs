@@ -1,34 +1,35 @@
-//! `aleatron eval MODEL_DIR --text FILE`: the loss of a language model as bit streams against length and generator.
+//! `aleatron eval bytes` and `aleatron eval MODEL_DIR --text FILE`: the loss of a language model as bit streams against length and generator.
 
 use super::eval::{progress_bar, resume_hint};
+use super::find::{Request, SearchSubject};
+use super::language_report::LanguageReport;
 use super::names::read_name;
 use super::plan::read_layer;
-use super::report::{Earlier, EarlierOptions, LOCK_NAME, fault, open_folder};
+use super::report::{EarlierOptions, Format};
+use super::shard::{self, Shard};
 use super::source::read_share;
 use super::{Failure, Outcome, read_length, read_positive};
 use crate::invocation::Invocation;
-use crate::{Verdict, interrupt, output};
+use crate::{interrupt, output};
 use aleatron::eval::language::{
-    LanguageCheckpoint, LanguageEvaluation, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model,
+    LanguageJob, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model, find_product_lengths,
 };
-use aleatron::eval::{CheckpointFile, Error as EvalError, FileLock, plural, report};
+use aleatron::eval::{Error as EvalError, Search};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{LayerOverride, read_layers};
-use aleatron::transformer::{Config, DeviceChoice, LoadOptions, Precision, Tokenizer, Transformer};
+use aleatron::transformer::{
+    DeviceChoice, LinearId, LoadOptions, ModelSource, Precision, Tokenizer, Transformer,
+};
 use aleatron::{Cancel, CoreError, Device};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-const JSON_NAME: &str = "evaluation.json";
-const CSV_NAME: &str = "evaluation.csv";
-const PAGE_NAME: &str = "index.html";
-
 /// The options that language models alone have.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Language models (aleatron eval MODEL_DIR --text FILE)")]
+#[command(next_help_heading = "Language models (aleatron eval bytes, aleatron eval MODEL_DIR --text FILE)")]
 pub(crate) struct LanguageOptions {
-    /// The text to predict, in UTF-8. Its first tokens are for calibration.
+    /// The text to predict, in UTF-8. Its first tokens are for calibration. For bytes, a text in the program if not given.
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
     /// A folder with an adapter in PEFT's files, which is added to the weights.
@@ -46,6 +47,9 @@ pub(crate) struct LanguageOptions {
     /// How weights are rounded before they are encoded: f32 (the default), f16 or int8.
     #[arg(long, value_parser = read_name::<Precision>)]
     precision: Option<Precision>,
+    /// Also measure early termination of the head: a position stops when its best token leads by this many standard deviations.
+    #[arg(long, value_delimiter = ',', value_name = "M,...")]
+    margins: Vec<f64>,
     /// Also run one linear product as streams at a time, at the shortest length.
     #[arg(long)]
     sensitivity: bool,
@@ -61,11 +65,12 @@ impl LanguageOptions {
             ("--calibration-tokens", self.calibration_tokens.is_some()),
             ("--max-tokens", self.max_tokens.is_some()),
             ("--precision", self.precision.is_some()),
+            ("--margins", !self.margins.is_empty()),
             ("--sensitivity", self.sensitivity),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Failure::Usage(format!(
-                "{option} is for language models: give a folder with config.json, as in aleatron eval MODEL_DIR --text FILE"
+                "{option} is for language models: give a folder with config.json or the name bytes, as in aleatron eval MODEL_DIR --text FILE"
             ))),
             None => Ok(()),
         }
@@ -74,9 +79,12 @@ impl LanguageOptions {
 
 /// The arguments of `aleatron eval` that apply to language models. Options of networks are errors.
 #[derive(Debug, Parser)]
-#[command(name = "aleatron eval", override_usage = "aleatron eval MODEL_DIR --text FILE [OPTIONS]")]
+#[command(
+    name = "aleatron eval",
+    override_usage = "aleatron eval bytes [OPTIONS]\n       aleatron eval MODEL_DIR --text FILE [OPTIONS]"
+)]
 struct Arguments {
-    /// A folder with config.json, .safetensors files and tokenizer.json.
+    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
     #[arg(required_unless_present = "named_model")]
     model: Option<PathBuf>,
     /// The same as an option.
@@ -120,17 +128,25 @@ struct Arguments {
     report: Option<PathBuf>,
     #[command(flatten)]
     earlier: EarlierOptions,
-    /// Print JSON instead of a table.
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print comma-separated values instead of a table.
-    #[arg(long)]
-    csv: bool,
+    /// Search for the shortest streams of each linear product that add at most this many nats per token.
+    #[arg(long, value_name = "NATS", conflicts_with_all = ["csv", "shard", "sensitivity"])]
+    find: Option<f64>,
+    /// The most trials of --find.
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, requires = "find")]
+    budget: usize,
+    /// Run one of N shards of the work, and write it into the folder of the report.
+    #[arg(long, value_name = "I/N", requires = "report", conflicts_with_all = ["json", "csv"])]
+    shard: Option<Shard>,
+    #[command(flatten)]
+    format: Format,
 }
 
-/// Returns whether a path is the folder of a language model.
+/// Returns whether a path is the folder of a language model, or the name of the one in the program.
 pub(crate) fn is_model(path: &Path) -> bool {
-    path.is_dir() && path.join("config.json").exists()
+    match ModelSource::named(path) {
+        ModelSource::Embedded => true,
+        ModelSource::Folder(folder) => folder.is_dir() && folder.join("config.json").exists(),
+    }
 }
 
 /// Evaluates a language model with the arguments of `aleatron eval`.
@@ -153,38 +169,45 @@ fn first_line(text: &str) -> &str {
     line.strip_prefix("error: ").unwrap_or(line)
 }
 
-/// The folder of a report.
-struct Report {
-    folder: PathBuf,
-    /// The result to resume from.
-    checkpoint: Option<LanguageCheckpoint>,
-    /// Held as long as the report may be written.
-    _lock: FileLock,
-}
-
 impl Arguments {
     fn evaluate(&self, invocation: &Invocation) -> Outcome {
         let folder = self.model.as_ref().or(self.named_model.as_ref()).ok_or_else(|| {
             Failure::Usage("give the folder of a model: aleatron eval MODEL_DIR --text FILE".to_owned())
         })?;
-        let Some(path) = &self.options.text else {
+        let source = ModelSource::named(folder);
+        if self.options.text.is_none() && source != ModelSource::Embedded {
             return Err(Failure::Usage("a language model needs a text: give it with --text FILE".to_owned()));
-        };
+        }
         // Everything that can be known is checked before the weights are read.
         let plan = self.plan()?;
-        let config = Config::read(&folder.join("config.json"))?;
+        let config = source.config()?;
         plan.check(&config).map_err(Failure::usage)?;
-        let tokenizer = read_tokenizer(folder)?;
-        let text = LanguageText::read(path, &tokenizer)?;
+        let tokenizer = read_tokenizer(&source)?;
+        let text = match &self.options.text {
+            Some(path) => LanguageText::read(path, &tokenizer)?,
+            None => LanguageText::embedded(&tokenizer)?,
+        };
         text.split(plan.calibration, plan.predicted)?;
         text.check_vocabulary(&config)?;
-        let name = model_name(folder);
-        let report = self.report.as_deref().map(|report| self.open_report(report, &name, text.name()));
-        let report = report.transpose()?;
-        let mut model = load(folder, self.options.precision, self.options.lora.as_deref())?;
+        let name = source.name();
+        if let Some(loss) = self.find {
+            return self.find(loss, &source, &text, &plan, invocation);
+        }
+        if let Some((shard, folder)) = self.shard.zip(self.report.as_deref()) {
+            let model = load(&source, self.options.precision, self.options.lora.as_deref())?;
+            interrupt::watch();
+            let cancel = Cancel::when(&interrupt::is_pressed);
+            let mut job = LanguageJob::new(&name, model, &text, &plan, cancel)?;
+            return shard::run(&mut job, shard, folder, self.earlier.earlier(), invocation);
+        }
+        let earlier = self.earlier.earlier();
+        let report = self.report.as_deref();
+        let report =
+            report.map(|folder| LanguageReport::open(folder, earlier, [&name, text.name()])).transpose()?;
+        let mut model = load(&source, self.options.precision, self.options.lora.as_deref())?;
         interrupt::watch();
         let (bar, start) = (progress_bar(), Instant::now());
-        let mut file = report.as_ref().map(|report| CheckpointFile::new(report.folder.join(JSON_NAME)));
+        let mut file = report.as_ref().map(LanguageReport::checkpoint_file);
         let cancel = Cancel::when(&interrupt::is_pressed);
         let checkpoint = report.as_ref().and_then(|report| report.checkpoint.as_ref());
         let found =
@@ -216,16 +239,48 @@ impl Arguments {
         if let Some(report) = &report {
             report.write(&found)?;
         }
-        self.print(&found, report.as_ref(), start)?;
+        let outcome = self.format.print_language(&found, report.as_ref(), start.elapsed())?;
         let hint = resume_hint(report.is_some(), invocation);
         match failure {
             Some(error) => Err(Failure::from(error).with_hint(&hint)),
-            None if found.is_complete() => Ok(Verdict::Good),
+            None if found.is_complete() => Ok(outcome),
             None => {
                 output::message(hint);
-                Ok(Verdict::Bad)
+                Ok(outcome)
             }
         }
+    }
+
+    /// Searches for the shortest streams that add at most `loss` nats per token.
+    fn find(
+        &self,
+        loss: f64,
+        source: &ModelSource,
+        text: &LanguageText,
+        plan: &LanguagePlan,
+        invocation: &Invocation,
+    ) -> Outcome {
+        let (&[generator], Some(&shortest), Some(&longest)) =
+            (&plan.generators[..], plan.lengths.iter().min(), plan.lengths.iter().max())
+        else {
+            return Err(Failure::Usage("--find: give one generator with --generators".to_owned()));
+        };
+        if !(0.0..f64::INFINITY).contains(&loss) {
+            return Err(Failure::Usage(format!(
+                "--find: {loss} is not a number of nats per token from 0 on"
+            )));
+        }
+        let mut model = load(source, self.options.precision, self.options.lora.as_deref())?;
+        let layers: Vec<String> = LinearId::all(model.config()).iter().map(ToString::to_string).collect();
+        let (name, budget, folder) = (source.name(), self.budget, self.report.as_deref());
+        let search = Search { generator, loss, longest, shortest, budget };
+        let request =
+            Request { loss, budget, folder, earlier: self.earlier.earlier(), json: self.format.json };
+        let title = format!("Model {name}");
+        let subject = SearchSubject { title, name: &name, layers: &layers, own: &plan.layers };
+        subject.search(&request, invocation, |known, cancel, progress| {
+            find_product_lengths(&name, &mut model, text, plan, &search, known, cancel, progress)
+        })
     }
 
     fn plan(&self) -> Result<LanguagePlan, Failure> {
@@ -239,6 +294,7 @@ impl Arguments {
             calibration: self.options.calibration_tokens,
             predicted: self.options.max_tokens,
             share: self.percentile,
+            margins: self.options.margins.clone(),
             sensitivity: if self.options.sensitivity { Sensitivity::Enabled } else { Sensitivity::Disabled },
             device: self.device.clone(),
             ..LanguagePlan::default()
@@ -253,74 +309,11 @@ impl Arguments {
         }
         Ok(plan)
     }
-
-    /// Opens the folder of a report, unless it holds results that would be lost.
-    fn open_report(&self, folder: &Path, model: &str, text: &str) -> Result<Report, Failure> {
-        let lock = open_folder(folder, LOCK_NAME)?;
-        let (file, earlier) = (folder.join(JSON_NAME), self.earlier.earlier());
-        let read = || {
-            let text = std::fs::read_to_string(&file).map_err(|error| fault(&file, &error))?;
-            LanguageCheckpoint::from_json(&text).map_err(|error| fault(&file, &error))
-        };
-        let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
-        let checkpoint = match earlier {
-            Earlier::Resume if file.exists() => Some(read()?),
-            Earlier::Resume | Earlier::Force => None,
-            Earlier::Replace if file.exists() => match read() {
-                Ok(found) if found.names() == [model, text] && found.is_complete() => None,
-                Ok(found) if found.names() == [model, text] => {
-                    return refuse("it holds an unfinished report: go on with --resume");
-                }
-                _ => return refuse("it holds a report of something else: choose another folder"),
-            },
-            Earlier::Replace if folder.join(PAGE_NAME).exists() => {
-                return refuse("it holds a page of something else: choose another folder");
-            }
-            Earlier::Replace => None,
-        };
-        Ok(Report { folder: folder.to_owned(), checkpoint, _lock: lock })
-    }
-
-    fn print(
-        &self,
-        found: &LanguageEvaluation,
-        report: Option<&Report>,
-        start: Instant,
-    ) -> std::io::Result<()> {
-        if self.json {
-            return output::json(found);
-        }
-        if self.csv {
-            return output::line(found.to_csv().trim_end());
-        }
-        output::line(found.text(output::width()).trim_end())?;
-        let runs = found.rows.iter().map(|row| row.seeds.len()).sum::<usize>() + found.sensitivity.len() + 1;
-        output::line(format!(
-            "\n{} over the text in {:.1} s",
-            plural(runs, "run"),
-            start.elapsed().as_secs_f64()
-        ))?;
-        match report {
-            Some(report) => output::line(format!("Report: {}", report.folder.join(PAGE_NAME).display())),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Report {
-    fn write(&self, found: &LanguageEvaluation) -> Result<(), Failure> {
-        let files =
-            [(JSON_NAME, found.to_json()?), (CSV_NAME, found.to_csv()), (PAGE_NAME, report::language(found))];
-        for (name, text) in files {
-            aleatron::eval::write(self.folder.join(name), &text)?;
-        }
-        Ok(())
-    }
 }
 
 /// Loads a model for streams, on the CPU; an adapter is added to its weights.
 pub(super) fn load(
-    folder: &Path,
+    source: &ModelSource,
     precision: Option<Precision>,
     lora: Option<&Path>,
 ) -> Result<Transformer, Failure> {
@@ -329,25 +322,16 @@ pub(super) fn load(
         precision: precision.unwrap_or(Precision::F32),
         merge: lora.map(Path::to_owned),
     };
-    Ok(Transformer::from_pretrained(folder, &options)?)
+    Ok(Transformer::load(source, &options)?)
 }
 
 /// Reads the tokenizer of a model.
-fn read_tokenizer(folder: &Path) -> Result<Tokenizer, Failure> {
-    let path = folder.join("tokenizer.json");
-    if !path.exists() {
-        return Err(Failure::Work(format!(
+fn read_tokenizer(source: &ModelSource) -> Result<Tokenizer, Failure> {
+    source.tokenizer()?.ok_or_else(|| {
+        Failure::Work(format!(
             "{}: the model has no tokenizer.json, which texts need; save it there with Hugging Face's \
              AutoTokenizer.from_pretrained(NAME).save_pretrained(DIR)",
-            folder.display()
-        )));
-    }
-    Ok(Tokenizer::read(&path)?)
-}
-
-/// Returns the name of a folder, without those above it.
-fn model_name(folder: &Path) -> String {
-    let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let name = absolute.file_name().map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_else(|| folder.display().to_string())
+            source.name()
+        ))
+    })
 }

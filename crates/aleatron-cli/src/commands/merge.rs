@@ -1,9 +1,13 @@
 //! `aleatron merge`: puts the shards of an evaluation together. It needs neither the network nor the data.
 
+#[cfg(feature = "transformer")]
+use super::language_report::LanguageReport;
 use super::report::{Earlier, Format, Report, fault};
 use super::shard::{self, Shard};
 use super::{Failure, Outcome};
-use aleatron::eval::Journal;
+#[cfg(feature = "transformer")]
+use aleatron::eval::language::LanguageJournal;
+use aleatron::eval::{Error as EvalError, Journal};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -24,22 +28,17 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let start = Instant::now();
-    let mut merged: Option<(Journal, PathBuf)> = None;
     let files = shards(&arguments.files)?;
-    for path in files.clone() {
-        let journal = shard::read(&path)?;
-        match &mut merged {
-            Some((merged, first)) => merged.merge(journal).map_err(|_| {
-                let other = format!("its network, data, plan or version is not that of {}", first.display());
-                fault(&path, &other)
-            })?,
-            None => merged = Some((journal, path)),
-        }
-    }
-    let Some((journal, _)) = merged else {
+    let Some(first) = files.first() else {
         return Err(Failure::Work("there is no shard in these folders".to_owned()));
     };
     let missing = missing_note(&files);
+    #[cfg(feature = "transformer")]
+    if LanguageJournal::is_header(&shard::read_text(first)?) {
+        let journal = merged(&files, first, LanguageJournal::read, LanguageJournal::merge)?;
+        return arguments.finish_language(journal, missing, start);
+    }
+    let journal = merged(&files, first, Journal::read, Journal::merge)?;
     let [network, data] = {
         let evaluation = journal.evaluation();
         [evaluation.network.name.clone(), evaluation.data.name.clone()]
@@ -47,15 +46,56 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let earlier = if arguments.force { Earlier::Force } else { Earlier::Replace };
     let report = arguments.report.as_deref();
     let report = report.map(|folder| Report::open(folder, earlier, [&network, &data])).transpose()?;
-    let evaluation = journal.finish().map_err(|error| match &missing {
-        Some(missing) => Failure::Work(format!("{error}; {missing}")),
-        None => error.into(),
-    })?;
+    let evaluation = journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
     if let Some(report) = &report {
         report.write(&evaluation)?;
     }
     let notes: Vec<String> = missing.into_iter().filter(|_| !evaluation.is_complete()).collect();
     arguments.format.print(&evaluation, &notes, report.as_ref(), start.elapsed())
+}
+
+impl Arguments {
+    /// Writes and prints the evaluation of a language model.
+    #[cfg(feature = "transformer")]
+    fn finish_language(&self, journal: LanguageJournal, missing: Option<String>, start: Instant) -> Outcome {
+        let [model, text] = journal.names().map(str::to_owned);
+        let earlier = if self.force { Earlier::Force } else { Earlier::Replace };
+        let report = self.report.as_deref();
+        let report =
+            report.map(|folder| LanguageReport::open(folder, earlier, [&model, &text])).transpose()?;
+        let found = journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
+        if let Some(report) = &report {
+            report.write(&found)?;
+        }
+        missing.iter().filter(|_| !found.is_complete()).for_each(super::super::output::message);
+        self.format.print_language(&found, report.as_ref(), start.elapsed())
+    }
+}
+
+/// Reads shards and puts them together.
+fn merged<J>(
+    files: &[PathBuf],
+    first: &Path,
+    read: impl Fn(&str) -> Result<J, EvalError>,
+    merge: impl Fn(&mut J, J) -> Result<(), EvalError>,
+) -> Result<J, Failure> {
+    let read = |path: &Path| read(&shard::read_text(path)?).map_err(|error| fault(path, &error));
+    let mut all = read(first)?;
+    for path in files.iter().skip(1) {
+        merge(&mut all, read(path)?).map_err(|_| {
+            let other = format!("its network, data, plan or version is not that of {}", first.display());
+            fault(path, &other)
+        })?;
+    }
+    Ok(all)
+}
+
+/// Returns an error with the shards that are missing.
+fn with_missing(error: EvalError, missing: Option<&str>) -> Failure {
+    match missing {
+        Some(missing) => Failure::Work(format!("{error}; {missing}")),
+        None => error.into(),
+    }
 }
 
 /// Returns the shards that the names of the others show to be missing, for messages.

@@ -16,6 +16,8 @@ pub(crate) mod info;
 pub(crate) mod inspect;
 #[cfg(feature = "transformer")]
 mod language;
+#[cfg(feature = "transformer")]
+mod language_report;
 pub(crate) mod merge;
 mod names;
 pub(crate) mod network;

@@ -23,7 +23,7 @@ pub(crate) struct Format {
     pub(crate) json: bool,
     /// Print comma-separated values instead of a table.
     #[arg(long)]
-    csv: bool,
+    pub(crate) csv: bool,
 }
 
 impl Format {

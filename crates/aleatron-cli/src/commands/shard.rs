@@ -5,7 +5,11 @@ use super::report::{Earlier, fault, open_folder};
 use super::{Failure, Outcome};
 use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
+#[cfg(feature = "transformer")]
+use aleatron::eval::language::{LanguageJob, LanguageJournal};
 use aleatron::eval::{Error as EvalError, Job, Journal, Task, plural, whole_lines};
+#[cfg(feature = "transformer")]
+use aleatron::transformer::Transformer;
 use aleatron::{Cancel, CoreError};
 use std::io::Write;
 use std::path::Path;
@@ -45,9 +49,82 @@ impl std::fmt::Display for Shard {
     }
 }
 
+/// An evaluation whose tasks are divided into shards.
+pub(crate) trait ShardedJob {
+    /// Returns the first line of the file of a shard.
+    fn header(&self) -> Result<String, EvalError>;
+    /// Returns the tasks of a shard, counted from 0.
+    fn shard(&self, index: usize, n: usize) -> Vec<Task>;
+    /// Splits tasks into about `n`.
+    fn split(&self, tasks: &[Task], n: usize) -> Vec<Task>;
+    /// Returns the generator, length and seed of a task.
+    fn label(&self, task: &Task) -> (String, usize, u64);
+    /// Returns the tasks among `tasks` that the file of a shard has not finished; an error if it is of another evaluation.
+    fn missing_in(&self, file: &str, tasks: &[Task]) -> Result<Vec<Task>, EvalError>;
+    /// Runs a task and returns its line of the file.
+    fn run(&mut self, task: &Task, cancel: Cancel<'_>) -> Result<String, EvalError>;
+}
+
+impl ShardedJob for Job<'_> {
+    fn header(&self) -> Result<String, EvalError> {
+        self.schedule().to_line()
+    }
+
+    fn shard(&self, index: usize, n: usize) -> Vec<Task> {
+        self.schedule().shard(index, n)
+    }
+
+    fn split(&self, tasks: &[Task], n: usize) -> Vec<Task> {
+        self.schedule().split(tasks, n)
+    }
+
+    fn label(&self, task: &Task) -> (String, usize, u64) {
+        self.schedule().label(task)
+    }
+
+    fn missing_in(&self, file: &str, tasks: &[Task]) -> Result<Vec<Task>, EvalError> {
+        let mut journal = self.journal(None)?;
+        journal.merge(Journal::read(file)?)?;
+        Ok(journal.missing_of(tasks))
+    }
+
+    fn run(&mut self, task: &Task, cancel: Cancel<'_>) -> Result<String, EvalError> {
+        Job::run(self, task, cancel, &mut || ())?.to_line()
+    }
+}
+
+#[cfg(feature = "transformer")]
+impl ShardedJob for LanguageJob<Transformer> {
+    fn header(&self) -> Result<String, EvalError> {
+        self.schedule().to_line()
+    }
+
+    fn shard(&self, index: usize, n: usize) -> Vec<Task> {
+        self.schedule().shard(index, n)
+    }
+
+    fn split(&self, tasks: &[Task], n: usize) -> Vec<Task> {
+        self.schedule().split(tasks, n)
+    }
+
+    fn label(&self, task: &Task) -> (String, usize, u64) {
+        self.schedule().label(task)
+    }
+
+    fn missing_in(&self, file: &str, tasks: &[Task]) -> Result<Vec<Task>, EvalError> {
+        let mut journal = self.journal();
+        journal.merge(LanguageJournal::read(file)?)?;
+        Ok(journal.missing_of(tasks))
+    }
+
+    fn run(&mut self, task: &Task, cancel: Cancel<'_>) -> Result<String, EvalError> {
+        LanguageJob::run(self, task, cancel, &mut |_| ())?.to_line()
+    }
+}
+
 /// Runs a shard and writes the results into the folder, task by task.
 pub(crate) fn run(
-    job: &Job<'_>,
+    job: &mut impl ShardedJob,
     shard: Shard,
     folder: &Path,
     earlier: Earlier,
@@ -57,34 +134,32 @@ pub(crate) fn run(
     // Other shards are written into the same folder.
     let _lock = open_folder(folder, &format!(".{name}.lock"))?;
     let path = folder.join(name);
-    let mut journal = job.journal(None)?;
-    let mut text = job.schedule().to_line()? + "\n";
-    let own = job.schedule().shard(shard.index, shard.n);
+    let mut text = job.header()? + "\n";
+    let own = job.shard(shard.index, shard.n);
     if earlier == Earlier::Replace && path.exists() {
         check_replaced(job, &own, &path)?;
     }
+    let mut missing = own;
     if earlier == Earlier::Resume && path.exists() {
         let known = read_text(&path)?;
-        let finished = Journal::read(&known).and_then(|finished| journal.merge(finished));
-        finished.map_err(|error| fault(&path, &error))?;
+        missing = job.missing_in(&known, &missing).map_err(|error| fault(&path, &error))?;
         whole_lines(&known).clone_into(&mut text);
     }
     // The whole file, without a line that was cut off.
     aleatron::eval::write(&path, &text)?;
     let mut file = std::fs::OpenOptions::new().append(true).open(&path).map_err(|e| fault(&path, &e))?;
-    let missing = journal.missing_of(&own);
-    let tasks = job.schedule().split(&missing, TASKS);
+    let tasks = job.split(&missing, TASKS);
     interrupt::watch();
     let bar = progress_bar();
     bar.set_length(tasks.len() as u64);
     let (start, mut done) = (Instant::now(), 0);
     for task in &tasks {
-        let (generator, length, seed) = job.schedule().label(task);
+        let (generator, length, seed) = job.label(task);
         bar.set_message(format!("{generator}, {length} bits, seed {seed}"));
-        match job.run(task, Cancel::when(&interrupt::is_pressed), &mut || ()) {
-            Err(EvalError::Core(CoreError::Cancelled)) => break,
-            result => {
-                let line = result?.to_line()? + "\n";
+        match job.run(task, Cancel::when(&interrupt::is_pressed)) {
+            Err(error) if error.core() == Some(&CoreError::Cancelled) => break,
+            line => {
+                let line = line? + "\n";
                 file.write_all(line.as_bytes()).map_err(|e| fault(&path, &e))?;
             }
         }
@@ -105,17 +180,13 @@ pub(crate) fn run(
 }
 
 /// Checks that a shard can be replaced without losing work: it is finished, and of the same evaluation.
-fn check_replaced(job: &Job<'_>, own: &[Task], path: &Path) -> Result<(), Failure> {
+fn check_replaced(job: &impl ShardedJob, own: &[Task], path: &Path) -> Result<(), Failure> {
     let refuse = |reason: &str| Err(fault(path, &format!("{reason}, or replace it with --force")));
     let foreign = "it is of something else: choose another folder";
-    let Ok(finished) = read(path) else { return refuse(foreign) };
-    let mut journal = job.journal(None)?;
-    if journal.merge(finished).is_err() {
-        return refuse(foreign);
-    }
-    match journal.missing_of(own).is_empty() {
-        true => Ok(()),
-        false => refuse("it is unfinished: go on with --resume"),
+    match job.missing_in(&read_text(path)?, own) {
+        Err(_) => refuse(foreign),
+        Ok(missing) if missing.is_empty() => Ok(()),
+        Ok(_) => refuse("it is unfinished: go on with --resume"),
     }
 }
 
@@ -147,13 +218,9 @@ impl Shard {
     }
 }
 
-fn read_text(path: &Path) -> Result<String, Failure> {
+/// Reads the file of a shard.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| fault(path, &e))
-}
-
-/// Reads a file of finished tasks.
-pub(crate) fn read(path: &Path) -> Result<Journal, Failure> {
-    Journal::read(&read_text(path)?).map_err(|e| fault(path, &e))
 }
 
 #[cfg(test)]

@@ -166,15 +166,11 @@ impl Exploration {
     pub fn from_json(text: &str) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "exploration".to_owned(), reason };
         let read: Self = serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;
-        let least = match read.measure {
-            Measure::Accuracy => 0.0,
-            Measure::RSquared => f64::MIN,
-        };
         let is_consistent = |trial: &DesignTrial| {
             trial.streams.network < read.networks.len()
                 && trial.streams.lengths.len() == read.layers.len()
                 && !trial.scores.is_empty()
-                && trial.scores.iter().all(|score| (least..=1.0).contains(score))
+                && trial.scores.iter().all(|score| read.measure.range().contains(score))
         };
         match read.trials.iter().position(|trial| !is_consistent(trial)) {
             Some(k) => Err(fault(format!("trial {k} is inconsistent"))),

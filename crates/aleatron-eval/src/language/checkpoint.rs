@@ -14,6 +14,7 @@ pub struct LanguageCheckpoint {
     precision: String,
     width: String,
     sharing: String,
+    margins: Vec<f64>,
     layers: BTreeMap<String, String>,
     calibration_tokens: usize,
     quantile: f64,
@@ -37,6 +38,7 @@ struct SavedFigures {
 struct SavedRow {
     generator: String,
     length: usize,
+    width: Option<u32>,
     seeds: Vec<LanguageSeed>,
 }
 
@@ -76,6 +78,7 @@ impl LanguageEvaluation {
             ("its context", self.context == earlier.context),
             ("its quantile", self.quantile == earlier.quantile),
             ("its settings of streams", [&self.width, &self.sharing] == [&earlier.width, &earlier.sharing]),
+            ("its margins", self.margins == earlier.margins),
             ("its settings of products", self.layers == earlier.layers),
             ("the tokens of calibration", self.calibration_tokens == earlier.calibration_tokens),
             (
@@ -93,7 +96,8 @@ impl LanguageEvaluation {
             }
         }
         for row in &earlier.rows {
-            row.seeds.iter().for_each(|&run| self.add(&row.generator, row.length, run));
+            let seeds = row.seeds.iter().cloned();
+            seeds.for_each(|run| self.add(&row.generator, row.length, row.width, run));
         }
         self.sensitivity.clone_from(&earlier.sensitivity);
         earlier.warnings.iter().for_each(|warning| self.warn(warning.clone()));

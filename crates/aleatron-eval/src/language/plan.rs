@@ -2,18 +2,21 @@
 
 use super::calibrate::DEFAULT_SHARE;
 use super::products::check_config;
+use crate::early::sorted;
 use crate::{Error, Plan, Result};
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron_engine::Device;
 use aleatron_engine::network::{LayerOverride, StreamConfig};
 use aleatron_transformer::{Config, LinearId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The most positions of a sequence if no number is given.
 const CONTEXT: usize = 512;
 
 /// Controls whether the loss with one linear product as streams at a time is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sensitivity {
     /// It is not measured.
     #[default]
@@ -47,6 +50,8 @@ pub struct LanguagePlan {
     pub share: f64,
     /// Positions that run at once. It changes times and nothing else.
     pub chunk: usize,
+    /// Decision margins of early termination of the head, in standard deviations; it is not measured without any.
+    pub margins: Vec<f64>,
     /// Whether the loss with one product as streams is measured.
     pub sensitivity: Sensitivity,
     /// The device of linear products, which changes times and nothing else.
@@ -68,6 +73,7 @@ impl Default for LanguagePlan {
             predicted: None,
             share: DEFAULT_SHARE,
             chunk: 64,
+            margins: Vec::new(),
             sensitivity: Sensitivity::Disabled,
             device: Device::Auto,
         }
@@ -119,7 +125,7 @@ impl LanguagePlan {
         self.streams().config(generator, length, seed)
     }
 
-    fn streams(&self) -> Plan {
+    pub(super) fn streams(&self) -> Plan {
         Plan {
             lengths: self.lengths.clone(),
             generators: self.generators.clone(),
@@ -127,6 +133,7 @@ impl LanguagePlan {
             width: self.width,
             sharing: self.sharing,
             layers: self.layers.clone(),
+            margins: sorted(&self.margins),
             device: self.device.clone(),
             ..Plan::default()
         }

@@ -1,14 +1,18 @@
 //! The linear products of a transformer as stream layers.
 
 use super::calibrate::InputScales;
+use super::head::{HeadCounts, HeadTermination};
 use crate::{Error, Result};
 use aleatron_core::arithmetic::{Activation, Arithmetic, FloatStage, saturate};
+use aleatron_core::generator::{GeneratorName, Width, WidthChoice};
 use aleatron_core::{
-    Cancel, Error as CoreError, LayerIndex, Polarity, Quantity, SampleSeed, Topology, memory,
+    Cancel, Error as CoreError, LayerIndex, Length, Polarity, Quantity, SampleSeed, Topology, memory,
 };
 use aleatron_engine::StreamLayer;
 use aleatron_engine::backend::{Batch, CountMethod};
-use aleatron_engine::network::{InputRange, StreamConfig, WeightScale, scaled_weights, weight_scales};
+use aleatron_engine::network::{
+    InputRange, LayerSettings, StreamConfig, WeightScale, scaled_weights, weight_scales,
+};
 use aleatron_transformer::{
     Config, Error as TransformerError, ForwardPass, LinearId, LinearProduct, LinearProducts, ProductOutcome,
     TokenPosition,
@@ -58,23 +62,26 @@ impl Saturation {
     /// Returns a warning if more inputs saturated than calibration explains, by the rule for networks.
     #[must_use]
     pub fn warning(&self, config: &Config) -> Option<String> {
-        let range = InputRange {
-            layer: self.linear.index(config),
-            name: self.linear.to_string(),
-            scale: self.input_scale,
-            saturated: self.share(),
-            largest: 1.0,
-            small: 0.0,
-        };
-        range.warning().map(|_| {
-            format!(
-                "product \"{}\": {:.1} % of its inputs saturate at the input scale {}; calibrate with more text of the same kind",
-                self.linear,
-                100.0 * self.share(),
-                self.input_scale
-            )
-        })
+        let counts = [self.inputs, self.saturated];
+        saturation_warning(&self.linear.to_string(), self.linear.index(config), self.input_scale, counts)
     }
+}
+
+/// Returns a warning if more inputs of a product saturated than calibration explains; `counts` are all inputs and those that saturated.
+pub(super) fn saturation_warning(
+    name: &str,
+    layer: usize,
+    scale: f64,
+    [inputs, saturated]: [u64; 2],
+) -> Option<String> {
+    let saturated = saturated as f64 / inputs.max(1) as f64;
+    let range = InputRange { layer, name: name.to_owned(), scale, saturated, largest: 1.0, small: 0.0 };
+    range.warning().map(|_| {
+        format!(
+            "product \"{name}\": {:.1} % of its inputs saturate at the input scale {scale}; calibrate with more text of the same kind",
+            100.0 * saturated,
+        )
+    })
 }
 
 /// Executes the linear products of a pass as streams.
@@ -87,14 +94,16 @@ pub struct StreamProducts {
     seed: u64,
     /// By the index of the product; products without a layer run in floating point.
     layers: Vec<Option<StreamedProduct>>,
+    /// Early termination of the head, if it is measured.
+    head: Option<HeadTermination>,
 }
 
 /// One product as streams.
 #[derive(Debug)]
-struct StreamedProduct {
-    layer: StreamLayer,
-    input_scale: f64,
-    stage: FloatStage,
+pub(super) struct StreamedProduct {
+    pub(super) layer: StreamLayer,
+    pub(super) input_scale: f64,
+    pub(super) stage: FloatStage,
     inputs: AtomicU64,
     saturated: AtomicU64,
 }
@@ -132,10 +141,37 @@ pub fn check_config(model: &Config, streams: &StreamConfig) -> Result<()> {
     Ok(())
 }
 
+/// Returns the settings of a product, with the width that an automatic one stands for.
+///
+/// This is the automatic width of the specification, but no wider than the length covers. The first 2^n integers of a Sobol sequence of
+/// W > n bits are the multiples of 2^(W - n): thresholds between two of them count as the greater one, so that the magnitudes of all
+/// operands are too large by 2^-(n + 1) on average. With n bits thresholds are rounded to the nearest, and counts are exact.
+fn settings_of(streams: &StreamConfig, product: &str) -> Result<LayerSettings> {
+    with_width(streams.settings_of(product))
+}
+
+fn with_width(settings: LayerSettings) -> Result<LayerSettings> {
+    let (generator, length) = (settings.generator, Length::new(settings.length)?);
+    let width = settings.width.resolve(&generator, length);
+    let width = match settings.width {
+        // These have the width that the length covers, or a wider one for their seeds.
+        WidthChoice::Auto if !generator.needs_whole_period() => width.min(Width::covered_by(length)),
+        WidthChoice::Auto | WidthChoice::Fixed(_) => width,
+    };
+    Ok(LayerSettings { width: width.into(), ..settings })
+}
+
+/// Returns the width of the shared sequences of products without settings of their own; `None` for Bernoulli streams, which share none.
+pub(super) fn width_of(streams: &StreamConfig) -> Result<Option<u32>> {
+    let settings = with_width(streams.settings)?;
+    let width = settings.width.resolve(&settings.generator, Length::new(settings.length)?);
+    Ok((settings.generator != GeneratorName::Bernoulli).then(|| width.bits()))
+}
+
 fn spec_of(model: &Config, streams: &StreamConfig, linear: LinearId) -> Result<aleatron_core::LayerSpec> {
     let [n_neurons, n_inputs] = linear.shape(model);
     let index = LayerIndex::new(linear.index(model))?;
-    let settings = streams.settings_of(&linear.to_string());
+    let settings = settings_of(streams, &linear.to_string())?;
     let topology = Topology::Dense { n_inputs, n_neurons };
     Ok(settings.spec(streams.seed, topology, Polarity::Signed, index)?)
 }
@@ -187,7 +223,30 @@ impl StreamProducts {
             wanted.then(|| StreamedProduct::new(pass, linear, input_scale, streams, cancel)).transpose()
         };
         let layers = all.iter().zip(&scales.scales).map(prepare).collect::<Result<_>>()?;
-        Ok(Self { config: config.clone(), context, seed: streams.seed, layers })
+        Ok(Self { config: config.clone(), context, seed: streams.seed, layers, head: None })
+    }
+
+    /// Also measures early termination of the head at some decision margins, which changes no output.
+    pub(super) fn with_head_termination(
+        mut self,
+        pass: &dyn ForwardPass,
+        streams: &StreamConfig,
+        margins: &[f64],
+        cancel: Cancel<'_>,
+    ) -> Result<Self> {
+        let head = self.layers.get(LinearId::Head.index(&self.config)).and_then(Option::as_ref);
+        let Some(head) = head.filter(|_| !margins.is_empty()) else { return Ok(self) };
+        let settings = settings_of(streams, &LinearId::Head.to_string())?;
+        self.head = Some(HeadTermination::new(head, margins, |length| {
+            let settings = LayerSettings { length, ..settings };
+            Ok(build(pass, LinearId::Head, &settings, streams, cancel)?.0)
+        })?);
+        Ok(self)
+    }
+
+    /// Returns the counts of early termination of the head so far, for each margin in ascending order; none if it is not measured.
+    pub(super) fn head_counts(&self) -> Vec<HeadCounts> {
+        self.head.as_ref().map(HeadTermination::counts).unwrap_or_default()
     }
 
     /// Returns the layer of a product; `None` if it runs in floating point.
@@ -205,17 +264,21 @@ impl StreamProducts {
     /// Returns how many inputs saturated so far, for each product that runs as streams.
     #[must_use]
     pub fn saturation(&self) -> Vec<Saturation> {
-        let pairs = LinearId::all(&self.config).into_iter().zip(&self.layers);
-        let seen = pairs.filter_map(|(linear, layer)| {
-            let layer = layer.as_ref()?;
-            Some(Saturation {
-                linear,
-                input_scale: layer.input_scale,
-                inputs: layer.inputs.load(Ordering::Relaxed),
-                saturated: layer.saturated.load(Ordering::Relaxed),
-            })
+        let layers = self.layers.iter().zip(self.saturation_counts());
+        let pairs = LinearId::all(&self.config).into_iter().zip(layers);
+        let seen = pairs.filter_map(|(linear, (layer, [inputs, saturated]))| {
+            Some(Saturation { linear, input_scale: layer.as_ref()?.input_scale, inputs, saturated })
         });
         seen.collect()
+    }
+
+    /// Returns the inputs of each product so far and those that saturated; none of products in floating point.
+    pub(super) fn saturation_counts(&self) -> Vec<[u64; 2]> {
+        let count = |layer: &Option<StreamedProduct>| {
+            let layer = layer.as_ref();
+            layer.map_or([0; 2], |own| [&own.inputs, &own.saturated].map(|n| n.load(Ordering::Relaxed)))
+        };
+        self.layers.iter().map(count).collect()
     }
 
     /// Returns the names of the backends that batches of `n_samples` run on, each once. Backends that [`Device::Auto`](aleatron_engine::Device::Auto) has yet to choose
@@ -279,6 +342,9 @@ impl StreamProducts {
             let inputs = &product.inputs[rows.start * n..rows.end * n];
             let seed = SampleSeed::new(self.seed).starting_at(first);
             let values = streamed.run(inputs, seed)?;
+            if let Some(head) = self.head.as_ref().filter(|_| product.linear == LinearId::Head) {
+                head.observe(streamed, inputs, &values, seed)?;
+            }
             let out = &mut out[rows.start * m..rows.end * m];
             out.iter_mut().zip(values).for_each(|(out, value)| *out = value as f32);
         }
@@ -294,24 +360,11 @@ impl StreamedProduct {
         streams: &StreamConfig,
         cancel: Cancel<'_>,
     ) -> Result<Self> {
-        let [n_neurons, n_inputs] = linear.shape(pass.config());
-        let weights = pass.linear_weights(linear)?;
-        let scales = weight_scales(&weights, n_inputs, WeightScale::PerRow);
-        let settings = streams.settings_of(&linear.to_string());
-        let layer = StreamLayer::dense(n_inputs, n_neurons)
-            .signed()
-            .length(settings.length)
-            .generator(settings.generator)
-            .width(settings.width)
-            .sharing(settings.sharing)
-            .seed(streams.seed)
-            .at(LayerIndex::new(linear.index(pass.config()))?)
-            .weights(&scaled_weights(&weights, n_inputs, &scales))
-            .device(streams.device.clone())
-            .build_unless(cancel)?;
+        let settings = settings_of(streams, &linear.to_string())?;
+        let (layer, scales) = build(pass, linear, &settings, streams, cancel)?;
         let stage = FloatStage {
+            bias: vec![0.0; scales.len()],
             scales: scales.iter().map(|scale| input_scale * scale).collect(),
-            bias: vec![0.0; n_neurons],
             activation: Activation::Identity,
         };
         let (inputs, saturated) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -328,6 +381,31 @@ impl StreamedProduct {
         self.saturated.fetch_add(saturated, Ordering::Relaxed);
         Ok(self.stage.outputs(self.layer.spec(), &counts))
     }
+}
+
+/// Prepares a product as a stream layer, and returns the scales of its rows.
+fn build(
+    pass: &dyn ForwardPass,
+    linear: LinearId,
+    settings: &LayerSettings,
+    streams: &StreamConfig,
+    cancel: Cancel<'_>,
+) -> Result<(StreamLayer, Vec<f64>)> {
+    let [n_neurons, n_inputs] = linear.shape(pass.config());
+    let weights = pass.linear_weights(linear)?;
+    let scales = weight_scales(&weights, n_inputs, WeightScale::PerRow);
+    let layer = StreamLayer::dense(n_inputs, n_neurons)
+        .signed()
+        .length(settings.length)
+        .generator(settings.generator)
+        .width(settings.width)
+        .sharing(settings.sharing)
+        .seed(streams.seed)
+        .at(LayerIndex::new(linear.index(pass.config()))?)
+        .weights(&scaled_weights(&weights, n_inputs, &scales))
+        .device(streams.device.clone())
+        .build_unless(cancel)?;
+    Ok((layer, scales))
 }
 
 impl LinearProducts for StreamProducts {

@@ -1,5 +1,6 @@
 //! What an evaluation of a language model has found.
 
+use super::head::HeadStop;
 use crate::Estimate;
 use crate::statistics::mean;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanguageEvaluation {
     /// The version of Aleatron.
-    pub version: &'static str,
+    pub version: String,
     /// The name of the model.
     pub model: String,
     /// The name of the text.
@@ -26,6 +27,8 @@ pub struct LanguageEvaluation {
     pub sharing: String,
     /// Linear products with settings of their own.
     pub layers: BTreeMap<String, String>,
+    /// The decision margins of early termination of the head.
+    pub margins: Vec<f64>,
     /// The tokens at the beginning of the text that input scales were measured on.
     pub calibration_tokens: usize,
     /// The share of inputs that the scales cover.
@@ -77,6 +80,8 @@ pub struct LanguageRow {
     pub generator: String,
     /// The bits of a stream.
     pub length: usize,
+    /// The width of shared sequences; `None` for Bernoulli streams.
+    pub width: Option<u32>,
     /// The loss in nats per token, with its 95 % interval over seeds.
     pub loss: Estimate,
     /// The loss that the streams add to that in floating point, in nats per token.
@@ -89,6 +94,8 @@ pub struct LanguageRow {
     pub agreement: f64,
     /// The share of inputs of linear products that saturated.
     pub saturated: f64,
+    /// Early termination of the head at each margin, the means over seeds.
+    pub head: Vec<HeadStop>,
     /// Tokens per second, without the time of the preparation.
     pub tokens_per_second: f64,
     /// The runs over the text, one for each seed.
@@ -96,7 +103,7 @@ pub struct LanguageRow {
 }
 
 /// One run over the text.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LanguageSeed {
     /// The seed.
     pub seed: u64,
@@ -108,6 +115,8 @@ pub struct LanguageSeed {
     pub saturated: f64,
     /// The seconds of the run.
     pub seconds: f64,
+    /// Early termination of the head at each margin.
+    pub head: Vec<HeadStop>,
 }
 
 /// The loss with one linear product as streams.
@@ -127,6 +136,24 @@ pub struct LinearSensitivity {
     pub agreement: f64,
 }
 
+/// Returns the means over seeds for each margin.
+fn head_means(seeds: &[LanguageSeed]) -> Vec<HeadStop> {
+    let n = seeds.iter().map(|run| run.head.len()).min().unwrap_or(0);
+    let stop = |k: usize| {
+        let of = |value: fn(&HeadStop) -> f64| {
+            mean(&seeds.iter().map(|run| value(&run.head[k])).collect::<Vec<f64>>())
+        };
+        HeadStop {
+            margin: seeds[0].head[k].margin,
+            mean_cycles: of(|stop| stop.mean_cycles),
+            saved: of(|stop| stop.saved),
+            stopped: of(|stop| stop.stopped),
+            changed: of(|stop| stop.changed),
+        }
+    };
+    (0..n).map(stop).collect()
+}
+
 impl LanguageEvaluation {
     /// Returns whether all runs were finished.
     #[must_use]
@@ -135,7 +162,7 @@ impl LanguageEvaluation {
     }
 
     /// Adds a run over the text.
-    pub(super) fn add(&mut self, generator: &str, length: usize, run: LanguageSeed) {
+    pub(super) fn add(&mut self, generator: &str, length: usize, width: Option<u32>, run: LanguageSeed) {
         let is_it = |row: &LanguageRow| row.generator == generator && row.length == length;
         let index = self.rows.iter().position(is_it);
         let mut seeds = index.map(|index| self.rows.remove(index).seeds).unwrap_or_default();
@@ -148,12 +175,14 @@ impl LanguageEvaluation {
         let row = LanguageRow {
             generator: generator.to_owned(),
             length,
+            width,
             loss,
             added_loss: loss.mean - self.float.loss,
             bits_per_byte: figures.bits_per_byte,
             perplexity: figures.perplexity,
             agreement: mean(&of(|run| run.agreement)),
             saturated: mean(&of(|run| run.saturated)),
+            head: head_means(&seeds),
             tokens_per_second: tokens / seconds.max(1e-9),
             seeds,
         };

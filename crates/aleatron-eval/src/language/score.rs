@@ -3,6 +3,7 @@
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_transformer::{ForwardPass, Logits, Segment};
+use std::ops::Range;
 
 /// The predictions of a model on a text.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -13,49 +14,40 @@ pub(super) struct Score {
     pub(super) best: Vec<u32>,
 }
 
-impl Score {
-    /// Returns the share of positions with the same most probable token.
-    pub(super) fn agreement(&self, other: &Self) -> f64 {
-        let same = self.best.iter().zip(&other.best).filter(|(a, b)| a == b).count();
-        same as f64 / self.best.len().max(1) as f64
-    }
-}
-
 /// How a text is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading<'a> {
     /// The tokens. All but the first are predicted.
     pub(super) tokens: &'a [u32],
-    /// The positions of a sequence.
-    pub(super) context: usize,
     /// Positions that run at once.
     pub(super) chunk: usize,
     pub(super) cancel: Cancel<'a>,
 }
 
 impl Reading<'_> {
-    /// Predicts all tokens. Sequence w reads `context` tokens from token `w * context` on, and predicts the token after each of them.
-    pub(super) fn score(&self, pass: &mut dyn ForwardPass, mut read: impl FnMut(usize)) -> Result<Score> {
-        let n = self.tokens.len().saturating_sub(1);
+    /// Reads the tokens of a range as one sequence and predicts the token after each of them.
+    pub(super) fn score(
+        &self,
+        pass: &mut dyn ForwardPass,
+        number: usize,
+        range: Range<usize>,
+        read: &mut dyn FnMut(usize),
+    ) -> Result<Score> {
         let mut score = Score::default();
-        for (number, start) in (0_u64..).zip((0..n).step_by(self.context)) {
-            let end = n.min(start.saturating_add(self.context));
-            let sequence = pass.open()?;
-            let scored = pass.set_sequence_number(sequence, number).map_err(Error::from).and_then(|()| {
-                (start..end).step_by(self.chunk).try_for_each(|from| {
-                    self.cancel.check()?;
-                    let to = end.min(from.saturating_add(self.chunk));
-                    let tokens = &self.tokens[from..to];
-                    let logits = pass.forward(&[Segment { sequence, tokens }], Logits::All)?;
-                    score.add(&logits, &self.tokens[from + 1..=to], from + 1)?;
-                    read(to - from);
-                    Ok(())
-                })
-            });
-            pass.close(sequence);
-            scored?;
-        }
-        Ok(score)
+        let sequence = pass.open()?;
+        let scored = pass.set_sequence_number(sequence, number as u64).map_err(Error::from).and_then(|()| {
+            range.clone().step_by(self.chunk).try_for_each(|from| {
+                self.cancel.check()?;
+                let to = range.end.min(from.saturating_add(self.chunk));
+                let tokens = &self.tokens[from..to];
+                let logits = pass.forward(&[Segment { sequence, tokens }], Logits::All)?;
+                score.add(&logits, &self.tokens[from + 1..=to], from + 1)?;
+                read(to - from);
+                Ok(())
+            })
+        });
+        pass.close(sequence);
+        scored.map(|()| score)
     }
 }
 
@@ -98,8 +90,6 @@ mod tests {
         score.add(&[two, 0.0, 0.0, 5.0, 5.0, tiny], &[1, 0], 1)?;
         assert!((score.nats - (4f64.ln() + 2f64.ln())).abs() < 1e-7, "{}", score.nats);
         assert_eq!(score.best, [0, 0]);
-        let other = Score { nats: 0.0, best: vec![0, 1] };
-        assert_eq!(score.agreement(&other), 0.5);
         assert!(score.add(&[0.0, f32::NAN], &[1], 1).is_err());
         assert!(score.add(&[0.0, tiny], &[1], 1).is_err());
         Ok(())

@@ -1,5 +1,6 @@
 //! Evaluations of language models as tables for people.
 
+use super::head::HeadStop;
 use super::result::{LanguageEvaluation, LanguageFigures, LanguageRow};
 use crate::Estimate;
 use crate::text::{LEAST, plural, si, table};
@@ -26,12 +27,16 @@ impl LanguageEvaluation {
             text.push_str(&format!("{line}\n"));
         }
         text.push('\n');
-        let rows: Vec<[String; 9]> =
+        let rows: Vec<[String; 10]> =
             std::iter::once(float_row(&self.float)).chain(self.rows.iter().map(stream_row)).collect();
         let columns = (0..HEADINGS.len()).map(|k| {
             std::iter::once(HEADINGS[k].to_owned()).chain(rows.iter().map(|row| row[k].clone())).collect()
         });
         text.push_str(&table(columns, width, LEAST, |line| rows[line][0] != rows[line - 1][0]));
+        if self.rows.iter().any(|row| !row.head.is_empty()) {
+            text.push_str("\nEarly termination of the head, by decision margin in standard deviations:\n\n");
+            text.push_str(&self.head_table(width));
+        }
         if !self.sensitivity.is_empty() {
             text.push_str("\nOne linear product as streams, the others in floating point:\n\n");
             text.push_str(&self.sensitivity_table(width));
@@ -59,6 +64,27 @@ impl LanguageEvaluation {
         self.layers.iter().map(|(name, settings)| format!("Product {name}: {settings} in every row"))
     }
 
+    fn head_table(&self, width: usize) -> String {
+        let all: Vec<(&LanguageRow, &HeadStop)> =
+            self.rows.iter().flat_map(|row| row.head.iter().map(move |stop| (row, stop))).collect();
+        let column = |heading: &str, value: &dyn Fn(&LanguageRow, &HeadStop) -> String| -> Vec<String> {
+            std::iter::once(heading.to_owned())
+                .chain(all.iter().map(|(row, stop)| value(row, stop)))
+                .collect()
+        };
+        let columns = [
+            column("generator", &|row, _| row.generator.clone()),
+            column("bits", &|row, _| row.length.to_string()),
+            column("margin", &|_, stop| stop.margin.to_string()),
+            column("cycles", &|_, stop| format!("{:.1}", stop.mean_cycles)),
+            column("saved %", &|_, stop| format!("{:.2}", 100.0 * stop.saved)),
+            column("stopped %", &|_, stop| format!("{:.2}", 100.0 * stop.stopped)),
+            column("changed %", &|_, stop| format!("{:.2}", 100.0 * stop.changed)),
+        ];
+        let is_next = |line: usize| all[line].0.generator != all[line - 1].0.generator;
+        table(columns.into_iter(), width, LEAST, is_next)
+    }
+
     fn sensitivity_table(&self, width: usize) -> String {
         let all = &self.sensitivity;
         let column = |heading: &str, value: &dyn Fn(&super::LinearSensitivity) -> String| -> Vec<String> {
@@ -78,19 +104,20 @@ impl LanguageEvaluation {
     /// Returns the rows as comma-separated values, the model in floating point first.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let mut csv = "generator,bits,seeds,nats_per_token,low,high,added_nats,bits_per_byte,perplexity,agreement,saturated,tokens_per_second\n"
+        let mut csv = "generator,bits,width,seeds,nats_per_token,low,high,added_nats,bits_per_byte,perplexity,agreement,saturated,tokens_per_second\n"
             .to_owned();
         let optional = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let LanguageFigures { loss, bits_per_byte, perplexity } = self.float;
         csv.push_str(&format!(
-            "float,,1,{loss},{loss},{loss},0,{},{perplexity},1,,\n",
+            "float,,,1,{loss},{loss},{loss},0,{},{perplexity},1,,\n",
             optional(bits_per_byte)
         ));
         for row in &self.rows {
             csv.push_str(&format!(
-                "{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                "{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                 row.generator,
                 row.length,
+                row.width.map(|width| width.to_string()).unwrap_or_default(),
                 row.seeds.len(),
                 row.loss.mean,
                 row.loss.low,
@@ -107,9 +134,10 @@ impl LanguageEvaluation {
     }
 }
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 10] = [
     "generator",
     "bits",
+    "width",
     "nats/token",
     "added",
     "bits/byte",
@@ -119,9 +147,10 @@ const HEADINGS: [&str; 9] = [
     "tokens/s",
 ];
 
-fn float_row(float: &LanguageFigures) -> [String; 9] {
+fn float_row(float: &LanguageFigures) -> [String; 10] {
     [
         "float".to_owned(),
+        "-".to_owned(),
         "-".to_owned(),
         format!("{:.4}", float.loss),
         "-".to_owned(),
@@ -133,10 +162,11 @@ fn float_row(float: &LanguageFigures) -> [String; 9] {
     ]
 }
 
-fn stream_row(row: &LanguageRow) -> [String; 9] {
+fn stream_row(row: &LanguageRow) -> [String; 10] {
     [
         row.generator.clone(),
         row.length.to_string(),
+        row.width.map_or_else(|| "-".to_owned(), |width| width.to_string()),
         loss(&row.loss),
         format!("{:+.4}", row.added_loss),
         bits(row.bits_per_byte),

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use aleatron_core::{Quantity, memory};
-use aleatron_transformer::{Config, Tokenizer};
+use aleatron_transformer::{Config, ModelSource, Tokenizer};
 use std::ops::Range;
 use std::path::Path;
 
@@ -52,6 +52,14 @@ impl LanguageText {
         memory::check(text.len() as u128 * BYTES_PER_BYTE, Quantity::Value)?;
         let (tokens, ends) = tokenizer.encode_with_ends(text)?;
         Ok(Self { name, tokens, ends })
+    }
+
+    /// Encodes the text in the program, which its model was not trained on.
+    ///
+    /// # Errors
+    /// [`Error::Transformer`] if the tokenizer fails.
+    pub fn embedded(tokenizer: &Tokenizer) -> Result<Self> {
+        Self::new("held-out text of bytes", ModelSource::EMBEDDED_TEXT, tokenizer)
     }
 
     /// Reads and encodes a file of text in UTF-8.

@@ -37,6 +37,7 @@ pub fn language(found: &LanguageEvaluation) -> String {
     }
     body.push_str(&losses(found));
     body.push_str(&table(found));
+    body.push_str(&head(found));
     body.push_str(&sensitivity(found));
     page(&title, &body)
 }
@@ -88,9 +89,9 @@ fn table(found: &LanguageEvaluation) -> String {
     let bits = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
     let float = &found.float;
     let mut out = format!(
-        "<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>nats per token</th><th>95 % interval</th><th>added</th>\
+        "<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>width</th><th>nats per token</th><th>95 % interval</th><th>added</th>\
          <th>bits per byte</th><th>perplexity</th><th>agreement with float</th><th>saturated inputs</th></tr>\n\
-         <tr><td>float</td><td>-</td><td>{:.4}</td><td>-</td><td>-</td><td>{}</td><td>{:.3}</td><td>-</td><td>-</td></tr>\n",
+         <tr><td>float</td><td>-</td><td>-</td><td>{:.4}</td><td>-</td><td>-</td><td>{}</td><td>{:.3}</td><td>-</td><td>-</td></tr>\n",
         float.loss,
         bits(float.bits_per_byte),
         float.perplexity
@@ -101,15 +102,41 @@ fn table(found: &LanguageEvaluation) -> String {
             _ => format!("{:.4} to {:.4}", row.loss.low, row.loss.high),
         };
         out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{:.4}</td><td>{interval}</td><td>{:+.4}</td><td>{}</td><td>{:.3}</td><td>{:.2} %</td><td>{:.3} %</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.4}</td><td>{interval}</td><td>{:+.4}</td><td>{}</td><td>{:.3}</td><td>{:.2} %</td><td>{:.3} %</td></tr>\n",
             escape(&row.generator),
             row.length,
+            row.width.map_or_else(|| "-".to_owned(), |width| width.to_string()),
             row.loss.mean,
             row.added_loss,
             bits(row.bits_per_byte),
             row.perplexity,
             100.0 * row.agreement,
             100.0 * row.saturated,
+        ));
+    }
+    out.push_str("</table></div>\n");
+    out
+}
+
+/// Returns the table of early termination of the head.
+fn head(found: &LanguageEvaluation) -> String {
+    if found.rows.iter().all(|row| row.head.is_empty()) {
+        return String::new();
+    }
+    let mut out = "<h2>Early termination of the head</h2>\n<p>A position stops when its best token leads by a margin in standard \
+                   deviations.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>margin</th><th>mean \
+                   cycles</th><th>saved bits</th><th>stopped positions</th><th>changed tokens</th></tr>\n"
+        .to_owned();
+    for (row, stop) in found.rows.iter().flat_map(|row| row.head.iter().map(move |stop| (row, stop))) {
+        out.push_str(&format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{:.2} %</td><td>{:.2} %</td><td>{:.2} %</td></tr>\n",
+            escape(&row.generator),
+            row.length,
+            stop.margin,
+            stop.mean_cycles,
+            100.0 * stop.saved,
+            100.0 * stop.stopped,
+            100.0 * stop.changed,
         ));
     }
     out.push_str("</table></div>\n");

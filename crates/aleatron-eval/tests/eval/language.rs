@@ -134,7 +134,9 @@ fn products_are_the_counts_of_stream_layers() {
                 let length = if is_own { 40 } else { 96 };
                 let layer =
                     StreamLayer::dense(n, m).signed().length(length).generator(generator.parse().unwrap());
-                let layer = if is_own { layer.width("5".parse::<WidthChoice>().unwrap()) } else { layer };
+                // 96 bits cover sequences of 6 bits.
+                let width = if is_own { "5" } else { "6" };
+                let layer = layer.width(width.parse::<WidthChoice>().unwrap());
                 let layer =
                     layer.seed(7).at(LayerIndex::new(index).unwrap()).weights(&weights).build().unwrap();
                 for (row, position) in product.positions.iter().enumerate() {
@@ -342,6 +344,8 @@ fn evaluation_has_a_row_for_each_generator_and_length() {
     let rows: Vec<_> =
         found.rows.iter().map(|row| (row.generator.as_str(), row.length, row.seeds.len())).collect();
     assert_eq!(rows, [("bernoulli", 64, 3), ("bernoulli", 256, 3), ("sobol", 64, 1), ("sobol", 256, 1)]);
+    let widths: Vec<_> = found.rows.iter().map(|row| row.width).collect();
+    assert_eq!(widths, [None, None, Some(6), Some(8)]);
     for row in &found.rows {
         assert!(row.loss.low <= row.loss.mean && row.loss.mean <= row.loss.high);
         assert!((row.added_loss - (row.loss.mean - found.float.loss)).abs() < 1e-12);
@@ -358,6 +362,29 @@ fn evaluation_has_a_row_for_each_generator_and_length() {
     assert_eq!(found.to_csv().lines().count(), 6);
     let json: serde_json::Value = serde_json::from_str(&found.to_json().unwrap()).unwrap();
     assert_eq!(json["rows"][3]["length"], 256);
+}
+
+/// The automatic width is the largest power of two within the length, and at most 8 bits; another width is taken as it is.
+#[test]
+fn automatic_width_is_covered_by_the_length() {
+    let mut model = load("qwen2");
+    let mut run = |length: usize, generator: &str, width: &str| {
+        let width = width.parse().unwrap();
+        let plan = LanguagePlan { width, seeds: 1, ..plan(&[length], &[generator]) };
+        let found = evaluate(&mut model, &plan).unwrap();
+        (found.rows[0].width, found.rows[0].loss.mean)
+    };
+    for (length, width) in [(8, 3), (63, 6), (64, 6), (100, 6), (128, 7), (512, 8)] {
+        for generator in ["sobol", "halton"] {
+            let automatic = run(length, generator, "auto");
+            assert_eq!(automatic, run(length, generator, &width.to_string()), "{generator}, {length} bits");
+            assert_eq!(automatic.0, Some(width));
+        }
+    }
+    // A register needs the bits of its seed, and random bits are no shared sequence.
+    assert_eq!(run(64, "lfsr:300+lfsr:7", "auto").0, Some(9));
+    assert_eq!(run(64, "sobol", "10").0, Some(10));
+    assert_eq!(run(64, "bernoulli", "auto").0, None);
 }
 
 #[test]

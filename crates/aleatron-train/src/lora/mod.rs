@@ -8,15 +8,14 @@
 //!
 //! use aleatron_tensor::Device;
 //! use aleatron_train::lora::{FinetuneOptions, LoraModel, Reader, finetune};
-//! use aleatron_transformer::{Adapter, AdapterOptions, Config, Tokenizer};
+//! use aleatron_transformer::{Adapter, AdapterOptions, ModelSource};
 //!
-//! let folder = Path::new("model");
-//! let config = Config::read(&folder.join("config.json"))?;
-//! let tokenizer = Tokenizer::read(&folder.join("tokenizer.json"))?;
-//! let reader = Reader { config: &config, tokenizer: Some(&tokenizer), length: 256 };
+//! let source = ModelSource::named(Path::new("model"));
+//! let (config, tokenizer) = (source.config()?, source.tokenizer()?);
+//! let reader = Reader { config: &config, tokenizer: tokenizer.as_ref(), length: 256 };
 //! let corpus = reader.read(Path::new("text.txt"))?;
 //! let adapter = Adapter::create(&config, &AdapterOptions { alpha: 16.0, ..AdapterOptions::default() }, 0)?;
-//! let model = LoraModel::from_pretrained(folder, &config, adapter, &Device::Cpu)?;
+//! let model = LoraModel::from_pretrained(&source, &config, adapter, &Device::Cpu)?;
 //! let steps = finetune(&model, &corpus.sequences, &FinetuneOptions { steps: 50, ..FinetuneOptions::default() })?;
 //! println!("loss {:.3} in the first step, {:.3} in the last", steps[0].loss, steps[49].loss);
 //! model.adapter()?.save(Path::new("adapter"), &config)?;

@@ -1,7 +1,6 @@
 //! The differentiable forward pass: a frozen model of the Llama family out of tensor operations, with trainable low-rank corrections.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use aleatron_core::conformance::Digest;
@@ -11,7 +10,7 @@ use aleatron_transformer::config::{Activation, Architecture, NormKind};
 use aleatron_transformer::lora::Projection;
 use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::weights::{Loader, Matrix, MatrixData, Slot, module_name, projections};
-use aleatron_transformer::{Adapter, Config, Precision};
+use aleatron_transformer::{Adapter, Config, ModelSource, Precision};
 
 use super::data::{IGNORED, Sequence};
 use crate::batches::seed_of;
@@ -115,18 +114,18 @@ impl LoraModel {
         if is_llama { Ok(()) } else { Err(family_fault(config)) }
     }
 
-    /// Loads the model of a folder and puts an adapter on it.
+    /// Loads a model of a folder or of the program and puts an adapter on it.
     ///
     /// # Errors
     /// [`Error::Family`] for a family without a differentiable pass, [`Error::Transformer`] with the file, the option or the tensor that is wrong.
     pub fn from_pretrained(
-        folder: &Path,
+        source: &ModelSource,
         config: &Config,
         adapter: Adapter,
         device: &Device,
     ) -> Result<Self> {
         Self::check(config)?;
-        let files = TensorFiles::open_model(folder, config)?;
+        let files = TensorFiles::open_model(source, config)?;
         let loader = Loader { config, source: &files, precision: Precision::F32, merged: None };
         Self::new(&loader, adapter, device)
     }

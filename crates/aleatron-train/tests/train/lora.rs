@@ -28,7 +28,7 @@ use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::weights::random::{RandomTensors, sized};
 use aleatron_transformer::weights::{Loader, TensorSource};
 use aleatron_transformer::{
-    Adapter, AdapterOptions, Config, CpuForwardPass, ForwardPass, Logits, Precision, Segment,
+    Adapter, AdapterOptions, Config, CpuForwardPass, ForwardPass, Logits, ModelSource, Precision, Segment,
 };
 use reference::Reference;
 use rounding::{Rounding, Sums, U, g};
@@ -48,7 +48,7 @@ struct Model {
 impl Model {
     fn golden(name: &str) -> Self {
         let config = Config::read(&golden(name).join("config.json")).unwrap();
-        let source = Box::new(TensorFiles::open_model(&golden(name), &config).unwrap());
+        let source = Box::new(TensorFiles::open_model(&ModelSource::Folder(golden(name)), &config).unwrap());
         Self { config, source }
     }
 

@@ -12,21 +12,38 @@ use safetensors::tensor::{Dtype, Metadata, SafeTensors};
 use super::{HEAD, TensorSource, tensors};
 use crate::config::{Architecture, Config};
 use crate::error::{Error, Result};
+use crate::source::{ModelSource, WEIGHTS};
 
-/// The mapped files of a folder.
+/// The mapped files of a folder, or those in the program.
 #[derive(Debug)]
 pub struct TensorFiles {
-    files: Vec<MappedFile>,
+    files: Vec<TensorFile>,
     /// The file each tensor is in.
     index: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
-struct MappedFile {
-    map: Mmap,
+struct TensorFile {
+    bytes: Contents,
     /// Where the tensors begin.
     start: usize,
     metadata: Metadata,
+}
+
+/// The bytes of a file.
+#[derive(Debug)]
+enum Contents {
+    Mapped(Mmap),
+    Embedded(&'static [u8]),
+}
+
+impl Contents {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Embedded(bytes) => bytes,
+        }
+    }
 }
 
 impl TensorFiles {
@@ -74,17 +91,22 @@ impl TensorFiles {
         for path in paths {
             let failed = |source| Error::File { path: path.clone(), source };
             let file = File::open(path).map_err(failed)?;
-            let map = map(&file).map_err(failed)?;
-            let (header, metadata) = SafeTensors::read_metadata(&map).map_err(|e| Error::format(path, e))?;
-            for name in metadata.tensors().into_keys() {
+            let file = TensorFile::new(Contents::Mapped(map(&file).map_err(failed)?), path)?;
+            for name in file.metadata.tensors().into_keys() {
                 if index.insert(name.clone(), files.len()).is_some() {
                     return Err(Error::RepeatedTensor { name });
                 }
             }
-            let start = header + size_of::<u64>();
-            files.push(MappedFile { map, start, metadata });
+            files.push(file);
         }
         Ok(Self { files, index })
+    }
+
+    /// Reads the tensors of a `.safetensors` file in the program.
+    fn embedded(bytes: &'static [u8]) -> Result<Self> {
+        let file = TensorFile::new(Contents::Embedded(bytes), Path::new("bytes/model.safetensors"))?;
+        let index = file.metadata.tensors().into_keys().map(|name| (name, 0)).collect();
+        Ok(Self { files: vec![file], index })
     }
 
     /// The names of all tensors.
@@ -104,12 +126,16 @@ impl TensorFiles {
     /// # Errors
     /// As [`Self::open_folder`], [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::TensorType`] or
     /// [`Error::ExtraTensor`].
-    pub fn open_model(folder: &Path, config: &Config) -> Result<impl TensorSource + use<>> {
+    pub fn open_model(source: &ModelSource, config: &Config) -> Result<impl TensorSource + use<>> {
         // GPT-2's first files leave out the prefix.
         let is_bare = |name: &str| {
             config.architecture == Architecture::Gpt2 && !name.starts_with("transformer.") && name != HEAD
         };
-        let files = Self::open_folder(folder)?.with_prefix("transformer.", is_bare);
+        let files = match source {
+            ModelSource::Folder(folder) => Self::open_folder(folder)?,
+            ModelSource::Embedded => Self::embedded(WEIGHTS)?,
+        };
+        let files = files.with_prefix("transformer.", is_bare);
         let may_be = |name: &str| {
             let buffers = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
             buffers.iter().any(|end| name.ends_with(end)) || (config.tied_head && name == HEAD)
@@ -135,7 +161,7 @@ impl TensorFiles {
 /// Tensors under the names this crate uses for them.
 #[derive(Debug)]
 struct PrefixedFiles {
-    files: Vec<MappedFile>,
+    files: Vec<TensorFile>,
     names: BTreeMap<String, (usize, String)>,
 }
 
@@ -170,7 +196,13 @@ impl TensorSource for TensorFiles {
     }
 }
 
-impl MappedFile {
+impl TensorFile {
+    fn new(bytes: Contents, path: &Path) -> Result<Self> {
+        let (header, metadata) =
+            SafeTensors::read_metadata(bytes.as_slice()).map_err(|e| Error::format(path, e))?;
+        Ok(Self { bytes, start: header + size_of::<u64>(), metadata })
+    }
+
     fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
         let missing = || Error::MissingTensor { name: name.to_owned() };
         let info = self.metadata.info(name).ok_or_else(missing)?;
@@ -190,7 +222,7 @@ impl MappedFile {
         let missing = || Error::MissingTensor { name: name.to_owned() };
         let info = self.metadata.info(name).ok_or_else(missing)?;
         let (begin, end) = info.data_offsets;
-        let bytes = self.map.get(self.start + begin..self.start + end).ok_or_else(missing)?;
+        let bytes = self.bytes.as_slice().get(self.start + begin..self.start + end).ok_or_else(missing)?;
         let len: usize = shape.iter().product();
         let mut out = aleatron_core::memory::zeros(len as u128, aleatron_core::Quantity::Weights)?;
         // Tensors may begin at any byte, so elements are read as bytes where they are not aligned.

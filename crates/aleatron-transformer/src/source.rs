@@ -1,0 +1,95 @@
+//! Where the files of a model come from: a folder, or the program itself.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::generation::GenerationConfig;
+use crate::tokenizer::Tokenizer;
+
+/// The files of a model in the program.
+const CONFIG: &str = include_str!("../assets/bytes/config.json");
+pub(crate) const WEIGHTS: &[u8] = include_bytes!("../assets/bytes/model.safetensors");
+const TOKENIZER: &str = include_str!("../assets/bytes/tokenizer.json");
+
+/// The files of a model.
+///
+/// ```
+/// use aleatron_transformer::{LoadOptions, ModelSource, Transformer};
+///
+/// let source = ModelSource::named("bytes".as_ref());
+/// assert_eq!(source, ModelSource::Embedded);
+/// let model = Transformer::load(&source, &LoadOptions::default())?;
+/// assert_eq!(model.tokenizer()?.encode("Emma")?, [69, 109, 109, 97]);
+/// # Ok::<(), aleatron_transformer::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ModelSource {
+    /// A folder of Hugging Face files: `config.json`, `.safetensors` files, and `generation_config.json` and
+    /// `tokenizer.json` if they exist.
+    Folder(PathBuf),
+    /// The model in the program: 650,112 parameters, a token is a byte. `assets/bytes/README.md` describes it.
+    Embedded,
+}
+
+impl ModelSource {
+    /// The name of the model in the program.
+    pub const EMBEDDED_NAME: &str = "bytes";
+
+    /// Text that the model in the program was not trained on.
+    pub const EMBEDDED_TEXT: &str = include_str!("../assets/bytes/held_out.txt");
+
+    /// Returns the model in the program for its name, and otherwise a folder. `./bytes` is a folder.
+    #[must_use]
+    pub fn named(path: &Path) -> Self {
+        match path.as_os_str() == Self::EMBEDDED_NAME {
+            true => Self::Embedded,
+            false => Self::Folder(path.to_owned()),
+        }
+    }
+
+    /// Returns the name of the model: that of its folder, without those above it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let Self::Folder(folder) = self else { return Self::EMBEDDED_NAME.to_owned() };
+        let absolute = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        let name = absolute.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| folder.display().to_string())
+    }
+
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn config(&self) -> Result<Config> {
+        match self {
+            Self::Folder(folder) => Config::read(&folder.join("config.json")),
+            Self::Embedded => Config::parse(CONFIG, Path::new("bytes/config.json")),
+        }
+    }
+
+    /// Reads the tokenizer; `None` if the folder has none.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::read`].
+    pub fn tokenizer(&self) -> Result<Option<Tokenizer>> {
+        match self {
+            Self::Folder(folder) => {
+                let path = folder.join("tokenizer.json");
+                if path.exists() { Tokenizer::read(&path).map(Some) } else { Ok(None) }
+            }
+            Self::Embedded => {
+                Tokenizer::parse(TOKENIZER.as_bytes(), Path::new("bytes/tokenizer.json")).map(Some)
+            }
+        }
+    }
+
+    /// Reads the defaults of generation, which depend on the configuration if there is no file of them.
+    pub(crate) fn generation(&self, config: &Config) -> Result<GenerationConfig> {
+        let path = match self {
+            Self::Folder(folder) => folder.join("generation_config.json"),
+            Self::Embedded => return Ok(GenerationConfig::of_config(config)),
+        };
+        if path.exists() { GenerationConfig::read(&path) } else { Ok(GenerationConfig::of_config(config)) }
+    }
+}
