@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod bindings;
+pub(crate) mod completions;
 mod data;
 pub(crate) mod eval;
 pub(crate) mod explore;
@@ -16,6 +17,7 @@ pub(crate) mod info;
 pub(crate) mod inspect;
 #[cfg(feature = "transformer")]
 mod language;
+pub(crate) mod man;
 pub(crate) mod merge;
 mod names;
 pub(crate) mod network;
