@@ -13,7 +13,7 @@ mod output;
 
 pub use distributed::DistributedEval;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::Failure;
 use invocation::Invocation;
 use std::collections::BTreeMap;
@@ -22,7 +22,18 @@ use std::process::ExitCode;
 
 /// Neural networks as streams of random bits, the same bits on every processor.
 #[derive(Debug, Parser)]
-#[command(name = "aleatron", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "aleatron",
+    version,
+    about,
+    propagate_version = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+#[command(after_help = "Examples:\n  \
+    aleatron eval            accuracy of the embedded network against stream length\n  \
+    aleatron verify          every backend of this machine against the reference\n  \
+    aleatron help eval       all options of a command")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -32,7 +43,9 @@ struct Arguments {
 enum Command {
     /// Measure how fast this machine is.
     Bench(commands::bench::Arguments),
-    /// Evaluate a network as bit streams: accuracy against length and generator.
+    /// Print the completion script of a shell.
+    Completions(commands::completions::Arguments),
+    /// Evaluate a network as bitstreams: accuracy against length and generator.
     Eval(Box<commands::eval::Arguments>),
     /// Explore designs of a network: accuracy against energy, area and latency of circuits.
     Explore(Box<commands::explore::Arguments>),
@@ -44,6 +57,8 @@ enum Command {
     Generate(commands::generate::Arguments),
     /// Show version, SIMD tiers, threads and devices.
     Info(commands::info::Arguments),
+    /// Write manual pages into a folder.
+    Man(commands::man::Arguments),
     /// Put the shards of an evaluation together.
     Merge(commands::merge::Arguments),
     /// Show the graph of an ONNX network, and how it runs as streams.
@@ -92,6 +107,7 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
     };
     code_of(match command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
+        Command::Completions(arguments) => commands::completions::run(&arguments, Arguments::command()),
         Command::Eval(eval) => commands::eval::run(&eval, &Invocation::new(&arguments)),
         Command::Explore(explore) => commands::explore::run(&explore, &Invocation::new(&arguments)),
         #[cfg(feature = "transformer")]
@@ -99,6 +115,7 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
         #[cfg(feature = "transformer")]
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
+        Command::Man(arguments) => commands::man::run(&arguments, Arguments::command()),
         Command::Merge(arguments) => commands::merge::run(&arguments),
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Rtl(arguments) => commands::rtl::run(&arguments),

@@ -10,6 +10,14 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     }
 }
 
+/// Prints bytes as they are.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    match io::stdout().lock().write_all(bytes) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
 /// Prints text without the end of a line; returns `false` if its reader has gone away.
 #[cfg(feature = "transformer")]
 pub(crate) fn text(text: &str) -> io::Result<bool> {

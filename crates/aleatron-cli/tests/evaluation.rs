@@ -304,6 +304,8 @@ fn arguments_that_make_no_sense_are_exit_code_two() {
 #[test]
 fn help_shows_defaults() {
     let help = text(&aleatron(&["eval", "--help"]));
+    // Wrapped to the terminal.
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for default in [
         "[default: 8 16 32 64 128 256 512 1024]",
         "[default: bernoulli sobol lfsr]",

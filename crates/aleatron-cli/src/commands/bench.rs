@@ -10,6 +10,9 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron bench cpu --layers 1000x500x64 --length 1024\n  \
+    aleatron bench gpu --device cuda --profile")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Network")]
 pub(crate) struct BindingOptions {
     /// A constant for an input: NAME=NUMBER for all of its elements, or NAME=FILE.npy. May be given several times.
     #[arg(long = "input", value_name = "NAME=VALUE", value_parser = read_input)]

@@ -8,6 +8,7 @@ use aleatron::data::{
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Samples")]
 pub(crate) struct DataOptions {
     /// Labelled samples, as .npz with arrays of features and labels, as .csv, as .npy with --labels, or as a folder with a folder of PNG images
     /// for each class; the embedded digits if not given.

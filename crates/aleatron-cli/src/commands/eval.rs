@@ -23,12 +23,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron eval                         the embedded network and digits\n  \
+    aleatron eval --report report         with a page: report/index.html\n  \
+    aleatron eval model.onnx --data test.npz --calibrate train.npz \\\n      --lengths 32,64,128 --generators sobol,lfsr\n  \
+    aleatron eval model.onnx --data test.npz --find 1\n  \
+    aleatron eval --faults 0,1e-3,1e-2 --fault-site streams,counters\n  \
+    aleatron eval MODEL_DIR --text FILE   a language model")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkOptions,
     /// The task of the network: classification (labels are classes, and accuracy is measured) or regression (labels are numbers, one for each
     /// output, and mean errors are measured).
-    #[arg(long, value_name = "TASK", default_value = "classification", ignore_case = true)]
+    #[arg(
+        long,
+        value_name = "TASK",
+        default_value = "classification",
+        ignore_case = true,
+        help_heading = "Network"
+    )]
     task: Task,
     #[command(flatten)]
     data: DataOptions,
@@ -36,18 +49,18 @@ pub(crate) struct Arguments {
     plan: PlanOptions,
     /// Search for the shortest streams of each layer that lose at most this many percentage points of accuracy, or for regression hundredths of
     /// R², between the least and the greatest of the lengths given.
-    #[arg(long, value_name = "POINTS", conflicts_with_all = ["csv", "shard"])]
+    #[arg(long, value_name = "POINTS", conflicts_with_all = ["csv", "shard"], help_heading = "Search")]
     find: Option<f64>,
     /// The most trials of --find.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, requires = "find")]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, requires = "find", help_heading = "Search")]
     budget: usize,
     /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv) into this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     #[command(flatten)]
     earlier: EarlierOptions,
     /// Run one of N shards of the work, such as 2/8, and write it into the folder of the report; `aleatron merge` puts them together.
-    #[arg(long, value_name = "I/N", requires = "report", conflicts_with_all = ["json", "csv"])]
+    #[arg(long, value_name = "I/N", requires = "report", conflicts_with_all = ["json", "csv"], help_heading = "Output")]
     shard: Option<Shard>,
     #[command(flatten)]
     format: Format,

@@ -47,72 +47,81 @@ const OWN_OPTIONS: [&str; 18] = [
 const FLAGS: [&str; 5] = ["--clip", "--resume", "--force", "--json", "--csv"];
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron explore --report designs     the embedded network and digits\n  \
+    aleatron explore model.onnx --data test.npz --generators sobol,lfsr \\\n      --lengths 16,32,64 --lanes all,8 --report designs")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkOptions,
     /// A variant of the network to explore beside it, such as the same network trained for short streams. May be given several times.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
     variant: Vec<PathBuf>,
     /// The task of the network: classification or regression.
-    #[arg(long, value_name = "TASK", default_value = "classification", ignore_case = true)]
+    #[arg(
+        long,
+        value_name = "TASK",
+        default_value = "classification",
+        ignore_case = true,
+        help_heading = "Network"
+    )]
     task: Task,
     #[command(flatten)]
     data: DataOptions,
     /// The generators of streams, and binary circuits to compare with: int8 multiplies integers of 8 bits. Bernoulli streams have no
     /// hardware.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
-        default_values_t = DesignSpace::default().generators)]
+        default_values_t = DesignSpace::default().generators, help_heading = "Designs")]
     generators: Vec<GeneratorName>,
     /// Lengths of streams in bits. Lengths of single layers are halved down to the least of them.
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length,
-        default_values_t = DesignSpace::default().lengths)]
+        default_values_t = DesignSpace::default().lengths, help_heading = "Designs")]
     lengths: Vec<usize>,
     /// How many sequences streams share: all, input or stream.
     #[arg(long, value_delimiter = ',', value_name = "HOW,...", value_parser = read_name::<Sharing>,
-        default_values_t = DesignSpace::default().sharings)]
+        default_values_t = DesignSpace::default().sharings, help_heading = "Designs")]
     sharings: Vec<Sharing>,
     /// Widths of the sequences in bits, or auto.
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_name::<WidthChoice>,
-        default_values_t = DesignSpace::default().widths)]
+        default_values_t = DesignSpace::default().widths, help_heading = "Designs")]
     widths: Vec<WidthChoice>,
     /// Neurons that a layer computes at a time: all, or a number.
-    #[arg(long, value_delimiter = ',', value_name = "N,...", default_values_t = DesignSpace::default().lanes)]
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_values_t = DesignSpace::default().lanes, help_heading = "Designs")]
     lanes: Vec<Lanes>,
     /// Seeds for generators that have one.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = Plan::default().seeds)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = Plan::default().seeds, help_heading = "Search")]
     seeds: usize,
     /// Show and refine designs that lose at most this many percentage points of accuracy, or for regression hundredths of R².
-    #[arg(long, value_name = "POINTS", default_value_t = DesignSpace::default().loss)]
+    #[arg(long, value_name = "POINTS", default_value_t = DesignSpace::default().loss, help_heading = "Search")]
     loss: f64,
     /// The most trials; a trial runs the samples, or a share of them, through the network.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = DesignSpace::default().budget)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = DesignSpace::default().budget, help_heading = "Search")]
     budget: usize,
     /// A fault rate to measure scores with: the probability that a bit of a site flips, from 1e-9 to 0.5.
-    #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>)]
+    #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>, help_heading = "Faults")]
     faults: Option<FaultRate>,
     /// The sites of faults, as for eval; several are joined by +.
     #[arg(long, value_name = "SITE", value_parser = read_name::<FaultSites>, requires = "faults",
-        default_value_t = FaultSites::STREAMS)]
+        default_value_t = FaultSites::STREAMS, help_heading = "Faults")]
     fault_site: FaultSites,
     /// The kind of faults, as for eval.
-    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults")]
+    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults", help_heading = "Faults")]
     fault_kind: Option<FaultKind>,
     /// Let features that the first layer cannot encode saturate.
-    #[arg(long)]
+    #[arg(long, help_heading = "Samples")]
     clip: bool,
     /// Where to run: auto, cpu, gpu, cuda. It changes times and nothing else.
-    #[arg(long, default_value_t, value_parser = read_name::<Device>)]
+    #[arg(long, default_value_t, value_parser = read_name::<Device>, help_heading = "Execution")]
     device: Device,
     /// Write a page (explore.html), the full result (explore.json) and a table (explore.csv) into this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     #[command(flatten)]
     earlier: EarlierOptions,
     /// Print JSON instead of a table.
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     json: bool,
     /// Print comma-separated values instead of a table.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     csv: bool,
 }
 

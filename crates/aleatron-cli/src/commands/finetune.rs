@@ -19,82 +19,94 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     aleatron finetune MODEL_DIR --data text.txt --out adapter\n  \
-    aleatron finetune MODEL_DIR --data chats.jsonl --out adapter --rank 16 --alpha 32 --targets all --steps 500 --report report\n  \
+    aleatron finetune MODEL_DIR --data chats.jsonl --out adapter --rank 16 \\\n      --alpha 32 --targets all --steps 500 --report report\n  \
     aleatron generate MODEL_DIR \"Once upon a time\" --lora adapter")]
 pub(crate) struct Arguments {
     /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
     model: PathBuf,
     /// The texts: one text in any file, or JSON lines in a .jsonl file, with {"text"}, {"prompt", "completion"} or {"tokens", "labels"}.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Samples")]
     data: PathBuf,
     /// Write the adapter into this folder, in PEFT's files.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: PathBuf,
     /// Start from this adapter instead of a new one.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["rank", "alpha", "rank_stabilized", "dropout", "targets"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["rank", "alpha", "rank_stabilized", "dropout", "targets"], help_heading = "Adapter")]
     adapter: Option<PathBuf>,
     /// The rank of the corrections.
-    #[arg(long, value_name = "R", value_parser = read_positive, default_value_t = 8)]
+    #[arg(long, value_name = "R", value_parser = read_positive, default_value_t = 8, help_heading = "Adapter")]
     rank: usize,
     /// Corrections are multiplied by alpha / rank.
-    #[arg(long, value_name = "ALPHA", default_value_t = 16.0)]
+    #[arg(long, value_name = "ALPHA", default_value_t = 16.0, help_heading = "Adapter")]
     alpha: f64,
     /// Multiply corrections by alpha / sqrt(rank) instead.
-    #[arg(long)]
+    #[arg(long, help_heading = "Adapter")]
     rank_stabilized: bool,
     /// The share of the inputs of corrections that is dropped at random.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Adapter")]
     dropout: f64,
     /// The projections with corrections: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, or all.
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_values_t = ["q_proj".to_owned(), "v_proj".to_owned()])]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_values_t = ["q_proj".to_owned(), "v_proj".to_owned()], help_heading = "Adapter")]
     targets: Vec<String>,
     /// Updates.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, help_heading = "Training")]
     steps: usize,
     /// Sequences whose gradients are computed at once.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 4)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 4, help_heading = "Training")]
     batch: usize,
     /// Batches whose gradients are added up for one update.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 1)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 1, help_heading = "Training")]
     accumulation: usize,
     /// The most tokens of a sequence.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 256)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 256, help_heading = "Training")]
     length: usize,
     /// The learning rate of AdamW.
-    #[arg(long, value_name = "RATE", default_value_t = 2e-4)]
+    #[arg(long, value_name = "RATE", default_value_t = 2e-4, help_heading = "Training")]
     learning_rate: f64,
     /// The weight decay of AdamW.
-    #[arg(long, value_name = "DECAY", default_value_t = 0.01)]
+    #[arg(long, value_name = "DECAY", default_value_t = 0.01, help_heading = "Training")]
     weight_decay: f64,
     /// How the learning rate changes: linear or cosine to 0, or constant.
-    #[arg(long, value_name = "NAME", default_value = "linear", ignore_case = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "linear",
+        ignore_case = true,
+        help_heading = "Training"
+    )]
     schedule: ScheduleName,
     /// Steps in which the learning rate rises.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
     warmup: usize,
     /// The largest norm of the gradients of a step.
-    #[arg(long, value_name = "NORM")]
+    #[arg(long, value_name = "NORM", help_heading = "Training")]
     clip_norm: Option<f64>,
     /// The order of the sequences: shuffled or sequential.
-    #[arg(long, value_name = "ORDER", default_value = "shuffled", ignore_case = true)]
+    #[arg(
+        long,
+        value_name = "ORDER",
+        default_value = "shuffled",
+        ignore_case = true,
+        help_heading = "Training"
+    )]
     order: OrderName,
     /// Compute layers again in the backward pass instead of retaining their values: less memory, more time.
-    #[arg(long)]
+    #[arg(long, help_heading = "Training")]
     recompute: bool,
     /// Decides the new adapter, the order of sequences and the dropout.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = "Training")]
     seed: u64,
     /// Where to compute: cpu, gpu or gpu:1.
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Execution")]
     device: String,
     /// Save the state in this file every half minute, and go on from it if it exists.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     checkpoint: Option<PathBuf>,
     /// Write a page with the loss curve (finetuning.html) into this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Print JSON instead of text.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

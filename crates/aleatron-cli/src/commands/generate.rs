@@ -16,46 +16,55 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron generate MODEL_DIR \"Once upon a time\"\n  \
+    aleatron generate MODEL_DIR \"Once upon a time\" --length 256 --generator sobol")]
 pub(crate) struct Arguments {
     /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
     model: PathBuf,
     /// The text to continue; standard input if not given.
     prompt: Option<String>,
     /// Token ids instead of a text, for models without a tokenizer.
-    #[arg(long, value_delimiter = ',', value_name = "ID,...", conflicts_with = "prompt")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "ID,...",
+        conflicts_with = "prompt",
+        help_heading = "Text"
+    )]
     tokens: Option<Vec<u32>>,
     /// A folder with an adapter: adapter_config.json and adapter_model.safetensors.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Model")]
     lora: Option<PathBuf>,
     /// The most tokens to make.
-    #[arg(long, value_name = "N", default_value_t = GenerateOptions::default().max_tokens)]
+    #[arg(long, value_name = "N", default_value_t = GenerateOptions::default().max_tokens, help_heading = "Text")]
     max_tokens: usize,
     /// Divides logits; 0 always takes the most probable token. Options not given are those of the model's
     /// generation_config.json.
-    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    #[arg(long, value_name = "T", allow_hyphen_values = true, help_heading = "Text")]
     temperature: Option<f32>,
     /// Keeps the K most probable tokens; 0 for all.
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", help_heading = "Text")]
     top_k: Option<u32>,
     /// Keeps the most probable tokens whose probabilities add up to P.
-    #[arg(long, value_name = "P", allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", allow_hyphen_values = true, help_heading = "Text")]
     top_p: Option<f32>,
     /// Divides positive logits of tokens that the text contains already and multiplies negative ones; 1 for none.
-    #[arg(long, value_name = "F", allow_hyphen_values = true)]
+    #[arg(long, value_name = "F", allow_hyphen_values = true, help_heading = "Text")]
     repetition_penalty: Option<f32>,
     /// The seed of random choices; a new one for each call if not given.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", help_heading = "Text")]
     seed: Option<u64>,
     /// Where to run: auto, cpu, gpu or gpu:1.
-    #[arg(long, default_value_t = DeviceChoice::Auto, value_parser = read_name::<DeviceChoice>)]
+    #[arg(long, default_value_t = DeviceChoice::Auto, value_parser = read_name::<DeviceChoice>, help_heading = "Execution")]
     device: DeviceChoice,
     /// How weights are stored: f32, f16 or int8; f16 if not given, and f32 with --length.
-    #[arg(long, value_parser = read_name::<Precision>)]
+    #[arg(long, value_parser = read_name::<Precision>, help_heading = "Model")]
     precision: Option<Precision>,
     #[command(flatten)]
     streams: StreamOptions,
     /// Print JSON instead of text.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

@@ -7,6 +7,9 @@ use aleatron::{Tier, VERSION, get_num_threads, simd_tier};
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron info\n  \
+    ALEATRON_TIER=portable aleatron info --json")]
 pub(crate) struct Arguments {
     /// Print JSON instead of text.
     #[arg(long)]

@@ -12,28 +12,31 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron inspect model.onnx\n  \
+    aleatron inspect cnn --stages --arithmetic integer")]
 pub(crate) struct Arguments {
     /// An .onnx file, or an embedded network for digits: noise_aware, plain or cnn.
     model: PathBuf,
     #[command(flatten)]
     bindings: BindingOptions,
     /// Bits of a stream, for bit-MACs and memory.
-    #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 256)]
+    #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 256, help_heading = "Stages")]
     length: usize,
     /// Show the graph as the file has it, without folding and removing nodes.
-    #[arg(long, conflicts_with = "stages")]
+    #[arg(long, conflicts_with = "stages", help_heading = "Stages")]
     as_written: bool,
     /// Show the stages that the network is compiled into: layers as streams with the arithmetic between them, and nodes on tensors.
-    #[arg(long)]
+    #[arg(long, help_heading = "Stages")]
     stages: bool,
     /// The generator of the stages.
-    #[arg(long, value_name = "NAME", value_parser = read_name::<GeneratorName>, default_value = "bernoulli", requires = "stages")]
+    #[arg(long, value_name = "NAME", value_parser = read_name::<GeneratorName>, default_value = "bernoulli", requires = "stages", help_heading = "Stages")]
     generator: GeneratorName,
     /// The inter-layer arithmetic of the stages: float or integer.
-    #[arg(long, value_name = "KIND", value_parser = read_name::<Arithmetic>, default_value_t = Arithmetic::Float, requires = "stages")]
+    #[arg(long, value_name = "KIND", value_parser = read_name::<Arithmetic>, default_value_t = Arithmetic::Float, requires = "stages", help_heading = "Stages")]
     arithmetic: Arithmetic,
     /// Print JSON instead of a table.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

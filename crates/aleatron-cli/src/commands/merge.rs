@@ -12,15 +12,19 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron eval --shard 1/2 --report shards\n  \
+    aleatron eval --shard 2/2 --report shards\n  \
+    aleatron merge shards --report report")]
 pub(crate) struct Arguments {
     /// Files that `eval --shard` wrote, or folders with such files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv) into this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Replace the report that the folder holds, even if it is unfinished or of another network.
-    #[arg(long, requires = "report")]
+    #[arg(long, requires = "report", help_heading = "Output")]
     force: bool,
     #[command(flatten)]
     format: Format,

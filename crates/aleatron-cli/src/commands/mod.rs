@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod bindings;
+pub(crate) mod completions;
 mod data;
 pub(crate) mod eval;
 pub(crate) mod explore;
@@ -18,6 +19,7 @@ pub(crate) mod inspect;
 mod language;
 #[cfg(feature = "transformer")]
 mod language_report;
+pub(crate) mod man;
 pub(crate) mod merge;
 mod names;
 pub(crate) mod network;

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Streams")]
 pub(crate) struct PlanOptions {
     /// Let features that the first layer cannot encode saturate, and count them.
     #[arg(long)]
@@ -46,22 +47,28 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
     arithmetic: Arithmetic,
     /// Fault rates, such as 0,1e-4,1e-3: the probability that a bit of a site flips, 0 or from 1e-9 to 0.5. 0 is the network without faults.
-    #[arg(long, value_delimiter = ',', value_name = "RATE,...", value_parser = read_name::<FaultRate>, allow_hyphen_values = true)]
+    #[arg(long, value_delimiter = ',', value_name = "RATE,...", value_parser = read_name::<FaultRate>, allow_hyphen_values = true, help_heading = "Faults")]
     pub(crate) faults: Vec<FaultRate>,
     /// Sites of faults, evaluated one after the other: inputs, weights, streams (both), products, counters, accumulators, memory, stuck-at-0,
     /// stuck-at-1, generators or activations. Sites joined by + have faults at the same time.
     #[arg(long, value_delimiter = ',', value_name = "SITE,...", value_parser = read_name::<FaultSites>, requires = "faults",
-        default_values_t = Plan::default().fault_sites)]
+        default_values_t = Plan::default().fault_sites, help_heading = "Faults")]
     fault_site: Vec<FaultSites>,
     /// The kind of faults: transient, permanent or burst=CYCLES. Without it, memory and stuck generators have permanent faults and all
     /// others transient ones.
-    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults")]
+    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults", help_heading = "Faults")]
     fault_kind: Option<FaultKind>,
     /// The layers that have the faults; all without it.
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...", requires = "faults")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,...",
+        requires = "faults",
+        help_heading = "Faults"
+    )]
     fault_layer: Vec<String>,
     /// Where to run: auto (wherever it is faster), cpu, gpu, gpu:1, or several as in gpu:0,gpu:1. It changes times and nothing else.
-    #[arg(long, default_value_t, value_parser = read_name::<Device>)]
+    #[arg(long, default_value_t, value_parser = read_name::<Device>, help_heading = "Execution")]
     device: Device,
 }
 

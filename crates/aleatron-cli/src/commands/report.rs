@@ -17,6 +17,7 @@ pub(crate) const LOCK_NAME: &str = ".aleatron.lock";
 
 /// How to print an evaluation.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Format {
     /// Print JSON instead of a table.
     #[arg(long, conflicts_with = "csv")]
@@ -68,6 +69,7 @@ pub(crate) enum Earlier {
 
 /// The options that choose among [`Earlier`].
 #[derive(Debug, Clone, Copy, clap::Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct EarlierOptions {
     /// Retain the results that the folder of the report holds, and run the missing ones.
     #[arg(long, requires = "report", conflicts_with = "force")]

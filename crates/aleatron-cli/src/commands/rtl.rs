@@ -20,74 +20,77 @@ use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron rtl noise_aware --length 64 --generator lfsr --out circuit --check\n  \
+    aleatron rtl model.onnx --data test.npz --length 64 --generator sobol \\\n      --out circuit --synth --energy")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkOptions,
     #[command(flatten)]
     data: DataOptions,
     /// Bits of a stream.
-    #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 64)]
+    #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 64, help_heading = "Streams")]
     length: usize,
     /// The generator of the streams: lfsr, sobol, halton, vdc, ramp, or a pair of them; or int8 and the like for a binary circuit that
     /// multiplies integers. Bernoulli streams have no hardware.
-    #[arg(long, value_name = "NAME", value_parser = read_name::<GeneratorName>, default_value = "lfsr")]
+    #[arg(long, value_name = "NAME", value_parser = read_name::<GeneratorName>, default_value = "lfsr", help_heading = "Streams")]
     generator: GeneratorName,
     /// The width of the sequences and comparators in bits, or auto.
-    #[arg(long, value_name = "BITS", default_value = "auto", value_parser = read_name::<WidthChoice>)]
+    #[arg(long, value_name = "BITS", default_value = "auto", value_parser = read_name::<WidthChoice>, help_heading = "Streams")]
     width: WidthChoice,
     /// The sequences that streams share: all, input or stream.
-    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>)]
+    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>, help_heading = "Streams")]
     sharing: Sharing,
     /// Settings of one layer: NAME:length=64,width=6, any of those of `aleatron eval --layer`. May be given several times.
-    #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer)]
+    #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer, help_heading = "Streams")]
     layers: Vec<(String, LayerOverride)>,
     /// The seed of generators that have one.
-    #[arg(long, default_value_t = SampleSeed::DEFAULT)]
+    #[arg(long, default_value_t = SampleSeed::DEFAULT, help_heading = "Streams")]
     seed: u64,
     /// The neurons that a layer computes at a time; all of them if not given.
-    #[arg(long, value_name = "N", value_parser = read_positive)]
+    #[arg(long, value_name = "N", value_parser = read_positive, help_heading = "Circuit")]
     lanes: Option<usize>,
     /// Put registers between comparators and counters.
-    #[arg(long)]
+    #[arg(long, help_heading = "Circuit")]
     pipeline: bool,
     /// Let the index of the greatest score leave the circuit instead of the scores.
-    #[arg(long)]
+    #[arg(long, help_heading = "Circuit")]
     class: bool,
     /// Stop the last layer as soon as the best score leads by this many standard deviations of the counting noise; 3 is a usual margin.
-    #[arg(long, value_name = "DEVIATIONS", value_parser = read_margin, requires = "class")]
+    #[arg(long, value_name = "DEVIATIONS", value_parser = read_margin, requires = "class", help_heading = "Circuit")]
     early_margin: Option<Margin>,
     /// Declare that features never become negative inputs, which saves area in layers of signed streams.
-    #[arg(long)]
+    #[arg(long, help_heading = "Circuit")]
     non_negative: bool,
     /// Gate the clocks of registers with cells; without it, registers have enables, which suits FPGAs.
-    #[arg(long)]
+    #[arg(long, help_heading = "Circuit")]
     clock_gating: bool,
     /// The folder for the files of the circuit.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: PathBuf,
     /// Simulate the circuit and compare every threshold, count, value and score with the engine.
-    #[arg(long)]
+    #[arg(long, help_heading = "Simulation")]
     check: bool,
     /// With --check, simulate the netlist of gates that Yosys makes of the circuit as well.
-    #[arg(long, requires = "check")]
+    #[arg(long, requires = "check", help_heading = "Simulation")]
     netlist: bool,
     /// The simulator of --check: icarus or verilator; the first one that is installed if not given.
-    #[arg(long, value_name = "NAME", value_parser = read_name::<Simulator>, requires = "check")]
+    #[arg(long, value_name = "NAME", value_parser = read_name::<Simulator>, requires = "check", help_heading = "Simulation")]
     simulator: Option<Simulator>,
     /// Synthesize the circuit with Yosys and show its area by part in gate equivalents and the depth of its logic.
-    #[arg(long)]
+    #[arg(long, help_heading = "Synthesis")]
     synth: bool,
     /// Let --synth and --energy optimize the whole design at once, which is smaller, instead of part by part.
-    #[arg(long)]
+    #[arg(long, help_heading = "Synthesis")]
     flatten: bool,
     /// Simulate the gates of the synthesized circuit and show the energy of a sample by part.
-    #[arg(long)]
+    #[arg(long, help_heading = "Synthesis")]
     energy: bool,
     /// The Liberty file of the cells of --synth and --energy; a table of generic gates if not given.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Synthesis")]
     liberty: Option<PathBuf>,
     /// The samples in the vectors of the test bench.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 2)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 2, help_heading = "Simulation")]
     samples: usize,
 }
 

@@ -20,9 +20,10 @@ const LAYERS: &str = "aleatron.layers";
 const BYTES: f64 = 100.0;
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Network")]
 pub(crate) struct NetworkOptions {
     /// An .onnx file, or an embedded network for digits: noise_aware, plain or cnn.
-    #[arg(default_value = "noise_aware")]
+    #[arg(default_value = "noise_aware", help_heading = None::<&'static str>)]
     network: PathBuf,
     /// The same as an option.
     #[arg(long = "network", value_name = "NETWORK", conflicts_with = "network")]

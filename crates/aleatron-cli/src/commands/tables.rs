@@ -8,6 +8,9 @@ use aleatron::eval::report;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron tables\n  \
+    aleatron tables sobol:1+sobol:2 lfsr:1+lfsr:142 --lengths 64,256")]
 pub(crate) struct Arguments {
     /// Pairs as X+Y, with each of sobol:DIMENSION, halton:BASE, vdc, ramp, lfsr:SEED and bernoulli:SEED.
     #[arg(value_name = "X+Y", value_parser = read_pair,
@@ -18,13 +21,13 @@ pub(crate) struct Arguments {
         default_values_t = [16, 32, 64, 128, 256])]
     lengths: Vec<usize>,
     /// Print comma-separated values instead of a table.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     csv: bool,
     /// Write a page with error maps (index.html), tables.csv and one SVG per pair and length into this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Print JSON instead of a table.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

@@ -27,39 +27,45 @@ const TEST_SHARE: f64 = 0.2;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    aleatron train --lengths 8 --out short.onnx                 the embedded network and digits\n  \
-    aleatron train model.onnx --data train.npz --test test.npz --lengths 16,32 --generators sobol,lfsr --out trained.onnx")]
+    aleatron train --lengths 8 --out short.onnx   the embedded network and digits\n  \
+    aleatron train model.onnx --data train.npz --test test.npz \\\n      --lengths 16,32 --generators sobol,lfsr --out trained.onnx")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkOptions,
     /// The task of the network: classification or regression.
-    #[arg(long, value_name = "TASK", default_value = "classification", ignore_case = true)]
+    #[arg(
+        long,
+        value_name = "TASK",
+        default_value = "classification",
+        ignore_case = true,
+        help_heading = "Network"
+    )]
     task: Task,
     #[command(flatten)]
     data: DataOptions,
     /// Samples for the evaluation before and after, in the format of --data. If not given, a fifth of the samples is held out; for the embedded
     /// digits, the test digits.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Samples")]
     test: Option<PathBuf>,
     /// Lengths of streams to train for, in bits; steps take them in turn.
-    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, default_values_t = [16])]
+    #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, default_values_t = [16], help_heading = "Streams")]
     lengths: Vec<usize>,
     /// Generators to train for, as in eval; steps take them in turn.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
-        default_values_t = [GeneratorName::SOBOL])]
+        default_values_t = [GeneratorName::SOBOL], help_heading = "Streams")]
     generators: Vec<GeneratorName>,
     /// Lengths of the evaluation before and after; those of training are added.
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length,
-        default_values_t = [8, 16, 32, 64, 256])]
+        default_values_t = [8, 16, 32, 64, 256], help_heading = "Streams")]
     eval_lengths: Vec<usize>,
     /// Bits of the sequences that streams share, 1 to 32, or auto.
-    #[arg(long, value_name = "BITS", default_value = "auto", value_parser = read_name::<WidthChoice>)]
+    #[arg(long, value_name = "BITS", default_value = "auto", value_parser = read_name::<WidthChoice>, help_heading = "Streams")]
     width: WidthChoice,
     /// How many independent sequences streams share: all, input or stream.
-    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>)]
+    #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>, help_heading = "Streams")]
     sharing: Sharing,
     /// The inter-layer arithmetic: float, or integer as in a circuit.
-    #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
+    #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>, help_heading = "Streams")]
     arithmetic: Arithmetic,
     /// A fault rate to train with: the probability that a bit of a site flips, from 1e-9 to 0.5. Each step has other faults. The evaluations
     /// are with and without faults.
@@ -74,49 +80,55 @@ pub(crate) struct Arguments {
     fault_kind: Option<FaultKind>,
     /// How the network runs in training: streams (the counts that an evaluation has), noise (floating point with the noise of random streams,
     /// cheaper) or float.
-    #[arg(long, value_name = "KIND", default_value = "streams", ignore_case = true)]
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "streams",
+        ignore_case = true,
+        help_heading = "Training"
+    )]
     through: Through,
     /// Where streams run: auto, cpu, gpu, cuda. It changes times and nothing else.
-    #[arg(long, default_value_t = Device::Cpu, value_parser = read_name::<Device>)]
+    #[arg(long, default_value_t = Device::Cpu, value_parser = read_name::<Device>, help_heading = "Execution")]
     device: Device,
     /// Passes over the data.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 20)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 20, help_heading = "Training")]
     epochs: usize,
     /// Samples of a step.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 64)]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 64, help_heading = "Training")]
     batch: usize,
     /// The learning rate at the start; it falls along half a cosine to 0.
-    #[arg(long, value_name = "RATE", default_value_t = 2e-3)]
+    #[arg(long, value_name = "RATE", default_value_t = 2e-3, help_heading = "Training")]
     rate: f64,
     /// The rule of the updates: adam or sgd.
-    #[arg(long, value_name = "NAME", default_value = "adam", ignore_case = true)]
+    #[arg(long, value_name = "NAME", default_value = "adam", ignore_case = true, help_heading = "Training")]
     optimizer: OptimizerName,
     /// The share of the training samples by which the best epoch is chosen.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Training")]
     validation: f64,
     /// Stop after so many epochs without a better validation score.
-    #[arg(long, value_name = "N", value_parser = read_positive)]
+    #[arg(long, value_name = "N", value_parser = read_positive, help_heading = "Training")]
     patience: Option<usize>,
     /// The largest norm of the gradients of a step.
-    #[arg(long, value_name = "NORM")]
+    #[arg(long, value_name = "NORM", help_heading = "Training")]
     clip_norm: Option<f64>,
     /// Move training images at random by up to so many pixels.
-    #[arg(long, value_name = "PIXELS", default_value_t = 0)]
+    #[arg(long, value_name = "PIXELS", default_value_t = 0, help_heading = "Training")]
     shift: usize,
     /// Decides the order of samples, augmentation and random streams.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = "Training")]
     seed: u64,
     /// Write the trained network to this .onnx file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Save the state after every epoch in this file, and go on from it if it exists.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     checkpoint: Option<PathBuf>,
     /// Write a page (training.html) and both evaluations (before.json, after.json) into this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Print JSON instead of a table.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    aleatron verify\n  \
+    SC_GPU_ADAPTER=llvmpipe aleatron verify --json")]
 pub(crate) struct Arguments {
     /// Print JSON instead of text.
     #[arg(long)]
