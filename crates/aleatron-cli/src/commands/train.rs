@@ -69,14 +69,14 @@ pub(crate) struct Arguments {
     arithmetic: Arithmetic,
     /// A fault rate to train with: the probability that a bit of a site flips, from 1e-9 to 0.5. Each step has other faults. The evaluations
     /// are with and without faults.
-    #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>)]
+    #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>, help_heading = "Faults")]
     faults: Option<FaultRate>,
     /// The sites of faults, as for eval; several are joined by +.
     #[arg(long, value_name = "SITE", value_parser = read_name::<FaultSites>, requires = "faults",
-        default_value_t = FaultSites::STREAMS)]
+        default_value_t = FaultSites::STREAMS, help_heading = "Faults")]
     fault_site: FaultSites,
     /// The kind of faults, as for eval.
-    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults")]
+    #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults", help_heading = "Faults")]
     fault_kind: Option<FaultKind>,
     /// How the network runs in training: streams (the counts that an evaluation has), noise (floating point with the noise of random streams,
     /// cheaper) or float.
