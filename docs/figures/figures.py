@@ -75,7 +75,8 @@ def accuracy(theme: Theme, data: Any) -> str:
     """Draws the accuracy of the embedded network against the stream length."""
     picture = Picture(760, 404, theme, "Accuracy of the embedded digits network against stream length")
     axes = Axes(picture, LENGTHS, label="accuracy on 360 test digits (%)")
-    low = math.floor(min(min(curve) for curve in data["curves"].values()) / 2) * 2
+    curves: dict[str, list[float]] = data["curves"]
+    low = math.floor(min(min(curve) for curve in curves.values()) / 2) * 2
 
     def y(percent: float) -> float:
         return axes.bottom - (percent - low) / (100 - low) * (axes.bottom - axes.top)
@@ -85,7 +86,7 @@ def accuracy(theme: Theme, data: Any) -> str:
     best = y(data["float"])
     picture.line([(axes.left, best), (axes.right, best)], stroke=theme.text, width=1.5, dash="6 4")
     ends = [("floating point", best - 19, theme.text)]
-    for (name, curve), colour in zip(data["curves"].items(), theme.lines):
+    for (name, curve), colour in zip(curves.items(), theme.lines):
         axes.curve([(length, y(percent)) for length, percent in zip(LENGTHS, curve)], colour)
         ends.append((name, y(curve[-1]), colour))
     axes.names(ends)
