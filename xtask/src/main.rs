@@ -11,6 +11,7 @@ mod packages;
 mod ptx;
 mod python;
 mod readme;
+mod sanitize;
 mod step;
 mod system;
 
@@ -36,8 +37,9 @@ tasks:
           (installs cargo-mutants if it is missing)
   notes TAG
           the notes of a release: the section of its version in CHANGELOG.md
-  sanitize
-          the tests of the crates with unsafe code under AddressSanitizer (needs a nightly toolchain, on Linux on x86-64)
+  sanitize [python]
+          the tests of the crates with unsafe code and of the Python extension under AddressSanitizer, or of the extension
+          alone (needs a nightly toolchain and gcc, on Linux on x86-64)
   features
           the part of it about cargo features alone: other combinations compile, and wgpu needs the feature gpu
   packages
@@ -59,7 +61,11 @@ fn main() -> ExitCode {
         "fuzz" => fuzz(std::env::args().nth(2).as_deref()),
         "mutants" => mutants::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "notes" => notes::print(std::env::args().nth(2).as_deref()),
-        "sanitize" => sanitize(),
+        "sanitize" => match std::env::args().nth(2).as_deref() {
+            None => sanitize::run(),
+            Some("python") => sanitize::extension(),
+            Some(part) => Err(format!("\"{part}\" is not a part of sanitize: python is the only one")),
+        },
         "features" => features::check_gpu_feature().and_then(|()| step::run_all(&features::steps())),
         "packages" => packages::check(),
         "deny" => deny(),
@@ -146,23 +152,6 @@ fn fuzz(seconds: Option<&str>) -> Result<(), String> {
         steps.push(Step::new(target, run));
     }
     step::run_all(&steps)
-}
-
-/// Runs the tests of the crates with unsafe code under AddressSanitizer.
-fn sanitize() -> Result<(), String> {
-    system::install_software_vulkan()?;
-    system::install_accelerator_tools()?;
-    let target = "x86_64-unknown-linux-gnu";
-    let mut arguments = vec!["+nightly", "test", "--no-fail-fast", "--target", target, "--tests"];
-    for package in ["aleatron-cpu", "aleatron-device", "aleatron-tensor", "aleatron-cuda"] {
-        arguments.extend(["-p", package]);
-    }
-    let tests = Step::new("AddressSanitizer", step::command("cargo", &arguments))
-        .with("RUSTFLAGS", "-Zsanitizer=address")
-        // Drivers leak, forked children exit without their destructors, and tests exhaust memory.
-        .with("ASAN_OPTIONS", "detect_leaks=0:allocator_may_return_null=1")
-        .with("SC_GPU_ADAPTER", "llvmpipe");
-    step::run_all(&[tests])
 }
 
 fn deny() -> Result<(), String> {

@@ -19,7 +19,7 @@ struct Package {
 const PACKAGES: [Package; 10] = [
     Package { name: "aleatron-core", features: "" },
     Package { name: "aleatron-data", features: "" },
-    Package { name: "aleatron-tensor", features: "" },
+    Package { name: "aleatron-tensor", features: "linalg" },
     Package { name: "aleatron-graph", features: "" },
     Package { name: "aleatron-device", features: "raw" },
     Package { name: "aleatron-engine", features: "" },

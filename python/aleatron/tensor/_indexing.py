@@ -140,12 +140,17 @@ def _by_tensors(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
 def _by_mask(x: Tensor, mask: Tensor) -> Tensor:
     from aleatron.tensor._manipulation import reshape
 
-    if mask.ndim > x.ndim or mask.shape != x.shape[: mask.ndim]:
-        raise IndexError(f"a mask of shape {mask.shape} for a tensor of shape {x.shape}")
+    # The standard lets axes of a mask have no elements, whatever the tensor has: such a mask selects nothing.
+    fits = all(own in (0, size) for own, size in zip(mask.shape, x.shape, strict=False))
+    if mask.ndim > x.ndim or not fits:
+        raise IndexError(
+            f"a mask of shape {mask.shape} does not fit a tensor of shape {x.shape}: its axes must have the sizes of the first "
+            "axes of the tensor, or 0"
+        )
     # How many elements there are is known on the host only.
     places = np.flatnonzero(mask.numpy())
     rest = x.shape[mask.ndim :]
-    rows = reshape(x, (mask.size, *rest))
+    rows = reshape(x, (math.prod(x.shape[: mask.ndim]), *rest))
     return Tensor(rows._core.index_select(0, _indices(places, x.device)))
 
 

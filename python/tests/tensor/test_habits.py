@@ -123,6 +123,29 @@ def test_masks_without_elements(device: str) -> None:
             assert found.shape == x[mask].shape, (shape, n, value)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_mask_with_an_axis_of_size_zero_selects_nothing(device: str) -> None:
+    for shape, mask, found in [
+        ((0, 1), (0, 0), (0,)),
+        ((3, 2), (0, 2), (0,)),
+        ((3, 2), (3, 0), (0,)),
+        ((3, 2), (0,), (0, 2)),
+        ((3, 2, 4), (0, 0), (0, 4)),
+    ]:
+        x = at.ones(shape, device=device)
+        key = at.zeros(mask, dtype=at.bool, device=device)
+        assert x[key].shape == found, (shape, mask)
+        x[key] = 5.0
+        assert at.all(x == 1.0), (shape, mask)
+    for shape, mask in [((3, 2), (2,)), ((3, 2), (3, 1)), ((0, 2), (1,)), ((3,), (0, 0)), ((3,), (3, 0))]:
+        x = at.ones(shape, device=device)
+        key = at.zeros(mask, dtype=at.bool, device=device)
+        with pytest.raises(IndexError, match="mask of shape"):
+            x[key]
+        with pytest.raises(IndexError):
+            x[key] = 5.0
+
+
 def test_names_of_devices_may_have_capital_letters() -> None:
     assert at.ones(2, device="CPU").device == "cpu"
     assert "float32" in at.__array_namespace_info__().dtypes(device="CPU", kind="real floating")
