@@ -42,15 +42,17 @@ pub fn find_product_lengths(
         ..plan.clone()
     };
     let mut job = LanguageJob::new(name, model, text, &plan, cancel)?;
-    let streams = plan.streams();
-    // The device changes times and nothing else.
-    let settings = format!("{:?} {}", streams.settings(), job.schedule().header.input_scales.len());
-    let header = &job.schedule().header;
-    let identity = fingerprint(
-        format!("{settings} {:?} {} {}", header.input_scales, header.fingerprint, header.context)
-            .bytes()
-            .map(u64::from),
+    let (streams, header) = (plan.streams(), &job.schedule().header);
+    // The device, the lengths and the generator are no part of the identity.
+    let identity = format!(
+        "{:?} {} {} {:?} {}",
+        streams.settings(),
+        streams.seeds,
+        header.context,
+        header.input_scales,
+        header.fingerprint
     );
+    let identity = fingerprint(identity.bytes().map(u64::from));
     let products = header.products.clone();
     let float = job.loss(None, cancel)?;
     let found = Found {

@@ -198,7 +198,7 @@ fn head_stops_at_its_margins() {
         assert!(head[1].changed < head[0].changed, "{head:?}");
         // Sequences have the width of the full length.
         let mut short = LanguagePlan { margins: Vec::new(), ..plan.clone() };
-        short.layers.insert("head".to_owned(), "length=8,width=6".parse().unwrap());
+        short.layers.insert("head".to_owned(), "length=8,width=5".parse().unwrap());
         let (_, first) = best(&short);
         let changed = full.iter().zip(&first).filter(|(a, b)| a != b).count();
         assert_eq!(head[0].changed, changed as f64 / 77.0, "{generator}");
