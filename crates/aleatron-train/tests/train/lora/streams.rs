@@ -47,12 +47,16 @@ fn scales(sequences: &[Sequence]) -> Vec<f64> {
     largest.0.lock().unwrap().clone()
 }
 
-fn model(streams: Option<LoraStreams>, dropout: f64) -> LoraModel {
-    let source = ModelSource::Embedded;
-    let config = source.config().unwrap();
+fn adapter(dropout: f64) -> Adapter {
+    let config = ModelSource::Embedded.config().unwrap();
     let targets = targets(&config, &["all"]).unwrap();
     let options = AdapterOptions { rank: 4, alpha: 8.0, dropout, targets, ..AdapterOptions::default() };
-    let adapter = Adapter::create(&config, &options, 1).unwrap();
+    Adapter::create(&config, &options, 1).unwrap()
+}
+
+fn model(streams: Option<LoraStreams>, adapter: Adapter) -> LoraModel {
+    let source = ModelSource::Embedded;
+    let config = source.config().unwrap();
     let model = LoraModel::from_pretrained(&source, &config, adapter, &Device::Cpu).unwrap();
     match streams {
         Some(streams) => model.with_streams(streams).unwrap(),
@@ -60,33 +64,40 @@ fn model(streams: Option<LoraStreams>, dropout: f64) -> LoraModel {
     }
 }
 
-/// Short streams add loss, and training through them takes most of it back on the sequences that it sees; what is computed again is
-/// the same. Every step has its own seed.
+/// Short streams add loss. Training through them takes at least a quarter of it back on the sequences that it sees, with a seed that it
+/// has not seen, and more than the same training in floating point; the loss of 768 tokens with another seed differs by about 1 %, a tenth of
+/// that. Layers that are computed again are the same.
 #[test]
 fn training_through_streams_reduces_their_loss() {
     let sequences = sequences();
     let all: Vec<&Sequence> = sequences.iter().collect();
     let input_scales = scales(&sequences);
+    let loss = |model: &LoraModel| model.loss(&all).unwrap().item::<f32>().unwrap();
+    let adam = AdamOptions { rate: 3e-3, ..AdamOptions::default() };
+    let options = FinetuneOptions { steps: 24, batch: 8, adam, ..FinetuneOptions::default() };
+    let float = model(None, adapter(0.0));
+    let float_loss = loss(&float);
+    finetune(&float, &sequences, &options).unwrap();
     for generator in ["sobol", "bernoulli"] {
         let streams = StreamConfig::new(32).generator(generator.parse().unwrap());
         let streams = LoraStreams { streams, input_scales: input_scales.clone() };
-        let loss = |model: &LoraModel| model.loss(&all).unwrap().item::<f32>().unwrap();
-        let float = loss(&model(None, 0.0));
-        let trained = model(Some(streams.clone()), 0.0);
+        let new = || model(Some(streams.clone()), adapter(0.0));
+        let trained = new();
         let before = loss(&trained);
-        assert!(before > float + 0.2, "{generator}: {before} {float}");
-        let adam = AdamOptions { rate: 3e-3, ..AdamOptions::default() };
-        let options = FinetuneOptions { steps: 24, batch: 8, adam, ..FinetuneOptions::default() };
         let steps = finetune(&trained, &sequences, &options).unwrap();
         let after = loss(&trained);
-        assert!(after < before - 0.5 * (before - float), "{generator}: {before} to {after}, float {float}");
+        let in_float = loss(&model(Some(streams.clone()), float.adapter().unwrap()));
+        let text = format!("{generator}: {before} to {after}, in floating point {float_loss}, {in_float}");
+        assert!(before - after > 0.25 * (before - float_loss) && before > float_loss + 0.2, "{text}");
+        assert!(after < in_float, "{text}");
 
         let few = FinetuneOptions { steps: 3, activations: Activations::Recomputed, ..options.clone() };
-        let again = finetune(&model(Some(streams.clone()), 0.0), &sequences, &few).unwrap();
+        let again = finetune(&new(), &sequences, &few).unwrap();
         let retained = FinetuneOptions { activations: Activations::Retained, ..few };
-        assert_eq!(finetune(&model(Some(streams.clone()), 0.0), &sequences, &retained).unwrap(), again);
+        assert_eq!(finetune(&new(), &sequences, &retained).unwrap(), again);
         assert_eq!(again[0].loss, steps[0].loss);
-        let error = finetune(&model(Some(streams), 0.5), &sequences, &options).unwrap_err().to_string();
+        let dropping = model(Some(streams.clone()), adapter(0.5));
+        let error = finetune(&dropping, &sequences, &options).unwrap_err().to_string();
         assert!(error.contains("lora_dropout is 0.5"), "{error}");
     }
 }
