@@ -27,7 +27,6 @@ struct Request {
 }
 
 impl Request {
-    #[expect(clippy::too_many_arguments, reason = "they are the arguments of a Python function")]
     fn new(
         model: PathBuf,
         text: Option<PathBuf>,

@@ -18,7 +18,6 @@ use aleatron_transformer::Transformer;
 /// of 0 or no budget, [`Error::Checkpoint`] if `known` is of another search, and [`Error::UnfinishedSearch`], with the trials that are
 /// done, if a later trial fails.
 pub fn find_product_lengths(
-    name: &str,
     model: &mut Transformer,
     text: &LanguageText,
     plan: &LanguagePlan,
@@ -41,7 +40,7 @@ pub fn find_product_lengths(
         generators: vec![search.generator],
         ..plan.clone()
     };
-    let mut job = LanguageJob::new(name, model, text, &plan, cancel)?;
+    let mut job = LanguageJob::new("search", model, text, &plan, cancel)?;
     let (streams, header) = (plan.streams(), &job.schedule().header);
     // The device, the lengths and the generator are no part of the identity.
     let identity = format!(

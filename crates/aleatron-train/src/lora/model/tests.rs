@@ -59,7 +59,7 @@ fn products_through_streams_are_those_of_the_engine() {
         let layer = &model.layers[1];
         let own = model.corrections.iter().filter(|own| own.layer == 1);
         let tensors: Vec<Tensor> = own.flat_map(|own| own.parameters.iter().map(Parameter::tensor)).collect();
-        let slots: [(Slot, Vec<(Tensor, Vec<usize>)>); 4] = {
+        let slots = {
             let of = |slot: Slot| inputs(3, slot.shape(&model.config)[1]);
             let h = model.config.hidden;
             let [q, k, v] =
