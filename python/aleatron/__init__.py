@@ -69,7 +69,7 @@ else:
     from aleatron._evaluation import Evaluation, evaluate, evaluate_regression, load_digits
     from aleatron._explore import Design, Exploration, explore
     from aleatron._find import Found, Trial, find
-    from aleatron._language import LanguageEvaluation, LanguageRow, evaluate_language_model
+    from aleatron._language import HeadStop, LanguageEvaluation, LanguageRow, evaluate_language_model
     from aleatron._network import Layer, NetworkLayer
     from aleatron._sklearn import from_sklearn as _from_sklearn
     from aleatron._streams import (
@@ -150,6 +150,7 @@ __all__ = [
     "FixedPointLif",
     "Found",
     "Gpu",
+    "HeadStop",
     "LanguageEvaluation",
     "LanguageRow",
     "Layer",

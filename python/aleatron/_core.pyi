@@ -47,6 +47,7 @@ __all__ = [
     "_Explorer",
     "_FileLock",
     "_Job",
+    "_LanguageJob",
     "_NetworkBuilder",
     "_Plan",
     "Transformer",
@@ -1323,6 +1324,38 @@ class _Job:
         """Returns the evaluation as JSON, with all cells that are finished."""
 
 @final
+class _LanguageJob:
+    """An evaluation of a language model to be run as tasks, and the results of finished tasks."""
+
+    def __new__(
+        cls, model: str | PathLike[str], text: str | PathLike[str] | None, plan: _Plan, context: int | None,
+        calibration_tokens: int | None, max_tokens: int | None, quantile: float, sensitivity: bool, precision: str,
+        lora: str | PathLike[str] | None, margins: Sequence[float]
+    ) -> Self: ...
+    @staticmethod
+    def from_bytes(bytes: bytes, on: str | None) -> _LanguageJob:
+        """Reads what `to_bytes` wrote, and loads the model; if a device is given, tasks run there."""
+    def to_bytes(self) -> bytes:
+        """Returns the path of the model, the tokens and the plan, for workers."""
+    @property
+    def device(self) -> str:
+        """Where its tasks are to run."""
+    def schedule(self) -> str:
+        """Returns the line of text that files of finished tasks begin with."""
+    def tasks(self, n: int) -> list[tuple[int, int, int]]:
+        """Returns the unfinished work, as about `n` tasks of the same cost, or more."""
+    def label(self, of: tuple[int, int, int]) -> tuple[str, int, int]:
+        """Returns the generator, length and seed of a task."""
+    def run(self, of: tuple[int, int, int]) -> str:
+        """Runs a task and returns its result as a line of text."""
+    def add(self, line: str) -> None:
+        """Adds the result of a task."""
+    def add_file(self, text: str) -> str:
+        """Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it is of another evaluation."""
+    def finish(self) -> str:
+        """Returns the evaluation as JSON, with all runs that are finished."""
+
+@final
 class _EvalProgram:
     """`aleatron eval` with the arguments of the program, whose tasks somebody else runs."""
 
@@ -1559,11 +1592,12 @@ def _evaluate(
 def _read_exploration(text: str) -> tuple[str, str, str]:
     """Checks that text is an exploration, and returns it, its table of comma-separated values, and its page."""
 def _evaluate_language_model(
-    folder: str | PathLike[str], text: str | PathLike[str], plan: _Plan, context: int | None, calibration_tokens: int | None,
-    max_tokens: int | None, quantile: float, sensitivity: bool, precision: str, lora: str | PathLike[str] | None, progress: _Progress
+    model: str | PathLike[str], text: str | PathLike[str] | None, plan: _Plan, context: int | None, calibration_tokens: int | None,
+    max_tokens: int | None, quantile: float, sensitivity: bool, precision: str, lora: str | PathLike[str] | None,
+    margins: Sequence[float], progress: _Progress
 ) -> tuple[str, BaseException | None]:
-    """Evaluates the language model of a folder on the text of a file. `progress` is called with (done, total, generator, length, seed)
-    and ends the run by raising. Returns the evaluation as JSON, and the exception.
+    """Evaluates a language model on the text of a file, or the one in the package on its own text. `progress` is called with (done, total,
+    generator, length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
     """
 def _find(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
@@ -1749,12 +1783,12 @@ class Transformer:
         precision: Literal["f32", "f16", "int8"] = "f16",
         merge: str | PathLike[str] | None = None,
     ) -> Transformer:
-        """Loads a folder with config.json, .safetensors files and, for text, tokenizer.json.
+        """Loads a folder with config.json, .safetensors files and, for text, tokenizer.json, or the model in the package.
 
         Parameters
         ----------
         folder
-            The folder.
+            The folder, or "bytes", a small model in the package whose tokens are bytes.
         device
             "auto" (a hardware GPU where there is one, else the CPU), "cpu", "gpu" or "gpu:1".
         precision

@@ -32,7 +32,7 @@ def replace_file(path: pathlib.Path, text: str) -> None:
 class Journal:
     """A file of finished tasks, in the format of shards; one without a path keeps nothing."""
 
-    def __init__(self, path: pathlib.Path | None, job: _core._Job, resume: bool) -> None:
+    def __init__(self, path: pathlib.Path | None, job: _core._Job | _core._LanguageJob, resume: bool) -> None:
         self.path = path
         self._file: io.TextIOBase | None = None
         if path is None:

@@ -5,14 +5,43 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from aleatron import _core
 from aleatron._evaluation import Progress, integer, read_plan, shown
+from aleatron._journal import Journal
+from aleatron._tasks import run_job
 
 if TYPE_CHECKING:
+    from aleatron._tasks import Executors
     from aleatron._types import DeviceNames, LayerSettings, Sharing, Width
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadStop:
+    """The bits that early termination of the head of a language model saves at a decision margin.
+
+    Attributes
+    ----------
+    margin
+        The lead of the best token at which a position stops, in standard deviations.
+    mean_cycles
+        The mean cycles of the head at a position.
+    saved
+        The share of the bits of the head that are not computed.
+    stopped
+        The share of positions that stopped before the end.
+    changed
+        The share of positions whose most probable token is not that of the full length.
+    """
+
+    margin: float
+    mean_cycles: float
+    saved: float
+    stopped: float
+    changed: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +52,8 @@ class LanguageRow:
     ----------
     generator, length
         The generator, and the bits of a stream.
+    width
+        The bits of the sequences that streams share; None for Bernoulli streams, which share none.
     loss, low, high
         The mean loss in nats per token, and its 95 % interval over seeds.
     added_loss
@@ -37,10 +68,13 @@ class LanguageRow:
         The share of inputs of linear products that saturated.
     losses
         The loss of each seed.
+    head
+        Early termination of the head, for each margin.
     """
 
     generator: str
     length: int
+    width: int | None
     loss: float
     low: float
     high: float
@@ -50,6 +84,7 @@ class LanguageRow:
     agreement: float
     saturated: float
     losses: tuple[float, ...]
+    head: tuple[HeadStop, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,8 +121,8 @@ class LanguageEvaluation:
 
 
 def evaluate_language_model(
-    model_dir: str | os.PathLike[str],
-    text: str | os.PathLike[str],
+    model: str | os.PathLike[str] = "bytes",
+    text: str | os.PathLike[str] | None = None,
     *,
     lengths: SupportsIndex | Sequence[SupportsIndex] = (64, 256, 1024),
     generators: str | Sequence[str] = ("bernoulli", "sobol"),
@@ -102,19 +137,24 @@ def evaluate_language_model(
     sensitivity: bool = False,
     precision: Literal["f32", "f16", "int8"] = "f32",
     lora: str | os.PathLike[str] | None = None,
+    margins: Sequence[float] = (),
     device: DeviceNames = "auto",
     progress: bool | Progress = False,
+    executor: Executors | None = None,
 ) -> LanguageEvaluation:
     """Evaluates a language model with every linear product as streams: loss against length and generator.
 
     Parameters
     ----------
-    model_dir
-        A folder with config.json, .safetensors files and tokenizer.json.
+    model
+        A folder with config.json, .safetensors files and tokenizer.json, or "bytes", a small model in the package.
     text
-        A file of text in UTF-8. Its first tokens are for calibration, the others are predicted.
-    lengths, generators, seeds, width, sharing, device, progress
+        A file of text in UTF-8. Its first tokens are for calibration, the others are predicted. If not given, a text in the
+        package, which "bytes" was not trained on.
+    lengths, generators, seeds, sharing, device, progress
         As for `evaluate`.
+    width
+        The bits of the sequences that streams share; "auto" for n - 1 at 2^n bits and at most 8: 5 for 64 bits.
     layers
         Settings of linear products, by name: "layers.0.qkv", "layers.0.output", "layers.0.up", "layers.0.down", ..., "head".
     context
@@ -131,37 +171,52 @@ def evaluate_language_model(
         How weights are rounded before they are encoded.
     lora
         The folder of a LoRA adapter that is added to the weights.
+    margins
+        Decision margins in standard deviations at which early termination of the head is measured; it is not without any.
+    executor
+        A `concurrent.futures.Executor` whose workers run the sequences of the text, or a function that makes one, as for `evaluate`.
+        Workers read the model from the same path. The result is the same as without an executor, except for times.
 
     Examples
     --------
-    ::
-
-        found = al.evaluate_language_model("model", "book.txt", lengths=[64, 256], generators="sobol")
-        for row in found.rows:
-            print(row.generator, row.length, row.loss, row.agreement)
+    >>> import aleatron as al
+    >>> found = al.evaluate_language_model(lengths=[256], generators="sobol", max_tokens=256)
+    >>> [(row.generator, row.length) for row in found.rows]
+    [('sobol', 256)]
+    >>> found.rows[0].loss - found.float_loss < 0.1
+    True
     """
 
     def optional(value: SupportsIndex | None, name: str) -> int | None:
         return None if value is None else integer(value, name)
 
     plan = read_plan(seeds, width, sharing, layers, "float", False, device, lengths, generators)
+    arguments = (
+        os.fspath(model),
+        None if text is None else os.fspath(text),
+        plan,
+        optional(context, "context"),
+        optional(calibration_tokens, "calibration_tokens"),
+        optional(max_tokens, "max_tokens"),
+        quantile,
+        sensitivity,
+        precision,
+        None if lora is None else os.fspath(lora),
+        [float(margin) for margin in margins],
+    )
+    if executor is not None:
+        job = _core._LanguageJob(*arguments)
+        with shown(progress) as callback, Journal(None, job, resume=False) as journal:
+            run_job(job, executor, journal, callback)
+        found = _read(job.finish())
+        for warning in found.warnings:
+            warnings.warn(warning, UserWarning, stacklevel=2)
+        return found
     with shown(progress, "token") as callback:
-        found, raised = _core._evaluate_language_model(
-            os.fspath(model_dir),
-            os.fspath(text),
-            plan,
-            optional(context, "context"),
-            optional(calibration_tokens, "calibration_tokens"),
-            optional(max_tokens, "max_tokens"),
-            quantile,
-            sensitivity,
-            precision,
-            None if lora is None else os.fspath(lora),
-            callback,
-        )
+        text_found, raised = _core._evaluate_language_model(*arguments, callback)
     if raised is not None:
         raise raised
-    return _read(found)
+    return _read(text_found)
 
 
 def _read(text: str) -> LanguageEvaluation:
@@ -183,7 +238,10 @@ def _read(text: str) -> LanguageEvaluation:
 
 def _row(row: dict[str, Any]) -> LanguageRow:
     """Returns a row of the JSON form."""
-    names = ["generator", "length", "added_loss", "bits_per_byte", "perplexity", "agreement", "saturated"]
+    names = ["generator", "length", "width", "added_loss", "bits_per_byte", "perplexity", "agreement", "saturated"]
     loss = row["loss"]
     losses = tuple(run["loss"] for run in row["seeds"])
-    return LanguageRow(**{name: row[name] for name in names}, loss=loss["mean"], low=loss["low"], high=loss["high"], losses=losses)
+    head = tuple(HeadStop(**stop) for stop in row["head"])
+    return LanguageRow(
+        **{name: row[name] for name in names}, loss=loss["mean"], low=loss["low"], high=loss["high"], losses=losses, head=head
+    )

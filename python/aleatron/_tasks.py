@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from aleatron._journal import Journal
 
 Task = tuple[int, int, int]
+# An evaluation of a network or of a language model.
+Job = Union[_core._Job, _core._LanguageJob]
 Executor = concurrent.futures.Executor
 # An executor, or a function that makes one, and another where the first breaks.
 Executors = Union[Executor, Callable[[], Executor]]
@@ -72,6 +74,7 @@ class _Request:
     """What a worker is asked: a task of a job. The number makes every request another one, also the same task once more."""
 
     key: str
+    kind: Literal["network", "language"]
     task: Task
     number: int
     root: str
@@ -90,7 +93,7 @@ class _Answer:
     error: BaseException | None = None
 
 
-_jobs: collections.OrderedDict[str, _core._Job] = collections.OrderedDict()
+_jobs: collections.OrderedDict[str, Job] = collections.OrderedDict()
 _lock = threading.Lock()
 
 
@@ -105,7 +108,8 @@ def run_task(request: _Request) -> _Answer:
         job = _jobs.get(request.key)
         if job is None and request.payload is not None:
             try:
-                job = _core._Job.from_bytes(request.payload, _own_device(request.device))
+                of_kind = _core._Job if request.kind == "network" else _core._LanguageJob
+                job = of_kind.from_bytes(request.payload, _own_device(request.device))
             except Exception as error:
                 return _Answer("raised", worker, error=error)
             if worker != request.root:
@@ -164,7 +168,7 @@ def workers_of(executor: Executor) -> int | None:
 class _Root:
     """Hands out tasks and takes what comes back."""
 
-    def __init__(self, job: _core._Job, executors: Executors, journal: Journal, progress: Progress | None):
+    def __init__(self, job: Job, executors: Executors, journal: Journal, progress: Progress | None):
         self.job, self.device, self.journal, self.progress = job, job.device, journal, progress
         self.make = None if isinstance(executors, Executor) else executors
         if self.make is not None and not callable(self.make):
@@ -173,6 +177,7 @@ class _Root:
         if not isinstance(self.executor, Executor):
             raise TypeError(f"executor must be a concurrent.futures.Executor, not {type(self.executor).__name__}")
         self.payload: bytes = job.to_bytes()
+        self.kind: Literal["network", "language"] = "network" if isinstance(job, _core._Job) else "language"
         self.key = hashlib.sha256(self.payload).hexdigest()
         self.root = _name()
         self.n_workers = workers_of(self.executor) or os.cpu_count() or 1
@@ -212,7 +217,7 @@ class _Root:
             sent += payload is not None
             self.number += 1
             slots = os.cpu_count() or 1 if hasattr(self.executor, "_client") else self.n_workers
-            request = _Request(self.key, task, self.number, self.root, slots, self.device, payload)
+            request = _Request(self.key, self.kind, task, self.number, self.root, slots, self.device, payload)
             try:
                 with warnings.catch_warnings():
                     # Dask would rather have large arguments beforehand; here they are sent once to each worker.
@@ -279,6 +284,6 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def run_job(job: _core._Job, executors: Executors, journal: Journal, progress: Progress | None) -> None:
+def run_job(job: Job, executors: Executors, journal: Journal, progress: Progress | None) -> None:
     """Runs all that is missing of a job."""
     _Root(job, executors, journal, progress).run()

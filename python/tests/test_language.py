@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import math
+import multiprocessing
 import pathlib
 
 import pytest
@@ -38,6 +40,45 @@ def test_rows_have_losses(text: pathlib.Path) -> None:
     assert found.float_perplexity == pytest.approx(math.exp(found.float_loss))
     assert json.loads(found.to_json())["predicted_tokens"] == found.predicted_tokens
     assert found.sensitivity == {}
+
+
+def test_model_in_the_package_needs_no_files() -> None:
+    found = al.evaluate_language_model(lengths=[64, 512], generators="sobol", max_tokens=200, margins=[0, 1e6])
+    # The frequencies of letters alone need about 3 nats for a byte.
+    assert found.float_loss < 1.8
+    assert [row.width for row in found.rows] == [5, 8]
+    first, last = found.rows[0].head
+    assert (first.mean_cycles, first.saved, first.stopped) == (8, 1 - 8 / 64, 1)
+    assert (last.mean_cycles, last.stopped, last.changed) == (64, 0, 0)
+    model = al.Transformer.from_pretrained("bytes", device="cpu")
+    assert model.generate_text("Anne was", max_tokens=5)
+    with pytest.raises(ValueError, match="text is missing"):
+        al.evaluate_language_model(MODEL)
+
+
+def test_executors_have_the_same_losses(text: pathlib.Path) -> None:
+    def timeless(found: al.LanguageEvaluation) -> object:
+        value = json.loads(found.to_json())
+        for row in value["rows"]:
+            del row["tokens_per_second"]
+            for run in row["seeds"]:
+                del run["seconds"]
+        return value
+
+    options = {"lengths": [16, 32], "seeds": 2, "context": 8, "sensitivity": True, "margins": [1.0], "device": "cpu"}
+    for arguments in [(), (MODEL, text)]:
+        few = options if arguments else options | {"max_tokens": 40}
+        whole = timeless(al.evaluate_language_model(*arguments, **few))  # type: ignore[arg-type]
+        calls: list[tuple[object, ...]] = []
+        with concurrent.futures.ThreadPoolExecutor(3) as executor:
+            given = {"executor": executor, "progress": lambda *call: calls.append(call)}
+            assert timeless(al.evaluate_language_model(*arguments, **few, **given)) == whole  # type: ignore[arg-type]
+        assert calls[-1][0] == calls[-1][1] == len(calls)
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as executor:
+            assert timeless(al.evaluate_language_model(*arguments, **few, executor=executor)) == whole  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Executor"):
+        al.evaluate_language_model(max_tokens=9, executor=3)  # type: ignore[arg-type]
 
 
 def test_options_reach_the_evaluation(text: pathlib.Path) -> None:

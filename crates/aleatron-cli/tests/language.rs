@@ -56,7 +56,7 @@ fn model_in_the_program_needs_no_files() {
     // A model that knew nothing would need ln 256 = 5.5 nats for a byte, and the frequencies of letters give about 3.
     assert!(found["float"]["loss"].as_f64().unwrap() < 1.8, "{found}");
     assert!(found["rows"][0]["added_loss"].as_f64().unwrap() < 0.5, "{found}");
-    assert_eq!(found["rows"][0]["width"], 6);
+    assert_eq!(found["rows"][0]["width"], 5);
     let output =
         text(&good(aleatron(&["generate", "bytes", "Anne was", "--max-tokens", "20", "--device", "cpu"])));
     assert!(output.trim_end().len() > 10, "{output}");
@@ -145,7 +145,7 @@ fn eval_of_a_model_follows_its_options() {
     let plain = run(&[]);
     let loss = |found: &Value| found["rows"][0]["loss"]["mean"].as_f64().unwrap();
     assert_eq!(loss(&run(&[])), loss(&plain));
-    assert_ne!(loss(&run(&["--width", "5"])), loss(&plain));
+    assert_ne!(loss(&run(&["--width", "7"])), loss(&plain));
     assert_ne!(loss(&run(&["--percentile", "0.9"])), loss(&plain));
     assert_ne!(loss(&run(&["--layer", "head:length=16"])), loss(&plain));
     assert_ne!(run(&["--precision", "int8"])["float"]["loss"], plain["float"]["loss"]);

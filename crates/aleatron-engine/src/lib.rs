@@ -16,11 +16,13 @@ mod error;
 pub mod file;
 mod layer;
 pub mod network;
+mod product;
 pub mod stream;
 
 pub use backend::Device;
 pub use error::{Error, RefusedNode, Result};
 pub use layer::{DEFAULT_WEIGHT_SEED, LayerBuilder, StreamLayer, encode_inputs};
+pub use product::StreamProduct;
 
 /// The version of Aleatron.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -64,7 +64,7 @@ mod _core {
     #[pymodule_export]
     use crate::job::{EvalProgram, Job};
     #[pymodule_export]
-    use crate::language::evaluate_language;
+    use crate::language::{LanguageJob, evaluate_language};
     #[pymodule_export]
     use crate::layer::{DenseLayer, SparseLayer, StreamLayer};
     #[pymodule_export]

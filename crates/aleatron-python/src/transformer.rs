@@ -6,7 +6,7 @@ use crate::interpreter::detached;
 use crate::warning::warn;
 use aleatron::transformer::{
     self, AdapterId, DeviceChoice, GenerateOptions, GenerationConfig, GenerationOverrides, GenerationState,
-    LoadOptions, Precision, TextStream, Tokenizer,
+    LoadOptions, ModelSource, Precision, TextStream, Tokenizer,
 };
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -96,12 +96,12 @@ fn tokens(value: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
 
 #[pymethods]
 impl Transformer {
-    /// Loads a folder with config.json, .safetensors files and, for text, tokenizer.json.
+    /// Loads a folder with config.json, .safetensors files and, for text, tokenizer.json, or the model in the package.
     ///
     /// Parameters
     /// ----------
     /// folder
-    ///     The folder.
+    ///     The folder, or "bytes", a small model in the package whose tokens are bytes.
     /// device
     ///     "auto" (a hardware GPU where there is one, else the CPU), "cpu", "gpu" or "gpu:1".
     /// precision
@@ -120,7 +120,8 @@ impl Transformer {
         let device: DeviceChoice = parse(device).map_err(exception)?;
         let precision: Precision = parse(precision).map_err(exception)?;
         let options = LoadOptions { device, precision, merge };
-        let model = run(py, || transformer::Transformer::from_pretrained(&folder, &options))?;
+        let source = ModelSource::named(&folder);
+        let model = run(py, || transformer::Transformer::load(&source, &options))?;
         let generation = model.generation().clone();
         let warnings = generation.unsupported.iter();
         let warnings = warnings

@@ -328,7 +328,7 @@ impl Observer for Pass<'_> {
 }
 
 /// Replaces the elements of a tensor and passes its gradient on unchanged.
-fn straight_through(tensor: &Tensor, values: Vec<f32>) -> Result<Tensor> {
+pub(crate) fn straight_through(tensor: &Tensor, values: Vec<f32>) -> Result<Tensor> {
     if values.len() != tensor.len() {
         return Err(Error::internal("train::straight_through"));
     }

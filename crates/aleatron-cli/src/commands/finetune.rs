@@ -1,6 +1,7 @@
-//! `aleatron finetune`: trains a LoRA adapter of a transformer in floating point, and shows its loss.
+//! `aleatron finetune`: trains a LoRA adapter of a transformer in floating point or through streams, and shows its loss.
 
 use super::eval::progress_bar;
+use super::finetune_streams::StreamOptions;
 use super::report::{fault, try_writing};
 use super::{Failure, Outcome, read_positive};
 use crate::{Verdict, interrupt, output};
@@ -20,6 +21,7 @@ use std::time::Instant;
 #[command(after_help = "Examples:\n  \
     aleatron finetune MODEL_DIR --data text.txt --out adapter\n  \
     aleatron finetune MODEL_DIR --data chats.jsonl --out adapter --rank 16 \\\n      --alpha 32 --targets all --steps 500 --report report\n  \
+    aleatron finetune bytes --data text.txt --out adapter --targets all \\\n      --stream-length 64 --generator sobol\n  \
     aleatron generate MODEL_DIR \"Once upon a time\" --lora adapter")]
 pub(crate) struct Arguments {
     /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
@@ -105,6 +107,8 @@ pub(crate) struct Arguments {
     /// Write a page with the loss curve (finetuning.html) into this folder.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    streams: StreamOptions,
     /// Print JSON instead of text.
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -141,6 +145,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let source = ModelSource::named(&arguments.model);
     let config = source.config()?;
     LoraModel::check(&config)?;
+    arguments.streams.check(&config)?;
     let adapter = arguments.adapter(&config)?;
     let corpus = arguments.corpus(&config, &source)?;
     let device = Device::named(&arguments.device).map_err(Failure::usage)?;
@@ -154,6 +159,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     interrupt::watch();
     let model = LoraModel::from_pretrained(&source, &config, adapter, &device).map_err(failure)?;
+    let model = arguments.streams.install(model, &source, &corpus)?;
     let start = Instant::now();
     let steps = arguments.train(&model, &corpus)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -275,11 +281,12 @@ impl Arguments {
 
     fn print(&self, model: &LoraModel, corpus: &Corpus, steps: &[Step], seconds: f64) -> std::io::Result<()> {
         output::line(format!(
-            "{} trainable parameters on {}, {} sequences of {}\n",
+            "{} trainable parameters on {}, {} sequences of {}{}\n",
             trainable(model),
             self.model.display(),
             corpus.sequences.len(),
-            self.data.display()
+            self.data.display(),
+            self.streams.summary()
         ))?;
         output::line(format!("{:>6}{:>12}{:>14}{:>12}", "step", "loss", "rate", "norm"))?;
         // About twenty rows, the first and the last among them.
@@ -301,10 +308,11 @@ impl Arguments {
     fn write_page(&self, folder: &Path, steps: &[Step]) -> Result<(), Failure> {
         let losses: Vec<f64> = steps.iter().map(|step| step.loss).collect();
         let note = format!(
-            "Adapter {} of {}, trained on {}: {} steps of {} sequences.",
+            "Adapter {} of {}, trained on {}{}: {} steps of {} sequences.",
             self.out.display(),
             self.model.display(),
             self.data.display(),
+            self.streams.summary(),
             steps.len(),
             self.batch * self.accumulation
         );

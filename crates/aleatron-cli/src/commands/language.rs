@@ -279,7 +279,7 @@ impl Arguments {
         let title = format!("Model {name}");
         let subject = SearchSubject { title, name: &name, layers: &layers, own: &plan.layers };
         subject.search(&request, invocation, |known, cancel, progress| {
-            find_product_lengths(&name, &mut model, text, plan, &search, known, cancel, progress)
+            find_product_lengths(&mut model, text, plan, &search, known, cancel, progress)
         })
     }
 

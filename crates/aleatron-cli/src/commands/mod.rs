@@ -10,6 +10,8 @@ mod find;
 #[cfg(feature = "transformer")]
 pub(crate) mod finetune;
 #[cfg(feature = "transformer")]
+mod finetune_streams;
+#[cfg(feature = "transformer")]
 pub(crate) mod generate;
 #[cfg(feature = "transformer")]
 mod generate_streams;

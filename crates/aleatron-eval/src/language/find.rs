@@ -18,7 +18,6 @@ use aleatron_transformer::Transformer;
 /// of 0 or no budget, [`Error::Checkpoint`] if `known` is of another search, and [`Error::UnfinishedSearch`], with the trials that are
 /// done, if a later trial fails.
 pub fn find_product_lengths(
-    name: &str,
     model: &mut Transformer,
     text: &LanguageText,
     plan: &LanguagePlan,
@@ -41,16 +40,18 @@ pub fn find_product_lengths(
         generators: vec![search.generator],
         ..plan.clone()
     };
-    let mut job = LanguageJob::new(name, model, text, &plan, cancel)?;
-    let streams = plan.streams();
-    // The device changes times and nothing else.
-    let settings = format!("{:?} {}", streams.settings(), job.schedule().header.input_scales.len());
-    let header = &job.schedule().header;
-    let identity = fingerprint(
-        format!("{settings} {:?} {} {}", header.input_scales, header.fingerprint, header.context)
-            .bytes()
-            .map(u64::from),
+    let mut job = LanguageJob::new("search", model, text, &plan, cancel)?;
+    let (streams, header) = (plan.streams(), &job.schedule().header);
+    // The device, the lengths and the generator are no part of the identity.
+    let identity = format!(
+        "{:?} {} {} {:?} {}",
+        streams.settings(),
+        streams.seeds,
+        header.context,
+        header.input_scales,
+        header.fingerprint
     );
+    let identity = fingerprint(identity.bytes().map(u64::from));
     let products = header.products.clone();
     let float = job.loss(None, cancel)?;
     let found = Found {

@@ -3,13 +3,10 @@
 //! All other products run to their end, so that the inputs of the head do not change and its counts go on from step to step. The steps and
 //! the margins are those of [networks](crate::EarlyStop).
 
-use super::products::StreamedProduct;
 use crate::Result;
 use crate::early::{self, Decision};
-use aleatron_core::arithmetic::{FloatStage, saturate};
-use aleatron_core::{Cancel, Polarity, SampleSeed};
-use aleatron_engine::StreamLayer;
-use aleatron_engine::backend::Batch;
+use aleatron_core::{Polarity, SampleSeed};
+use aleatron_engine::StreamProduct;
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 
@@ -77,7 +74,7 @@ impl HeadCounts {
 #[derive(Debug)]
 pub(super) struct HeadTermination {
     /// By ascending length, without the full one.
-    steps: Vec<StreamLayer>,
+    steps: Vec<StreamProduct>,
     /// In ascending order.
     margins: Vec<f64>,
     counts: Mutex<Vec<HeadCounts>>,
@@ -86,11 +83,11 @@ pub(super) struct HeadTermination {
 impl HeadTermination {
     /// Prepares the parts of the head, each with the width of the full length.
     pub(super) fn new(
-        head: &StreamedProduct,
+        head: &StreamProduct,
         margins: &[f64],
-        prepare: impl Fn(usize) -> Result<StreamLayer>,
+        prepare: impl Fn(usize) -> Result<StreamProduct>,
     ) -> Result<Self> {
-        let length = head.layer.spec().length().bits();
+        let length = head.layer().spec().length().bits();
         let steps = early::steps(length).filter(|&cycles| cycles < length).map(prepare);
         let margins = early::sorted(margins);
         let counts = Mutex::new(vec![HeadCounts::default(); margins.len()]);
@@ -100,22 +97,20 @@ impl HeadTermination {
     /// Compares the outputs of the full length with those of its parts, for consecutive positions.
     pub(super) fn observe(
         &self,
-        head: &StreamedProduct,
+        head: &StreamProduct,
         inputs: &[f32],
         outputs: &[f64],
         seed: SampleSeed,
     ) -> Result<()> {
-        let spec = head.layer.spec();
+        let spec = head.layer().spec();
         let (length, m) = (spec.length().bits(), spec.n_neurons());
-        let mut values: Vec<f64> = inputs.iter().map(|&x| f64::from(x)).collect();
-        saturate(&mut values, head.input_scale, Polarity::Signed);
         let mut decisions: Vec<(usize, Vec<Decision>)> = Vec::new();
         for step in &self.steps {
-            let counts = step.count(&Batch::values(&values, seed), Cancel::NEVER)?;
-            let scores = head.stage.outputs(step.spec(), &counts);
-            let noise = noise(&head.stage, step);
+            let (scores, _) = step.run(inputs, seed)?;
+            let noise = noise(step);
             let decide = |scores: &[f64]| early::decide(scores, noise, &self.margins);
-            decisions.push((step.spec().length().bits(), scores.chunks_exact(m).map(decide).collect()));
+            decisions
+                .push((step.layer().spec().length().bits(), scores.chunks_exact(m).map(decide).collect()));
         }
         let best: Vec<usize> = outputs.chunks_exact(m).map(aleatron_engine::network::top_class).collect();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,9 +136,8 @@ impl HeadTermination {
 }
 
 /// Returns the standard deviation of the difference of two logits, at most.
-fn noise(stage: &FloatStage, step: &StreamLayer) -> f64 {
-    let spec = step.spec();
-    let scale = stage.scales.iter().fold(0.0_f64, |most, &scale| most.max(scale));
+fn noise(step: &StreamProduct) -> f64 {
+    let spec = step.layer().spec();
     let products = early::noise_of_products(Polarity::Signed, spec.n_neurons(), spec.n_inputs());
-    products * scale / (spec.length().bits() as f64).sqrt()
+    products * step.largest_scale() / (spec.length().bits() as f64).sqrt()
 }

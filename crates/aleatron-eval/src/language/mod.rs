@@ -34,7 +34,7 @@ pub use head::HeadStop;
 pub use job::{LanguageJob, ModelOrigin};
 pub use journal::{LanguageJournal, LanguageTaskResult};
 pub use plan::{LanguagePlan, Sensitivity};
-pub use products::{ProductSelection, Saturation, StreamProducts, check_config};
+pub use products::{ProductSelection, Saturation, StreamProducts, check_config, with_width};
 pub use result::{LanguageEvaluation, LanguageFigures, LanguageRow, LanguageSeed, LinearSensitivity};
 pub use schedule::LanguageSchedule;
 pub use text::{LanguageText, SplitText};

@@ -3,16 +3,14 @@
 use super::calibrate::InputScales;
 use super::head::{HeadCounts, HeadTermination};
 use crate::{Error, Result};
-use aleatron_core::arithmetic::{Activation, Arithmetic, FloatStage, saturate};
+use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Width, WidthChoice};
 use aleatron_core::{
     Cancel, Error as CoreError, LayerIndex, Length, Polarity, Quantity, SampleSeed, Topology, memory,
 };
-use aleatron_engine::StreamLayer;
-use aleatron_engine::backend::{Batch, CountMethod};
-use aleatron_engine::network::{
-    InputRange, LayerSettings, StreamConfig, WeightScale, scaled_weights, weight_scales,
-};
+use aleatron_engine::backend::CountMethod;
+use aleatron_engine::network::{InputRange, LayerSettings, StreamConfig};
+use aleatron_engine::{StreamLayer, StreamProduct};
 use aleatron_transformer::{
     Config, Error as TransformerError, ForwardPass, LinearId, LinearProduct, LinearProducts, ProductOutcome,
     TokenPosition,
@@ -100,10 +98,8 @@ pub struct StreamProducts {
 
 /// One product as streams.
 #[derive(Debug)]
-pub(super) struct StreamedProduct {
-    pub(super) layer: StreamLayer,
-    pub(super) input_scale: f64,
-    pub(super) stage: FloatStage,
+struct StreamedProduct {
+    product: StreamProduct,
     inputs: AtomicU64,
     saturated: AtomicU64,
 }
@@ -142,20 +138,27 @@ pub fn check_config(model: &Config, streams: &StreamConfig) -> Result<()> {
 }
 
 /// Returns the settings of a product, with the width that an automatic one stands for.
-///
-/// This is the automatic width of the specification, but no wider than the length covers. The first 2^n integers of a Sobol sequence of
-/// W > n bits are the multiples of 2^(W - n): thresholds between two of them count as the greater one, so that the magnitudes of all
-/// operands are too large by 2^-(n + 1) on average. With n bits thresholds are rounded to the nearest, and counts are exact.
 fn settings_of(streams: &StreamConfig, product: &str) -> Result<LayerSettings> {
     with_width(streams.settings_of(product))
 }
 
-fn with_width(settings: LayerSettings) -> Result<LayerSettings> {
+/// Returns settings with the width that an automatic one stands for in language models: that of the specification, but at most n - 1 bits for
+/// streams of 2^n bits.
+///
+/// The first 2^n integers of a Sobol sequence of W > n bits are the multiples of 2^(W - n), so that thresholds between two of them count
+/// as the greater one, and products are too large. With fewer bits the counts of products are closer to the products of the thresholds,
+/// and the thresholds are rounded more. For weights of language models, n - 1 bits add the least loss.
+///
+/// # Errors
+/// [`Error::Core`] for a length of 0.
+pub fn with_width(settings: LayerSettings) -> Result<LayerSettings> {
     let (generator, length) = (settings.generator, Length::new(settings.length)?);
     let width = settings.width.resolve(&generator, length);
     let width = match settings.width {
-        // These have the width that the length covers, or a wider one for their seeds.
-        WidthChoice::Auto if !generator.needs_whole_period() => width.min(Width::covered_by(length)),
+        // Registers and ramps need a whole period.
+        WidthChoice::Auto if !generator.needs_whole_period() => {
+            width.min(Width::new(Width::covered_by(length).bits() - 1)?)
+        }
         WidthChoice::Auto | WidthChoice::Fixed(_) => width,
     };
     Ok(LayerSettings { width: width.into(), ..settings })
@@ -237,9 +240,9 @@ impl StreamProducts {
         let head = self.layers.get(LinearId::Head.index(&self.config)).and_then(Option::as_ref);
         let Some(head) = head.filter(|_| !margins.is_empty()) else { return Ok(self) };
         let settings = settings_of(streams, &LinearId::Head.to_string())?;
-        self.head = Some(HeadTermination::new(head, margins, |length| {
+        self.head = Some(HeadTermination::new(&head.product, margins, |length| {
             let settings = LayerSettings { length, ..settings };
-            Ok(build(pass, LinearId::Head, &settings, streams, cancel)?.0)
+            build(pass, LinearId::Head, head.product.input_scale(), &settings, streams, cancel)
         })?);
         Ok(self)
     }
@@ -252,13 +255,13 @@ impl StreamProducts {
     /// Returns the layer of a product; `None` if it runs in floating point.
     #[must_use]
     pub fn layer(&self, linear: LinearId) -> Option<&StreamLayer> {
-        Some(&self.layers.get(linear.index(&self.config))?.as_ref()?.layer)
+        Some(self.layers.get(linear.index(&self.config))?.as_ref()?.product.layer())
     }
 
     /// Returns the input of a product that becomes 1; `None` if it runs in floating point.
     #[must_use]
     pub fn input_scale(&self, linear: LinearId) -> Option<f64> {
-        Some(self.layers.get(linear.index(&self.config))?.as_ref()?.input_scale)
+        Some(self.layers.get(linear.index(&self.config))?.as_ref()?.product.input_scale())
     }
 
     /// Returns how many inputs saturated so far, for each product that runs as streams.
@@ -267,7 +270,7 @@ impl StreamProducts {
         let layers = self.layers.iter().zip(self.saturation_counts());
         let pairs = LinearId::all(&self.config).into_iter().zip(layers);
         let seen = pairs.filter_map(|(linear, (layer, [inputs, saturated]))| {
-            Some(Saturation { linear, input_scale: layer.as_ref()?.input_scale, inputs, saturated })
+            Some(Saturation { linear, input_scale: layer.as_ref()?.product.input_scale(), inputs, saturated })
         });
         seen.collect()
     }
@@ -287,7 +290,7 @@ impl StreamProducts {
     pub fn backends(&self, n_samples: usize) -> Vec<String> {
         let layers = self.layers.iter().flatten();
         let all: BTreeSet<String> =
-            layers.filter_map(|product| product.layer.backend_for(n_samples)).collect();
+            layers.filter_map(|own| own.product.layer().backend_for(n_samples)).collect();
         all.into_iter().collect()
     }
 
@@ -296,7 +299,7 @@ impl StreamProducts {
     pub fn warnings(&self) -> Vec<String> {
         let layers = self.layers.iter().flatten();
         let all: BTreeSet<String> =
-            layers.flat_map(|product| product.layer.warnings()).map(ToString::to_string).collect();
+            layers.flat_map(|own| own.product.layer().warnings()).map(ToString::to_string).collect();
         all.into_iter().collect()
     }
 
@@ -331,7 +334,7 @@ impl StreamProducts {
     fn outputs(&self, product: &LinearProduct<'_>, out: &mut [f32]) -> Result<ProductOutcome> {
         let slot = self.layers.get(product.linear.index(&self.config));
         let Some(streamed) = slot.and_then(Option::as_ref) else { return Ok(ProductOutcome::Declined) };
-        let spec = streamed.layer.spec();
+        let spec = streamed.product.layer().spec();
         let (n, m) = (spec.n_inputs(), spec.n_neurons());
         let sizes =
             [(product.inputs.len(), product.positions.len() * n), (out.len(), product.positions.len() * m)];
@@ -343,7 +346,7 @@ impl StreamProducts {
             let seed = SampleSeed::new(self.seed).starting_at(first);
             let values = streamed.run(inputs, seed)?;
             if let Some(head) = self.head.as_ref().filter(|_| product.linear == LinearId::Head) {
-                head.observe(streamed, inputs, &values, seed)?;
+                head.observe(&streamed.product, inputs, &values, seed)?;
             }
             let out = &mut out[rows.start * m..rows.end * m];
             out.iter_mut().zip(values).for_each(|(out, value)| *out = value as f32);
@@ -361,51 +364,32 @@ impl StreamedProduct {
         cancel: Cancel<'_>,
     ) -> Result<Self> {
         let settings = settings_of(streams, &linear.to_string())?;
-        let (layer, scales) = build(pass, linear, &settings, streams, cancel)?;
-        let stage = FloatStage {
-            bias: vec![0.0; scales.len()],
-            scales: scales.iter().map(|scale| input_scale * scale).collect(),
-            activation: Activation::Identity,
-        };
-        let (inputs, saturated) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { layer, input_scale, stage, inputs, saturated })
+        let product = build(pass, linear, input_scale, &settings, streams, cancel)?;
+        Ok(Self { product, inputs: AtomicU64::new(0), saturated: AtomicU64::new(0) })
     }
 
     /// Returns the outputs of consecutive samples.
     fn run(&self, inputs: &[f32], seed: SampleSeed) -> Result<Vec<f64>> {
-        let mut values = memory::with_capacity(inputs.len() as u128, Quantity::Inputs)?;
-        values.extend(inputs.iter().map(|&x| f64::from(x)));
-        let saturated = saturate(&mut values, self.input_scale, Polarity::Signed);
-        let counts = self.layer.count(&Batch::values(&values, seed), Cancel::NEVER)?;
+        let (outputs, saturated) = self.product.run(inputs, seed)?;
         self.inputs.fetch_add(inputs.len() as u64, Ordering::Relaxed);
         self.saturated.fetch_add(saturated, Ordering::Relaxed);
-        Ok(self.stage.outputs(self.layer.spec(), &counts))
+        Ok(outputs)
     }
 }
 
-/// Prepares a product as a stream layer, and returns the scales of its rows.
+/// Prepares a product of a pass as streams.
 fn build(
     pass: &dyn ForwardPass,
     linear: LinearId,
+    input_scale: f64,
     settings: &LayerSettings,
     streams: &StreamConfig,
     cancel: Cancel<'_>,
-) -> Result<(StreamLayer, Vec<f64>)> {
-    let [n_neurons, n_inputs] = linear.shape(pass.config());
-    let weights = pass.linear_weights(linear)?;
-    let scales = weight_scales(&weights, n_inputs, WeightScale::PerRow);
-    let layer = StreamLayer::dense(n_inputs, n_neurons)
-        .signed()
-        .length(settings.length)
-        .generator(settings.generator)
-        .width(settings.width)
-        .sharing(settings.sharing)
-        .seed(streams.seed)
-        .at(LayerIndex::new(linear.index(pass.config()))?)
-        .weights(&scaled_weights(&weights, n_inputs, &scales))
-        .device(streams.device.clone())
-        .build_unless(cancel)?;
-    Ok((layer, scales))
+) -> Result<StreamProduct> {
+    let index = LayerIndex::new(linear.index(pass.config()))?;
+    let (weights, n_inputs) = (pass.linear_weights(linear)?, linear.shape(pass.config())[1]);
+    let (seed, device) = (streams.seed, &streams.device);
+    Ok(StreamProduct::new(&weights, n_inputs, input_scale, settings, seed, index, device, cancel)?)
 }
 
 impl LinearProducts for StreamProducts {

@@ -119,7 +119,7 @@ fn products_are_the_counts_of_stream_layers() {
             // Three in ten inputs saturate.
             let scales = scales(&mut model, 0.7);
             let mut config = streams(generator, 96);
-            let own: LayerOverride = "length=40,width=5".parse().unwrap();
+            let own: LayerOverride = "length=40,width=6".parse().unwrap();
             config.layers.insert("layers.1.up".to_owned(), own);
             let seen = {
                 let products = products(&mut model, &scales, &config, ProductSelection::All);
@@ -134,8 +134,8 @@ fn products_are_the_counts_of_stream_layers() {
                 let length = if is_own { 40 } else { 96 };
                 let layer =
                     StreamLayer::dense(n, m).signed().length(length).generator(generator.parse().unwrap());
-                // 96 bits cover sequences of 6 bits.
-                let width = if is_own { "5" } else { "6" };
+                // The automatic width of 96 bits.
+                let width = if is_own { "6" } else { "5" };
                 let layer = layer.width(width.parse::<WidthChoice>().unwrap());
                 let layer =
                     layer.seed(7).at(LayerIndex::new(index).unwrap()).weights(&weights).build().unwrap();
@@ -345,7 +345,7 @@ fn evaluation_has_a_row_for_each_generator_and_length() {
         found.rows.iter().map(|row| (row.generator.as_str(), row.length, row.seeds.len())).collect();
     assert_eq!(rows, [("bernoulli", 64, 3), ("bernoulli", 256, 3), ("sobol", 64, 1), ("sobol", 256, 1)]);
     let widths: Vec<_> = found.rows.iter().map(|row| row.width).collect();
-    assert_eq!(widths, [None, None, Some(6), Some(8)]);
+    assert_eq!(widths, [None, None, Some(5), Some(7)]);
     for row in &found.rows {
         assert!(row.loss.low <= row.loss.mean && row.loss.mean <= row.loss.high);
         assert!((row.added_loss - (row.loss.mean - found.float.loss)).abs() < 1e-12);
@@ -364,9 +364,9 @@ fn evaluation_has_a_row_for_each_generator_and_length() {
     assert_eq!(json["rows"][3]["length"], 256);
 }
 
-/// The automatic width is the largest power of two within the length, and at most 8 bits; another width is taken as it is.
+/// The automatic width is one bit less than the largest power of two within the length, and at most 8 bits.
 #[test]
-fn automatic_width_is_covered_by_the_length() {
+fn automatic_width_follows_from_the_length() {
     let mut model = load("qwen2");
     let mut run = |length: usize, generator: &str, width: &str| {
         let width = width.parse().unwrap();
@@ -374,7 +374,7 @@ fn automatic_width_is_covered_by_the_length() {
         let found = evaluate(&mut model, &plan).unwrap();
         (found.rows[0].width, found.rows[0].loss.mean)
     };
-    for (length, width) in [(8, 3), (63, 6), (64, 6), (100, 6), (128, 7), (512, 8)] {
+    for (length, width) in [(8, 2), (63, 5), (64, 5), (100, 5), (128, 6), (512, 8), (1024, 8)] {
         for generator in ["sobol", "halton"] {
             let automatic = run(length, generator, "auto");
             assert_eq!(automatic, run(length, generator, &width.to_string()), "{generator}, {length} bits");

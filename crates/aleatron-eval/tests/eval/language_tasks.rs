@@ -120,6 +120,9 @@ fn job_survives_its_bytes() {
     assert!(error.contains("other logits"), "{error}");
 }
 
+/// Makes a result inconsistent.
+type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
+
 #[test]
 fn inconsistent_results_are_errors() {
     let mut job = job();
@@ -132,7 +135,7 @@ fn inconsistent_results_are_errors() {
         job.journal().add(result)
     };
     read(&|_| ()).unwrap();
-    let changes: [(&str, &dyn Fn(&mut serde_json::Value)); 8] = [
+    let changes: [(&str, Change<'_>); 8] = [
         ("margins", &|value| value["sequences"][0]["head"][1]["changed"] = 6.into()),
         ("past the end", &|value| value["first"] = 7.into()),
         ("pass 33 of 33", &|value| value["pass"] = 33.into()),
@@ -198,7 +201,7 @@ fn head_stops_at_its_margins() {
         assert!(head[1].changed < head[0].changed, "{head:?}");
         // Sequences have the width of the full length.
         let mut short = LanguagePlan { margins: Vec::new(), ..plan.clone() };
-        short.layers.insert("head".to_owned(), "length=8,width=6".parse().unwrap());
+        short.layers.insert("head".to_owned(), "length=8,width=5".parse().unwrap());
         let (_, first) = best(&short);
         let changed = full.iter().zip(&first).filter(|(a, b)| a != b).count();
         assert_eq!(head[0].changed, changed as f64 / 77.0, "{generator}");
@@ -220,7 +223,7 @@ fn search(
     let text = text(&model);
     let plan = LanguagePlan { sensitivity: Sensitivity::Disabled, ..plan() };
     let search = Search { generator: "sobol".parse().unwrap(), loss, longest, shortest, budget };
-    find_product_lengths("bytes", &mut model, &text, &plan, &search, known, Cancel::NEVER, |_| ())
+    find_product_lengths(&mut model, &text, &plan, &search, known, Cancel::NEVER, |_| ())
 }
 
 /// The found lengths keep the promise when they are evaluated, and no product could be halved.

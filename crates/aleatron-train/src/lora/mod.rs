@@ -1,7 +1,8 @@
-//! Fine-tuning of language models by low-rank adapters (LoRA, Hu and others, [2021](https://arxiv.org/abs/2106.09685)) in floating point.
+//! Fine-tuning of language models by low-rank adapters (LoRA, Hu and others, [2021](https://arxiv.org/abs/2106.09685)).
 //!
 //! [`LoraModel`] is a model of the Llama family with frozen weights and the forward pass of `aleatron-transformer` out of tensor operations
-//! with gradients. [`finetune`] trains the corrections of its adapter; [`data`] reads texts.
+//! with gradients. [`finetune`] trains the corrections of its adapter, in floating point or through streams ([`LoraStreams`]); [`data`]
+//! reads texts.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -24,9 +25,11 @@
 
 pub mod data;
 mod model;
+mod streams;
 
 pub use data::{Corpus, Reader, Sequence};
 pub use model::{Activations, LoraModel};
+pub use streams::LoraStreams;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +43,7 @@ use crate::batches::{seed_of, shuffled};
 use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::optimizer::{Adam, AdamOptions, Optimizer, clip_grad_norm};
 use crate::{Error, Result, Schedule, loss};
-use model::Dropout;
+use model::{Dropout, PassOptions};
 
 /// The time between two checkpoints.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
@@ -215,6 +218,10 @@ impl<'a> Run<'a> {
         if !(0.0..1.0).contains(&dropout) {
             return Err(Error::option("lora_dropout", dropout, "it must be at least 0 and less than 1"));
         }
+        if model.streams().is_some() && dropout > 0.0 {
+            let reason = "it must be 0 with streams, which run corrections and weights as one matrix";
+            return Err(Error::option("lora_dropout", dropout, reason));
+        }
         // Reading all weights takes time: only a checkpoint needs it.
         let fingerprint =
             options.checkpoint.as_ref().map(|_| fingerprint(model, data, options)).transpose()?;
@@ -252,7 +259,8 @@ impl<'a> Run<'a> {
         for (k, batch) in sequences.chunks(options.batch).enumerate() {
             let seed = seed_of(options.seed, (done * options.accumulation + k) as u64);
             let dropout = Dropout::Enabled { share: self.dropout, seed };
-            let loss = self.model.partial_loss(batch, targets, dropout, options.activations)?;
+            let pass = PassOptions { dropout, activations: options.activations, seed };
+            let loss = self.model.partial_loss(batch, targets, pass)?;
             let value = loss::finite(&loss)?;
             if !value.is_finite() {
                 self.optimizer.zero_grad();
@@ -321,7 +329,8 @@ fn ordered(n: usize, options: &FinetuneOptions, pass: usize) -> Vec<usize> {
 fn fingerprint(model: &LoraModel, data: &[Sequence], options: &FinetuneOptions) -> Result<String> {
     let mut digest = Digest::default();
     let settings = FinetuneOptions { checkpoint: None, ..options.clone() };
-    let text = format!("{settings:?} {:?} {}", model.config(), model.adapter()?.dropout());
+    let (config, streams) = (model.config(), model.streams());
+    let text = format!("{settings:?} {config:?} {} {streams:?}", model.adapter()?.dropout());
     digest.answer(text.bytes().map(u64::from).collect::<Vec<_>>());
     model.digest(&mut digest)?;
     for sequence in data {

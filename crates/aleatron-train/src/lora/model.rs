@@ -10,9 +10,10 @@ use aleatron_transformer::config::{Activation, Architecture, NormKind};
 use aleatron_transformer::lora::Projection;
 use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::weights::{Loader, Matrix, MatrixData, Slot, module_name, projections};
-use aleatron_transformer::{Adapter, Config, ModelSource, Precision};
+use aleatron_transformer::{Adapter, Config, LinearId, ModelSource, Precision};
 
 use super::data::{IGNORED, Sequence};
+use super::streams::{LoraStreams, StreamPass};
 use crate::batches::seed_of;
 use crate::{Error, Parameter, Result};
 
@@ -47,6 +48,21 @@ pub struct LoraModel {
     layers: Vec<Arc<Layer>>,
     adapter: Adapter,
     corrections: Vec<Trainable>,
+    streams: Option<Arc<LoraStreams>>,
+}
+
+/// How a forward pass runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PassOptions {
+    pub(super) dropout: Dropout,
+    pub(super) activations: Activations,
+    /// The seed of streams.
+    pub(super) seed: u64,
+}
+
+impl PassOptions {
+    /// Returns the options of a pass that is not a step of training.
+    const PLAIN: Self = Self { dropout: Dropout::Disabled, activations: Activations::Retained, seed: 0 };
 }
 
 /// The parameters of a correction.
@@ -64,6 +80,8 @@ struct Layer {
     norms: [Tensor; 2],
     maps: BTreeMap<Projection, Map>,
     has_window: bool,
+    /// The index of the layer.
+    index: usize,
 }
 
 /// A frozen linear map, and the index of its correction.
@@ -99,6 +117,7 @@ struct Pass {
     /// The keys inside of the sliding window of each query, unless the window covers all.
     window: Option<Tensor>,
     dropout: Dropout,
+    streams: Option<StreamPass>,
 }
 
 impl LoraModel {
@@ -178,13 +197,30 @@ impl LoraModel {
             }
             let norms = [vector(&first.weight)?, vector(&second.weight)?];
             let has_window = config.window(index).is_some();
-            layers.push(Arc::new(Layer { norms, maps, has_window }));
+            layers.push(Arc::new(Layer { norms, maps, has_window, index }));
         }
         if corrections.is_empty() {
             return Err(Error::option("number of corrections", 0, "the adapter must have at least one"));
         }
         let (config, device) = (config.clone(), device.clone());
-        Ok(Self { config, device, embedding, head, norm, layers, adapter, corrections })
+        Ok(Self { config, device, embedding, head, norm, layers, adapter, corrections, streams: None })
+    }
+
+    /// Returns the model with every linear product as streams in the forward pass. The counts are those of an evaluation of the weights with
+    /// the adapter added to them. Gradients are those of the products in floating point with inputs that saturate.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for integer arithmetic, and for input scales that are not positive or not one for each linear product.
+    pub fn with_streams(mut self, streams: LoraStreams) -> Result<Self> {
+        streams.check(&self.config)?;
+        self.streams = Some(Arc::new(streams));
+        Ok(self)
+    }
+
+    /// Returns the streams of the forward pass; `None` in floating point.
+    #[must_use]
+    pub fn streams(&self) -> Option<&LoraStreams> {
+        self.streams.as_deref()
     }
 
     /// Returns the architecture and the sizes.
@@ -239,14 +275,14 @@ impl LoraModel {
         Ok(())
     }
 
-    /// Computes the logits after each token, `[tokens, vocabulary]`, without dropout.
+    /// Computes the logits after each token, `[tokens, vocabulary]`, without dropout. Streams have the seed 0.
     ///
     /// # Errors
     /// [`Error::Option`] for tokens that the model does not have, and for too many of them.
     pub fn logits(&self, tokens: &[u32]) -> Result<Tensor> {
         let sequence = Sequence::of_tokens(tokens.to_vec())?;
-        let x = self.hidden(&[&sequence], Dropout::Disabled, Activations::Retained)?;
-        Ok(x.matmul(&self.head)?)
+        let x = self.hidden(&[&sequence], PassOptions::PLAIN)?;
+        self.head_of(&x, 0)
     }
 
     /// Computes the mean cross entropy of all predicted labels of some sequences, without dropout.
@@ -255,7 +291,7 @@ impl LoraModel {
     /// As [`Self::logits`].
     pub fn loss(&self, sequences: &[&Sequence]) -> Result<Tensor> {
         let total = sequences.iter().map(|sequence| sequence.targets()).sum();
-        self.partial_loss(sequences, total, Dropout::Disabled, Activations::Retained)
+        self.partial_loss(sequences, total, PassOptions::PLAIN)
     }
 
     /// Computes the sum of the cross entropies of some sequences, divided by `total`.
@@ -263,8 +299,7 @@ impl LoraModel {
         &self,
         sequences: &[&Sequence],
         total: usize,
-        dropout: Dropout,
-        activations: Activations,
+        options: PassOptions,
     ) -> Result<Tensor> {
         let length = longest(sequences);
         let (mut rows, mut labels) = (Vec::new(), Vec::new());
@@ -279,21 +314,26 @@ impl LoraModel {
         if rows.is_empty() {
             return Err(Error::option("number of labels to predict", 0, "there must be at least one"));
         }
-        let x = self.hidden(sequences, dropout, activations)?;
-        // Logits of other rows have no part in the loss.
+        let x = self.hidden(sequences, options)?;
         let n = rows.len();
-        let x = x.index_select(0, &Tensor::from_vec(rows, &[n], &self.device)?)?;
-        let log = x.matmul(&self.head)?.log_softmax(&[-1])?;
+        let rows = Tensor::from_vec(rows, &[n], &self.device)?;
+        let logits = match self.streams {
+            // The streams of a row depend on its index.
+            Some(_) => self.head_of(&x, options.seed)?.index_select(0, &rows)?,
+            // Logits of other rows have no part in the loss.
+            None => x.index_select(0, &rows)?.matmul(&self.head)?,
+        };
+        let log = logits.log_softmax(&[-1])?;
         let chosen = log.gather(-1, &Tensor::from_vec(labels, &[n, 1], &self.device)?)?;
         Ok(chosen.sum_all()?.mul(-1.0 / total as f64)?)
     }
 
     /// Computes the normed outputs of the last layer, `[sequences * longest, hidden]`. Shorter sequences are padded at their end, which no
     /// earlier position attends to.
-    fn hidden(&self, sequences: &[&Sequence], dropout: Dropout, activations: Activations) -> Result<Tensor> {
+    fn hidden(&self, sequences: &[&Sequence], options: PassOptions) -> Result<Tensor> {
         sequences.iter().try_for_each(|sequence| sequence.check(&self.config))?;
         let (batch, length) = (sequences.len(), longest(sequences));
-        let pass = Arc::new(self.pass(batch, length, dropout)?);
+        let pass = Arc::new(self.pass(batch, length, options)?);
         let mut tokens = vec![0_i32; batch * length];
         for (row, sequence) in tokens.chunks_exact_mut(length.max(1)).zip(sequences) {
             for (target, &token) in row.iter_mut().zip(sequence.tokens()) {
@@ -306,7 +346,7 @@ impl LoraModel {
             let own = self.corrections.iter().filter(|own| own.layer == number);
             let tensors: Vec<Tensor> =
                 own.flat_map(|own| own.parameters.iter().map(Parameter::tensor)).collect();
-            x = match activations {
+            x = match options.activations {
                 Activations::Retained => layer.forward(&x, &tensors, &pass)?,
                 Activations::Recomputed => {
                     let inputs: Vec<&Tensor> = std::iter::once(&x).chain(&tensors).collect();
@@ -321,7 +361,23 @@ impl LoraModel {
         Ok(x.rms_norm(&[-1], Some(&self.norm), self.config.norm_epsilon)?)
     }
 
-    fn pass(&self, batch: usize, length: usize, dropout: Dropout) -> Result<Pass> {
+    /// Computes logits from the normed outputs of the last layer, one row for each position.
+    fn head_of(&self, x: &Tensor, seed: u64) -> Result<Tensor> {
+        let Some(streams) = self.stream_pass(seed) else { return Ok(x.matmul(&self.head)?) };
+        let linear = LinearId::Head;
+        let output = streams.clip(linear, x)?.matmul(&self.head)?;
+        let weights = self.head.t()?.contiguous()?.to_vec::<f32>()?;
+        let rows = (0..self.config.vocabulary).collect();
+        let replaced = streams.replace(linear, x, &weights, vec![(output, rows)])?;
+        replaced.into_iter().next().ok_or_else(|| Error::internal("lora/model.rs, head_of"))
+    }
+
+    fn stream_pass(&self, seed: u64) -> Option<StreamPass> {
+        let settings = Arc::clone(self.streams.as_ref()?);
+        Some(StreamPass { settings, config: Arc::new(self.config.clone()), seed })
+    }
+
+    fn pass(&self, batch: usize, length: usize, options: PassOptions) -> Result<Pass> {
         let Config { heads, kv_heads, head_dim, norm_epsilon: epsilon, .. } = self.config;
         let Some(rope) = self.config.rope else { return Err(family_fault(&self.config)) };
         let table = rope.table(head_dim, 0, length);
@@ -339,7 +395,20 @@ impl LoraModel {
             _ => None,
         };
         let (cosines, sines) = (half(0)?, half(1)?);
-        Ok(Pass { batch, length, heads, kv_heads, head_dim, epsilon, cosines, sines, window, dropout })
+        let (dropout, streams) = (options.dropout, self.stream_pass(options.seed));
+        Ok(Pass {
+            batch,
+            length,
+            heads,
+            kv_heads,
+            head_dim,
+            epsilon,
+            cosines,
+            sines,
+            window,
+            dropout,
+            streams,
+        })
     }
 }
 
@@ -347,32 +416,88 @@ impl Layer {
     /// Computes the output of the layer from rows `[batch * length, hidden]` and the tensors of its corrections.
     fn forward(&self, x: &Tensor, tensors: &[Tensor], pass: &Pass) -> TensorResult<Tensor> {
         use Projection::{Down, Gate, Key, Output, Query, Up, Value};
-        let map = |projection: Projection, x: &Tensor| match self.maps.get(&projection) {
-            Some(map) => map.forward(x, tensors, pass.dropout),
-            None => Err(internal("layer without a projection")),
-        };
         let [attention_norm, feed_forward_norm] = &self.norms;
         let normed = x.rms_norm(&[-1], Some(attention_norm), pass.epsilon)?;
-        let q = pass.rotate(&pass.heads_of(&map(Query, &normed)?, pass.heads / pass.kv_heads)?)?;
-        let k = pass.rotate(&pass.heads_of(&map(Key, &normed)?, 1)?)?;
-        let v = pass.heads_of(&map(Value, &normed)?, 1)?;
+        let [q, k, v] = self.product(Slot::Qkv, [Query, Key, Value], &normed, tensors, pass)?;
+        let q = pass.rotate(&pass.heads_of(&q, pass.heads / pass.kv_heads)?)?;
+        let k = pass.rotate(&pass.heads_of(&k, 1)?)?;
+        let v = pass.heads_of(&v, 1)?;
         let mask = pass.window.as_ref().filter(|_| self.has_window);
         let options = AttentionOptions { mask, causality: Causality::FromFirst, scale: None };
         let heads = q.attention(&k, &v, &options)?.permute(&[0, 3, 1, 2, 4])?;
         let heads = heads.reshape(&[pass.batch * pass.length, pass.heads * pass.head_dim])?;
-        let x = x.add(&map(Output, &heads)?)?;
+        let [output] = self.product(Slot::Output, [Output], &heads, tensors, pass)?;
+        let x = x.add(&output)?;
         let normed = x.rms_norm(&[-1], Some(feed_forward_norm), pass.epsilon)?;
-        let inner = map(Gate, &normed)?.silu()?.mul(&map(Up, &normed)?)?;
-        x.add(&map(Down, &inner)?)
+        let [gate, up] = self.product(Slot::Up, [Gate, Up], &normed, tensors, pass)?;
+        let inner = gate.silu()?.mul(&up)?;
+        let [down] = self.product(Slot::Down, [Down], &inner, tensors, pass)?;
+        x.add(&down)
+    }
+
+    /// Computes the projections of one matrix of the model.
+    fn product<const N: usize>(
+        &self,
+        slot: Slot,
+        projections: [Projection; N],
+        x: &Tensor,
+        tensors: &[Tensor],
+        pass: &Pass,
+    ) -> TensorResult<[Tensor; N]> {
+        let map = |projection: &Projection| {
+            self.maps.get(projection).ok_or_else(|| internal("layer without a projection"))
+        };
+        let Some(streams) = &pass.streams else {
+            let outputs = projections.iter().map(|own| map(own)?.forward(x, tensors, pass.dropout));
+            return whole(outputs.collect::<TensorResult<_>>()?);
+        };
+        let failed = stream_fault;
+        let linear = LinearId::Layer { layer: self.index, slot };
+        let [n_outputs, n_inputs] = linear.shape(&streams.config);
+        let clipped = streams.clip(linear, x).map_err(failed)?;
+        let mut weights = vec![0.0; n_outputs * n_inputs];
+        let mut outputs = Vec::with_capacity(N);
+        for (index, projection) in projections.iter().enumerate() {
+            let own = map(projection)?;
+            let rows = rows_of(&streams.config, slot, *projection, index);
+            let values = own.effective(tensors)?.to_vec::<f32>()?;
+            for (row, values) in rows.iter().zip(values.chunks_exact(n_inputs)) {
+                weights[row * n_inputs..][..n_inputs].copy_from_slice(values);
+            }
+            outputs.push((own.product(&clipped, tensors, pass.dropout)?, rows));
+        }
+        let mut outputs = streams.replace(linear, x, &weights, outputs).map_err(failed)?;
+        for (output, projection) in outputs.iter_mut().zip(&projections) {
+            if let Some(bias) = &map(projection)?.bias {
+                *output = output.add(bias)?;
+            }
+        }
+        whole(outputs)
     }
 }
 
 impl Map {
     fn forward(&self, x: &Tensor, tensors: &[Tensor], dropout: Dropout) -> TensorResult<Tensor> {
-        let mut y = x.matmul(&self.weight)?;
-        if let Some(bias) = &self.bias {
-            y = y.add(bias)?;
+        let y = self.product(x, tensors, dropout)?;
+        match &self.bias {
+            Some(bias) => y.add(bias),
+            None => Ok(y),
         }
+    }
+
+    /// Returns the weights with the correction, a row for each output.
+    fn effective(&self, tensors: &[Tensor]) -> TensorResult<Tensor> {
+        let weight = self.weight.t()?;
+        let Some(Correction { first, scale, .. }) = self.correction else { return weight.contiguous() };
+        let Some([a, b]) = tensors.get(first..first + 2) else {
+            return Err(internal("correction without tensors"));
+        };
+        weight.add(&b.detach().matmul(&a.detach())?.mul(scale)?)?.contiguous()
+    }
+
+    /// Computes the product without the bias.
+    fn product(&self, x: &Tensor, tensors: &[Tensor], dropout: Dropout) -> TensorResult<Tensor> {
+        let y = x.matmul(&self.weight)?;
         let Some(Correction { first, scale, index }) = self.correction else { return Ok(y) };
         let Some([a, b]) = tensors.get(first..first + 2) else {
             return Err(internal("correction without tensors"));
@@ -405,6 +530,30 @@ impl Pass {
     }
 }
 
+/// Returns the rows of a matrix of the model that a projection of it stands for; `index` is that of the projection among those of the
+/// matrix.
+fn rows_of(config: &Config, slot: Slot, projection: Projection, index: usize) -> Vec<usize> {
+    let n = projection.shape(config)[0];
+    match slot {
+        // Gates and values alternate.
+        Slot::Up => (0..n).map(|row| 2 * row + index).collect(),
+        Slot::Qkv => {
+            let start = match projection {
+                Projection::Key => config.query_width(),
+                Projection::Value => config.query_width() + config.kv_width(),
+                _ => 0,
+            };
+            (start..start + n).collect()
+        }
+        Slot::Output | Slot::Down => (0..n).collect(),
+    }
+}
+
+/// Returns outputs as an array.
+fn whole<const N: usize>(outputs: Vec<Tensor>) -> TensorResult<[Tensor; N]> {
+    outputs.try_into().map_err(|_| internal("product without outputs"))
+}
+
 fn longest(sequences: &[&Sequence]) -> usize {
     sequences.iter().map(|sequence| sequence.tokens().len()).max().unwrap_or(0)
 }
@@ -427,6 +576,14 @@ fn family_fault(config: &Config) -> Error {
     Error::Family { family: format!("{:?}", config.architecture) }
 }
 
+/// Returns an error of streams as one of tensors, which layers that are computed again need.
+fn stream_fault(error: Error) -> aleatron_tensor::Error {
+    aleatron_tensor::Error::custom("streams of a linear product", error)
+}
+
 fn internal(place: &'static str) -> aleatron_tensor::Error {
     aleatron_tensor::Error::Internal { place }
 }
+
+#[cfg(test)]
+mod tests;

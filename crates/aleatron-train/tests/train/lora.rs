@@ -11,6 +11,7 @@ mod reference;
 mod rounding;
 
 mod files;
+mod streams;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
