@@ -86,12 +86,9 @@ const SHAPES: [[usize; 2]; 7] = [[1, 1], [1, 5], [5, 1], [3, 3], [7, 4], [4, 7],
 const TYPES: [DType; 2] = [DType::F32, DType::F64];
 
 /// Factors such that squares of elements overflow or underflow the type.
-fn scales(dtype: DType) -> [f64; 3] {
-    if dtype == DType::F32 {
-        [1.0, 2f64.powi(-100), 2f64.powi(100)]
-    } else {
-        [1.0, 2f64.powi(-700), 2f64.powi(700)]
-    }
+fn scales(dtype: DType) -> [f64; 5] {
+    let powers = if dtype == DType::F32 { [0, -100, 100, -115, 120] } else { [0, -700, 700, -960, 1015] };
+    powers.map(|power| 2f64.powi(power))
 }
 
 #[test]
@@ -408,6 +405,12 @@ fn singular_indefinite_and_overflowing_matrices_are_named() {
     // The second pivot is 2e308.
     let large = of(&[1e308f64, -1e308, 1e308, 1e308], &[2, 2]);
     assert_eq!([fault(large.det()), fault(large.inv())], [(0, MatrixFault::Overflow); 2]);
+    // The solution is 1e47, and the norm of the column 4.2e38.
+    let small = of(&[1e-37f32, 0.0, 0.0, 1.0], &[2, 2]);
+    assert_eq!(fault(small.solve(&of(&[1e10f32, 1.0], &[2]))), (0, MatrixFault::Overflow));
+    let column = of(&[3e38f32, 3e38], &[2, 1]);
+    assert_eq!(fault(column.qr(Factors::Thin).map(|qr| qr.r)), (0, MatrixFault::Overflow));
+    assert_eq!(fault(column.svd(Factors::Thin).map(|svd| svd.s)), (0, MatrixFault::Overflow));
     let text = singular.inv().unwrap_err().to_string();
     assert!(text.contains("inv") && text.contains("matrix 1") && text.contains("singular"), "{text}");
 }

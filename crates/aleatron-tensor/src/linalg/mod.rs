@@ -149,7 +149,7 @@ impl Tensor {
 
 fn qr<T: Float>(x: &Tensor, factors: Factors) -> Result<Qr> {
     const OP: &str = "qr";
-    let matrices = Matrices::<T>::new(OP, x)?.normalized();
+    let matrices = Matrices::<T>::new(OP, x)?;
     let [rows, columns] = matrices.sides;
     let inner = match factors {
         Factors::Thin => rows.min(columns),
@@ -157,14 +157,14 @@ fn qr<T: Float>(x: &Tensor, factors: Factors) -> Result<Qr> {
     };
     let mut q = Output::new(&matrices, &[rows, inner])?;
     let mut r = Output::new(&matrices, &[inner, columns])?;
-    for (index, matrix, exponent) in matrices.iter() {
+    for (index, matrix, _) in matrices.iter() {
         let factored = matrix.qr();
         match factors {
             Factors::Thin => q.push(factored.compute_thin_Q().as_ref()),
             Factors::Full => q.push(factored.compute_Q().as_ref()),
         }
         let triangle = factored.thin_R();
-        r.push_scaled((OP, index), triangle, exponent)?;
+        r.push_scaled((OP, index), triangle, 0)?;
         r.push_zeros((inner - triangle.nrows()) * columns);
     }
     Ok(Qr { q: report(OP, q.finish()?), r: r.finish()? })
@@ -172,6 +172,7 @@ fn qr<T: Float>(x: &Tensor, factors: Factors) -> Result<Qr> {
 
 fn svd<T: Float>(x: &Tensor, factors: Factors) -> Result<Svd> {
     const OP: &str = "svd";
+    // Without it, faer's factors of matrices with elements near 2^-100 in 32 bits are wrong.
     let matrices = Matrices::<T>::new(OP, x)?.normalized();
     let [rows, columns] = matrices.sides;
     let short = rows.min(columns);
@@ -197,14 +198,14 @@ fn svd<T: Float>(x: &Tensor, factors: Factors) -> Result<Svd> {
 
 fn eigh<T: Float>(x: &Tensor) -> Result<Eigh> {
     const OP: &str = "eigh";
-    let matrices = Matrices::<T>::square(OP, x)?.normalized();
+    let matrices = Matrices::<T>::square(OP, x)?;
     let n = matrices.sides[0];
     let mut values = Output::new(&matrices, &[n])?;
     let mut vectors = Output::new(&matrices, &[n, n])?;
-    for (index, matrix, exponent) in matrices.iter() {
+    for (index, matrix, _) in matrices.iter() {
         let found = matrix.self_adjoint_eigen(Side::Lower);
         let found = found.map_err(|_| Error::Matrix { op: OP, index, fault: MatrixFault::NoConvergence })?;
-        values.push_scaled((OP, index), found.S().column_vector().as_mat(), exponent)?;
+        values.push_scaled((OP, index), found.S().column_vector().as_mat(), 0)?;
         vectors.push(found.U());
     }
     Ok(Eigh { values: report(OP, values.finish()?), vectors: vectors.finish()? })
