@@ -7,6 +7,7 @@ import json
 import math
 import multiprocessing
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -65,18 +66,22 @@ def test_executors_have_the_same_losses(text: pathlib.Path) -> None:
                 del run["seconds"]
         return value
 
-    options = {"lengths": [16, 32], "seeds": 2, "context": 8, "sensitivity": True, "margins": [1.0], "device": "cpu"}
-    for arguments in [(), (MODEL, text)]:
-        few = options if arguments else options | {"max_tokens": 40}
-        whole = timeless(al.evaluate_language_model(*arguments, **few))  # type: ignore[arg-type]
+    def run(given: tuple[str | pathlib.Path, pathlib.Path | None], **options: Any) -> object:
+        found = al.evaluate_language_model(
+            *given, lengths=[16, 32], seeds=2, context=8, sensitivity=True, margins=[1.0], max_tokens=40, device="cpu", **options
+        )
+        return timeless(found)
+
+    spawn = multiprocessing.get_context("spawn")
+    cases: list[tuple[str | pathlib.Path, pathlib.Path | None]] = [("bytes", None), (MODEL, text)]
+    for given in cases:
+        whole = run(given)
         calls: list[tuple[object, ...]] = []
-        with concurrent.futures.ThreadPoolExecutor(3) as executor:
-            given = {"executor": executor, "progress": lambda *call: calls.append(call)}
-            assert timeless(al.evaluate_language_model(*arguments, **few, **given)) == whole  # type: ignore[arg-type]
+        with concurrent.futures.ThreadPoolExecutor(3) as threads:
+            assert run(given, executor=threads, progress=lambda *call: calls.append(call)) == whole
         assert calls[-1][0] == calls[-1][1] == len(calls)
-        context = multiprocessing.get_context("spawn")
-        with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as executor:
-            assert timeless(al.evaluate_language_model(*arguments, **few, executor=executor)) == whole  # type: ignore[arg-type]
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=spawn) as processes:
+            assert run(given, executor=processes) == whole
     with pytest.raises(TypeError, match="Executor"):
         al.evaluate_language_model(max_tokens=9, executor=3)  # type: ignore[arg-type]
 

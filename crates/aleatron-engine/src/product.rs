@@ -6,8 +6,8 @@ use crate::{Device, Result, StreamLayer};
 use aleatron_core::arithmetic::{Activation, FloatStage, saturate};
 use aleatron_core::{Cancel, LayerIndex, Polarity, Quantity, SampleSeed, memory};
 
-/// A linear product as a dense layer of signed streams: weights are divided by the largest magnitude of their row and inputs by a scale,
-/// and the counts are multiplied by both.
+/// A linear product as a dense layer of signed streams: weights are divided by the largest
+/// magnitude of their row and inputs by a scale, and the counts are multiplied by both.
 ///
 /// ```
 /// use aleatron_core::{Cancel, LayerIndex, SampleSeed};
@@ -33,8 +33,8 @@ impl StreamProduct {
     /// Encodes weights, a row for each output; `seed` is that of Bernoulli streams of weights.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for settings that the layer cannot have, weights that are not finite or do not fit, or a device that fails;
-    /// [`aleatron_core::Error::Cancelled`].
+    /// [`aleatron_core::Error`] for settings that the layer cannot have, weights that are not
+    /// finite or do not fit, or a device that fails; [`aleatron_core::Error::Cancelled`].
     #[expect(clippy::too_many_arguments, reason = "each is needed, and none has a default")]
     pub fn new(
         weights: &[f32],
@@ -87,7 +87,8 @@ impl StreamProduct {
     /// Returns the outputs of consecutive samples, and the number of inputs that saturated.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for inputs that are not whole samples or NaN, or a device that fails.
+    /// [`aleatron_core::Error`] for inputs that are not whole samples or NaN, or a device that
+    /// fails.
     pub fn run(&self, inputs: &[f32], seed: SampleSeed) -> Result<(Vec<f64>, u64)> {
         let mut values = memory::with_capacity(inputs.len() as u128, Quantity::Inputs)?;
         values.extend(inputs.iter().map(|&x| f64::from(x)));

@@ -17,7 +17,8 @@ impl Workload {
         (0..self.costs.len()).map(|pass| Task { pass, first: 0, chunks: self.n_chunks }).collect()
     }
 
-    /// Splits tasks into `n` of about the same cost, or more; the most expensive first, those of a pass one after the other.
+    /// Splits tasks into `n` of about the same cost, or more; the most expensive first, those of a
+    /// pass one after the other.
     pub(super) fn split(&self, tasks: &[Task], n: usize) -> Vec<Task> {
         let total: u64 = tasks.iter().map(|task| self.cost(task)).fold(0, u64::saturating_add);
         let most = (total / n.max(1) as u64).max(1);
@@ -37,7 +38,8 @@ impl Workload {
         split
     }
 
-    /// Returns the tasks of a shard, `shard` of `n` counted from 0: about the same cost for each, and no chunk twice.
+    /// Returns the tasks of a shard, `shard` of `n` counted from 0: about the same cost for each,
+    /// and no chunk twice.
     pub(super) fn shard(&self, shard: usize, n: usize) -> Vec<Task> {
         let tasks = self.tasks();
         let total: u128 = tasks.iter().map(|task| u128::from(self.cost(task))).sum();

@@ -25,10 +25,11 @@ const TOKENIZER: &str = include_str!("../assets/bytes/tokenizer.json");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ModelSource {
-    /// A folder of Hugging Face files: `config.json`, `.safetensors` files, and `generation_config.json` and
-    /// `tokenizer.json` if they exist.
+    /// A folder of Hugging Face files: `config.json`, `.safetensors` files, and
+    /// `generation_config.json` and `tokenizer.json` if they exist.
     Folder(PathBuf),
-    /// The model in the program: 650,112 parameters, a token is a byte. `assets/bytes/README.md` describes it.
+    /// The model in the program: 650,112 parameters, a token is a byte. `assets/bytes/README.md`
+    /// describes it.
     Embedded,
 }
 
@@ -39,7 +40,8 @@ impl ModelSource {
     /// Text that the model in the program was not trained on.
     pub const EMBEDDED_TEXT: &str = include_str!("../assets/bytes/held_out.txt");
 
-    /// Returns the model in the program for its name, and otherwise a folder. `./bytes` is a folder.
+    /// Returns the model in the program for its name, and otherwise a folder. `./bytes` is a
+    /// folder.
     #[must_use]
     pub fn named(path: &Path) -> Self {
         match path.as_os_str() == Self::EMBEDDED_NAME {
@@ -84,7 +86,8 @@ impl ModelSource {
         }
     }
 
-    /// Reads the defaults of generation, which depend on the configuration if there is no file of them.
+    /// Reads the defaults of generation, which depend on the configuration if there is no file of
+    /// them.
     pub(crate) fn generation(&self, config: &Config) -> Result<GenerationConfig> {
         let path = match self {
             Self::Folder(folder) => folder.join("generation_config.json"),

@@ -17,7 +17,8 @@ const CALIBRATION_LIMIT: usize = 4096;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Streams")]
 pub(crate) struct StreamOptions {
-    /// Train through streams of this many bits: the forward pass is that of aleatron eval --lora, gradients are those of floating point.
+    /// Train through streams of this many bits: the forward pass is that of aleatron eval --lora,
+    /// gradients are those of floating point.
     #[arg(long, value_name = "BITS", value_parser = read_length)]
     stream_length: Option<usize>,
     /// The generator of streams.
@@ -51,7 +52,8 @@ impl StreamOptions {
         Ok(Some(config.device(self.stream_device.clone())))
     }
 
-    /// Lets the linear products of a model run as streams, if streams are asked for, with input scales of the first sequences.
+    /// Lets the linear products of a model run as streams, if streams are asked for, with input
+    /// scales of the first sequences.
     pub(crate) fn install(
         &self,
         model: LoraModel,

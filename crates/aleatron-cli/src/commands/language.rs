@@ -27,7 +27,7 @@ use std::time::Instant;
 
 /// The options that language models alone have.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Language models (aleatron eval bytes, aleatron eval MODEL_DIR --text FILE)")]
+#[command(next_help_heading = "Language models (eval bytes, eval MODEL_DIR)")]
 pub(crate) struct LanguageOptions {
     /// The text to predict, in UTF-8. Its first tokens are for calibration. For bytes, a text in the program if not given.
     #[arg(long, value_name = "FILE")]

@@ -22,7 +22,8 @@ pub(crate) struct LanguageReport {
 }
 
 impl LanguageReport {
-    /// Opens the folder of a report of the model and the text with these names, unless it holds results that would be lost.
+    /// Opens the folder of a report of the model and the text with these names, unless it holds
+    /// results that would be lost.
     pub(crate) fn open(folder: &Path, earlier: Earlier, names: [&str; 2]) -> Result<Self, Failure> {
         let lock = open_folder(folder, LOCK_NAME)?;
         let file = folder.join(JSON_NAME);

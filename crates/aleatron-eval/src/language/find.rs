@@ -9,14 +9,16 @@ use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_transformer::Transformer;
 
-/// Searches for the shortest streams of each linear product with one generator, by the method of [`crate::find()`]: the loss may be
-/// `search.loss` nats per token above that of floating point. `known` is the result of an earlier search of the same; `progress` is called
-/// with the state of the search before and after each trial.
+/// Searches for the shortest streams of each linear product with one generator, by the method of
+/// [`crate::find()`]: the loss may be `search.loss` nats per token above that of floating point.
+/// `known` is the result of an earlier search of the same; `progress` is called with the state of
+/// the search before and after each trial.
 ///
 /// # Errors
-/// As [`LanguageJob::new`], [`Error::LanguageOption`] for a permitted loss that is negative or not finite, [`Error::Nothing`] for lengths
-/// of 0 or no budget, [`Error::Checkpoint`] if `known` is of another search, and [`Error::UnfinishedSearch`], with the trials that are
-/// done, if a later trial fails.
+/// As [`LanguageJob::new`], [`Error::LanguageOption`] for a permitted loss that is negative or not
+/// finite, [`Error::Nothing`] for lengths of 0 or no budget, [`Error::Checkpoint`] if `known` is of
+/// another search, and [`Error::UnfinishedSearch`], with the trials that are done, if a later trial
+/// fails.
 pub fn find_product_lengths(
     model: &mut Transformer,
     text: &LanguageText,

@@ -1,7 +1,8 @@
-//! Early termination of the head: stopping the streams of the logits when the best token leads by a margin.
+//! Early termination of the head: stopping the streams of the logits when the best token leads by a
+//! margin.
 //!
-//! All other products run to their end, so that the inputs of the head do not change and its counts go on from step to step. The steps and
-//! the margins are those of [networks](crate::EarlyStop).
+//! All other products run to their end, so that the inputs of the head do not change and its counts
+//! go on from step to step. The steps and the margins are those of [networks](crate::EarlyStop).
 
 use crate::Result;
 use crate::early::{self, Decision};

@@ -58,11 +58,12 @@ pub struct LanguageJob<M> {
 }
 
 impl<M: BorrowMut<Transformer>> LanguageJob<M> {
-    /// Checks everything that can be known before anything runs, and measures the scales of inputs. The model must be loaded on the CPU.
+    /// Checks everything that can be known before anything runs, and measures the scales of inputs.
+    /// The model must be loaded on the CPU.
     ///
     /// # Errors
-    /// As [`LanguagePlan::check`], [`LanguageText::split`] and [`InputScales::measure`]; [`CoreError::TooLarge`] for more than 2^32
-    /// positions.
+    /// As [`LanguagePlan::check`], [`LanguageText::split`] and [`InputScales::measure`];
+    /// [`CoreError::TooLarge`] for more than 2^32 positions.
     pub fn new(
         name: &str,
         mut model: M,
@@ -124,7 +125,8 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
         &self.device
     }
 
-    /// Returns the same job on another device, which changes times and nothing else; results keep the name of the first device.
+    /// Returns the same job on another device, which changes times and nothing else; results keep
+    /// the name of the first device.
     #[must_use]
     pub fn on(mut self, device: Device) -> Self {
         (self.device, self.prepared) = (device, None);
@@ -134,7 +136,8 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
     /// Runs a task; `tick` is called with the tokens of each chunk of positions.
     ///
     /// # Errors
-    /// [`Error::Format`] for a task of another schedule, [`CoreError::Cancelled`] when cancelled, and every failure of the model.
+    /// [`Error::Format`] for a task of another schedule, [`CoreError::Cancelled`] when cancelled,
+    /// and every failure of the model.
     pub fn run(
         &mut self,
         task: &Task,
@@ -191,7 +194,8 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
         Ok(nats? / self.schedule.header.predicted_tokens as f64)
     }
 
-    /// Returns the products of a pass as streams, those of the last pass if it is the same; `None` in floating point.
+    /// Returns the products of a pass as streams, those of the last pass if it is the same; `None`
+    /// in floating point.
     fn products(&mut self, pass: usize, cancel: Cancel<'_>) -> Result<Option<Arc<StreamProducts>>> {
         let Some(run) = pass.checked_sub(1).and_then(|run| self.schedule.runs.get(run)) else {
             return Ok(None);
@@ -224,8 +228,8 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
         Ok(Some(products))
     }
 
-    /// Returns the job as bytes, for workers of other processes and machines. The weights are not part of them: workers read the model of
-    /// `origin`, whose path must be valid there.
+    /// Returns the job as bytes, for workers of other processes and machines. The weights are not
+    /// part of them: workers read the model of `origin`, whose path must be valid there.
     ///
     /// # Errors
     /// [`Error::Format`] for a path that is not UTF-8.
@@ -244,7 +248,8 @@ impl LanguageJob<Transformer> {
     /// Reads bytes that [`LanguageJob::to_bytes`] wrote, and loads the model.
     ///
     /// # Errors
-    /// [`Error::Format`] with the fault, also if the model of this machine is another one, and as [`Transformer::load`].
+    /// [`Error::Format`] with the fault, also if the model of this machine is another one, and as
+    /// [`Transformer::load`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "job".to_owned(), reason };
         let packed: Packed = serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))?;

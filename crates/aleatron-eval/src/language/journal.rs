@@ -1,4 +1,5 @@
-//! The finished sequences of an evaluation of a language model, and the runs whose sequences are finished.
+//! The finished sequences of an evaluation of a language model, and the runs whose sequences are
+//! finished.
 
 use super::head::{HeadCounts, HeadStop};
 use super::products::{saturation_warning, width_of};
@@ -52,7 +53,8 @@ impl LanguageTaskResult {
         crate::task::to_line(self)
     }
 
-    /// Reads a line that [`Self::to_line`] wrote. The journal that takes the result checks that it is consistent with the schedule.
+    /// Reads a line that [`Self::to_line`] wrote. The journal that takes the result checks that it
+    /// is consistent with the schedule.
     ///
     /// # Errors
     /// [`Error::Format`] with the fault.
@@ -97,7 +99,8 @@ impl LanguageTaskResult {
     }
 }
 
-/// The finished sequences of a schedule. Results may come in any order and more than once; the evaluation is the same.
+/// The finished sequences of a schedule. Results may come in any order and more than once; the
+/// evaluation is the same.
 #[derive(Debug, Clone)]
 pub struct LanguageJournal {
     schedule: LanguageSchedule,
@@ -121,7 +124,8 @@ impl LanguageJournal {
         Self { schedule, finished }
     }
 
-    /// Reads a file of lines: a schedule, then results of tasks. A last line without an end, left by a process that was killed, is ignored.
+    /// Reads a file of lines: a schedule, then results of tasks. A last line without an end, left
+    /// by a process that was killed, is ignored.
     ///
     /// # Errors
     /// [`Error::Format`] with the line that cannot be read.
@@ -138,7 +142,8 @@ impl LanguageJournal {
         Ok(journal)
     }
 
-    /// Returns whether a file begins like one of a language model; those of networks begin otherwise.
+    /// Returns whether a file begins like one of a language model; those of networks begin
+    /// otherwise.
     #[must_use]
     pub fn is_header(text: &str) -> bool {
         text.lines().next().is_some_and(|line| line.contains("\"language_model\":"))
@@ -279,7 +284,8 @@ impl LanguageJournal {
                 agreement,
             }),
         }
-        // Inputs of products depend on the streams before them: the first run that saturates is named.
+        // Inputs of products depend on the streams before them: the first run that saturates is
+        // named.
         if found.warnings.iter().all(|warning| !warning.starts_with("product ")) {
             let products = self.schedule.header.products.iter().zip(&saturated).enumerate();
             for (k, (product, &counts)) in products {

@@ -1,6 +1,8 @@
-//! The work of an evaluation of a language model: runs over the text, divided into sequences that may run anywhere and in any order.
+//! The work of an evaluation of a language model: runs over the text, divided into sequences that
+//! may run anywhere and in any order.
 //!
-//! A [`LanguageSchedule`] has neither the text nor the weights of the model, so that shards can be merged without them.
+//! A [`LanguageSchedule`] has neither the text nor the weights of the model, so that shards can be
+//! merged without them.
 
 use super::plan::Sensitivity;
 use crate::split::Workload;
@@ -132,19 +134,22 @@ impl LanguageSchedule {
         self.workload().tasks()
     }
 
-    /// Splits tasks into `n` of about the same cost, or more; the most expensive first, those of a pass one after the other.
+    /// Splits tasks into `n` of about the same cost, or more; the most expensive first, those of a
+    /// pass one after the other.
     #[must_use]
     pub fn split(&self, tasks: &[Task], n: usize) -> Vec<Task> {
         self.workload().split(tasks, n)
     }
 
-    /// Returns the tasks of a shard, `shard` of `n` counted from 0: about the same cost for each, and no sequence twice.
+    /// Returns the tasks of a shard, `shard` of `n` counted from 0: about the same cost for each,
+    /// and no sequence twice.
     #[must_use]
     pub fn shard(&self, shard: usize, n: usize) -> Vec<Task> {
         self.workload().shard(shard, n)
     }
 
-    /// Returns the generator, length and seed of a task, to report its progress; the model in floating point has none.
+    /// Returns the generator, length and seed of a task, to report its progress; the model in
+    /// floating point has none.
     #[must_use]
     pub fn label(&self, task: &Task) -> (String, usize, u64) {
         match task.pass.checked_sub(1).and_then(|run| self.runs.get(run)) {

@@ -1,10 +1,12 @@
-//! Models of Bernoulli streams in floating point: every linear product has its exact mean and the variance of its binomial counts, and
-//! is normally distributed.
+//! Models of Bernoulli streams in floating point: every linear product has its exact mean and the
+//! variance of its binomial counts, and is normally distributed.
 //!
-//! A product bit is 1 with probability p = |w x|, so that a sum over inputs has the variance `sum of p (1 - p) / L`. With the bits X of an
-//! input and W of a weight, the deviation of one product is `(X - x) w + x (W - w) + (X - x) (W - w)`, whose parts are uncorrelated and have
-//! the variances `x (1 - x) w^2`, `x^2 w (1 - w)` and `x (1 - x) w (1 - w)`, over L, for magnitudes x and w. Their sum is p (1 - p). All
-//! outputs of a position share the first part, all positions share the second.
+//! A product bit is 1 with probability p = |w x|, so that a sum over inputs has the variance `sum
+//! of p (1 - p) / L`. With the bits X of an input and W of a weight, the deviation of one product
+//! is `(X - x) w + x (W - w) + (X - x) (W - w)`, whose parts are uncorrelated and have the
+//! variances `x (1 - x) w^2`, `x^2 w (1 - w)` and `x (1 - x) w (1 - w)`, over L, for magnitudes x
+//! and w. Their sum is p (1 - p). All outputs of a position share the first part, all positions
+//! share the second.
 
 use aleatron_eval::language::InputScales;
 use aleatron_transformer::{
@@ -17,7 +19,8 @@ use std::sync::Arc;
 pub(crate) enum Covariance {
     /// Every product deviates on its own.
     Independent,
-    /// Outputs share the deviations of inputs, and positions those of weights, as they share streams.
+    /// Outputs share the deviations of inputs, and positions those of weights, as they share
+    /// streams.
     Shared,
 }
 
@@ -72,7 +75,8 @@ impl BinomialProducts {
         Ok(Self { config: pass.config().clone(), length, seed, covariance, products })
     }
 
-    /// Returns the outputs of one position from its inputs between -1 and 1; `key` identifies the product and the position.
+    /// Returns the outputs of one position from its inputs between -1 and 1; `key` identifies the
+    /// product and the position.
     fn outputs(&self, own: &Product, x: &[f64], key: [u64; 3]) -> Vec<f64> {
         let normal = |kind: u64, k: usize| normal(self.seed, [kind ^ key[0], key[1], key[2], k as u64]);
         let noisy = |(k, &x): (usize, &f64)| match self.covariance {
@@ -137,7 +141,8 @@ fn mix(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Returns the mean loss of a pass with some products, in nats per token, on sequences of `context` tokens.
+/// Returns the mean loss of a pass with some products, in nats per token, on sequences of `context`
+/// tokens.
 pub(crate) fn loss(
     pass: &mut dyn ForwardPass,
     products: Option<Arc<dyn LinearProducts>>,

@@ -1,4 +1,5 @@
-//! The loss of Bernoulli streams against a model of their noise in floating point, on the model in the program.
+//! The loss of Bernoulli streams against a model of their noise in floating point, on the model in
+//! the program.
 
 use super::binomial::{BinomialProducts, Covariance, loss};
 use aleatron_core::Cancel;
@@ -14,10 +15,11 @@ fn estimate(values: &[f64]) -> [f64; 2] {
     [mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0) / n]
 }
 
-/// The model has the means, the variances and the covariances of all counts, so that its loss may differ by their higher moments alone,
-/// for which 1 % of the loss is left. To this the statistical error of both losses is added: with 2 * 3 degrees of freedom, Student's t is beyond
-/// 5.2 with a probability of 0.2 %. Both figures have fixed seeds. The added loss itself is 20 % of the loss at 64 bits, so that a variance
-/// that is wrong by a factor of 2 fails.
+/// The model has the means, the variances and the covariances of all counts, so that its loss may
+/// differ by their higher moments alone, for which 1 % of the loss is left. To this the statistical
+/// error of both losses is added: with 2 * 3 degrees of freedom, Student's t is beyond 5.2 with a
+/// probability of 0.2 %. Both figures have fixed seeds. The added loss itself is 20 % of the loss
+/// at 64 bits, so that a variance that is wrong by a factor of 2 fails.
 #[test]
 fn loss_of_bernoulli_streams_is_that_of_binomial_noise() {
     let options = LoadOptions { device: DeviceChoice::Cpu, precision: Precision::F32, merge: None };

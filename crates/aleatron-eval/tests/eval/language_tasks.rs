@@ -1,4 +1,5 @@
-//! Evaluations of language models as tasks and shards, and the search for the shortest streams, on the model in the program.
+//! Evaluations of language models as tasks and shards, and the search for the shortest streams, on
+//! the model in the program.
 
 use aleatron_core::Cancel;
 use aleatron_eval::language::{
@@ -162,8 +163,8 @@ fn inconsistent_results_are_errors() {
     assert!(job.journal().finish().unwrap_err().to_string().contains("sequence 0 of floating point"));
 }
 
-/// With a margin of 0 every position stops after the first 8 cycles, with the token of a head of 8 bits; a margin that no noise reaches
-/// stops none. Measuring it changes no loss.
+/// With a margin of 0 every position stops after the first 8 cycles, with the token of a head of 8
+/// bits; a margin that no noise reaches stops none. Measuring it changes no loss.
 #[test]
 fn head_stops_at_its_margins() {
     let mut model = origin().load().unwrap();

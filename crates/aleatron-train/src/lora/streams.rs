@@ -15,9 +15,11 @@ use crate::{Error, Result};
 /// The streams that a model is fine-tuned through.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoraStreams {
-    /// The length, the generator and the other settings of all products; generators with a seed get a new one in each step.
+    /// The length, the generator and the other settings of all products; generators with a seed get
+    /// a new one in each step.
     pub streams: StreamConfig,
-    /// The input that becomes 1, for each product in the order of [`LinearId::all`]. Larger inputs saturate.
+    /// The input that becomes 1, for each product in the order of [`LinearId::all`]. Larger inputs
+    /// saturate.
     pub input_scales: Vec<f64>,
 }
 
@@ -52,15 +54,17 @@ pub(super) struct StreamPass {
 }
 
 impl StreamPass {
-    /// Returns inputs of a product without the part that saturates, through which no gradient flows.
+    /// Returns inputs of a product without the part that saturates, through which no gradient
+    /// flows.
     pub(super) fn clip(&self, linear: LinearId, x: &Tensor) -> Result<Tensor> {
         let scale = self.scale(linear)?;
         Ok(x.clip(-scale, scale)?)
     }
 
-    /// Replaces the outputs of a product in floating point by those of streams and passes gradients on unchanged. `weights` has a row of
-    /// inputs for each output, in the order of the matrix of the product, and `outputs` are the columns of the product, given by the rows
-    /// of the matrix that each of them stands for.
+    /// Replaces the outputs of a product in floating point by those of streams and passes gradients
+    /// on unchanged. `weights` has a row of inputs for each output, in the order of the matrix of
+    /// the product, and `outputs` are the columns of the product, given by the rows of the matrix
+    /// that each of them stands for.
     pub(super) fn replace(
         &self,
         linear: LinearId,

@@ -29,8 +29,8 @@ fn streams(config: &Config, generator: &str) -> LoraStreams {
     LoraStreams { streams, input_scales: vec![SCALE; LinearId::all(config).len()] }
 }
 
-/// Outputs of all products are the counts of the matrices that the engine runs, and their gradients those of the clipped product in
-/// floating point. A new adapter corrects nothing.
+/// Outputs of all products are the counts of the matrices that the engine runs, and their gradients
+/// those of the clipped product in floating point. A new adapter corrects nothing.
 #[test]
 fn products_through_streams_are_those_of_the_engine() {
     use Projection::{Down, Gate, Key, Output, Query, Up, Value};

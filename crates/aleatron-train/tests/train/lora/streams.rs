@@ -64,9 +64,10 @@ fn model(streams: Option<LoraStreams>, adapter: Adapter) -> LoraModel {
     }
 }
 
-/// Short streams add loss. Training through them takes at least a quarter of it back on the sequences that it sees, with a seed that it
-/// has not seen, and more than the same training in floating point; the loss of 768 tokens with another seed differs by about 1 %, a tenth of
-/// that. Layers that are computed again are the same.
+/// Short streams add loss. Training through them takes at least a quarter of it back on the
+/// sequences that it sees, with a seed that it has not seen, and more than the same training in
+/// floating point; the loss of 768 tokens with another seed differs by about 1 %, a tenth of that.
+/// Layers that are computed again are the same.
 #[test]
 fn training_through_streams_reduces_their_loss() {
     let sequences = sequences();
