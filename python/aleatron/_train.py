@@ -132,7 +132,7 @@ def train(
     layers: Mapping[str, LayerSettings] | None = None,
     arithmetic: Arithmetic = "float",
     faults: float | None = None,
-    fault_site: str = "streams",
+    fault_site: str | None = None,
     fault_kind: str | None = None,
     device: DeviceNames = "cpu",
     seed: SupportsIndex = 0,
@@ -171,7 +171,7 @@ def train(
     width, sharing, layers, arithmetic, device
         As for `evaluate`; the device is that of the streams.
     faults, fault_site, fault_kind
-        A fault rate to train with, and its sites and kind as for `evaluate`. Each step has other faults.
+        A fault rate to train with, and its sites ("streams" if not given) and kind as for `evaluate`. Each step has other faults.
     seed
         Decides the split, the order of samples, augmentation and random streams.
     checkpoint
