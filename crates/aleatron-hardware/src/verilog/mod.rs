@@ -16,7 +16,7 @@ pub(crate) use text::{masked, range};
 use top::bytes as bytes_of;
 pub(crate) use top::{link_name, output_bits};
 
-use crate::circuit::{Circuit, LayerCircuit, Operation, Source, identifier};
+use crate::circuit::{Circuit, LayerCircuit, Operation, Products, Source, identifier};
 use crate::{Error, Options, Pipeline, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -52,6 +52,9 @@ library!(
     "al_sobol",
     "al_window",
 );
+
+/// The module of binary circuits alone. Netlists of the others depend on the modules that Yosys reads, if only by chance.
+const MULTIPLIER: &str = "al_multiply_add";
 
 const LICENCE: &str = "// SPDX-License-Identifier: MIT OR Apache-2.0\n";
 
@@ -123,8 +126,10 @@ impl Design {
             }
         }
         modules.extend(counters.iter().map(|counter| Module { name: counter.name(), text: counter.text() }));
+        let has_integers = circuit.layers().any(|(_, layer)| layer.products == Products::Integers);
         let mut files: Vec<File> = LIBRARY
             .iter()
+            .filter(|(name, _)| has_integers || *name != MULTIPLIER)
             .map(|(name, text)| File { path: format!("rtl/{name}.v"), text: (*text).to_owned() })
             .collect();
         for module in modules {
