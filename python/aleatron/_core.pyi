@@ -1146,6 +1146,7 @@ class _Explorer:
     def run(self, trial: str) -> str:
         """Runs one trial, and returns it with its scores, as JSON."""
 
+@final
 class _FileLock:
     """A lock that keeps other processes, and other calls, off a checkpoint until it is released."""
 

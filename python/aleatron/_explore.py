@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import functools
 import json
 import os
 import pickle
@@ -188,18 +187,23 @@ class _Arguments:
     space: tuple[Any, ...]
 
     def explorer(self) -> _core._Explorer:
-        return _core._Explorer(*self.subject, read_plan(*self.plan), *self.space)
+        arguments: tuple[Any, ...] = (*self.subject, read_plan(*self.plan), *self.space)
+        return _core._Explorer(*arguments)
 
 
-@functools.lru_cache(maxsize=2)
-def _explorer(arguments: bytes) -> _core._Explorer:
-    made: _Arguments = pickle.loads(arguments)
-    return made.explorer()
+# The exploration that a worker ran a trial of last, by its arguments.
+_last: dict[bytes, _core._Explorer] = {}
 
 
 def _run_trial(arguments: bytes, trial: str) -> str:
     """Runs on a worker, which keeps the exploration for its next trial."""
-    return _explorer(arguments).run(trial)
+    explorer = _last.get(arguments)
+    if explorer is None:
+        made: _Arguments = pickle.loads(arguments)
+        explorer = made.explorer()
+        _last.clear()
+        _last[arguments] = explorer
+    return explorer.run(trial)
 
 
 def _run_trials(
