@@ -523,6 +523,7 @@ impl LayerBuilder {
         let length = Length::new(self.length)?;
         let encoding = match self.generator {
             Generator::Named(name) => {
+                name.check_streams()?;
                 name.encoding(self.seed, self.width.resolve(&name, length), self.sharing)?
             }
             Generator::Given(encoding) => encoding,

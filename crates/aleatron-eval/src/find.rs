@@ -188,8 +188,9 @@ pub fn find(
 }
 
 impl Search {
-    /// Checks the lengths and the budget.
+    /// Checks the generator, the lengths and the budget.
     pub(super) fn check(&self) -> Result<()> {
+        self.generator.check_streams()?;
         if self.shortest == 0 || self.longest < self.shortest {
             return Err(Error::Nothing("lengths to search"));
         }

@@ -79,6 +79,7 @@ pub(crate) fn encode<'py>(
     check_memory(values.len(), length)?;
     let words_shape: Vec<usize> = shape.iter().copied().chain([length.words()]).collect();
     let resolved = width.resolve(&generator, length);
+    generator.check_streams().map_err(|error| exception(error, &[]))?;
     let encoding = generator.encoding(seed, resolved, sharing).map_err(|error| exception(error, &[]))?;
     let check = polarity.check(values, Quantity::Probability);
     check.map_err(|error| core_exception(error, shape))?;

@@ -296,6 +296,21 @@ impl GeneratorName {
         !matches!(self, Self::Pair { .. } | Self::Integer(_))
     }
 
+    /// Checks that this is a generator of streams, where integers have no meaning: in layers on their own, and if lengths are searched.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] for integers.
+    pub fn check_streams(&self) -> Result<()> {
+        match self.integer_bits() {
+            None => Ok(()),
+            Some(bits) => {
+                let reason = "integers have no streams, and are for the layers of networks: use a generator of streams";
+                let (what, text, reason) = (Quantity::Generator, bits.to_string(), reason.to_owned());
+                Err(Error::Syntax { what, text, reason })
+            }
+        }
+    }
+
     /// Returns the bits of integers; `None` for a generator of streams.
     #[must_use]
     pub const fn integer_bits(&self) -> Option<IntegerBits> {

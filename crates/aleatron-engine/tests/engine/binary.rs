@@ -3,6 +3,7 @@
 use crate::support::features;
 use aleatron_core::Cancel;
 use aleatron_core::arithmetic::{Activation, Arithmetic};
+use aleatron_engine::StreamLayer;
 use aleatron_engine::network::{Layer, Network, NetworkBuilder, StreamConfig};
 use aleatron_engine::stream::{Detail, Measured};
 
@@ -108,6 +109,14 @@ fn statistics_of_integer_layers_are_the_rounding_of_weights() {
             );
         }
     }
+}
+
+/// Layers on their own have no scales that integers could follow.
+#[test]
+fn layers_on_their_own_refuse_integers() {
+    let layer = StreamLayer::dense(4, 2).length(49).signed().generator("int4".parse().unwrap());
+    let error = layer.build().unwrap_err().to_string();
+    assert!(error.contains("\"int4\"") && error.contains("use a generator of streams"), "{error}");
 }
 
 /// Layers may differ: one of integers among streams.

@@ -105,6 +105,10 @@ impl LanguagePlan {
         }
         let plan = self.resolved(model);
         plan.check_numbers()?;
+        let of_products = self.layers.values().filter_map(|own| own.generator.as_ref());
+        for generator in plan.generators.iter().chain(of_products) {
+            generator.check_streams()?;
+        }
         for generator in &plan.generators {
             for &length in &plan.lengths {
                 check_config(model, &plan.config(generator, length, 0))?;

@@ -101,3 +101,12 @@ fn search_file_has_one_length_per_layer() {
         assert!(Found::from_json(&broken.to_json().unwrap()).is_err());
     }
 }
+
+#[test]
+fn lengths_of_integers_cannot_be_searched() {
+    let search = Search { generator: "int8".parse().unwrap(), ..search(1.0, [8, 64]) };
+    let network = Network::digits_noise_aware().unwrap();
+    let error =
+        find(&network, &data(), &plan(), &search, None, Cancel::NEVER, |_| ()).unwrap_err().to_string();
+    assert!(error.contains("\"int8\"") && error.contains("use a generator of streams"), "{error}");
+}
