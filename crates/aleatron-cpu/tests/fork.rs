@@ -5,11 +5,19 @@
 use aleatron_core::{Length, StreamAddress, Threshold};
 use aleatron_cpu::threads::forget_after_fork;
 use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_draw_memory, set_num_threads};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 /// Seconds after which a child that hangs is killed.
 const LIMIT: libc::c_uint = 30;
+
+/// Held while pools start and end threads. The standard library locks a list of its own when a thread starts or ends; a child that is forked
+/// at that moment can start no thread, whatever this crate does.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// The time in which a thread that was spawned or ended has left that list.
+const SETTLED: Duration = Duration::from_millis(2);
 
 /// The ones of streams that are worth threads.
 fn work(cpu: &Cpu, seed: u64) -> u64 {
@@ -60,13 +68,18 @@ fn children_compute_with_threads_of_their_own() {
                     work(&Cpu::current().unwrap(), k % 3);
                     set_draw_memory(1 << (16 + k % 8));
                     if n == 1 {
+                        let _starting = STARTING.read().unwrap();
                         set_num_threads(3).unwrap();
+                        work(&Cpu::current().unwrap(), k % 3);
+                        std::thread::sleep(SETTLED);
                     }
                 }
             });
         }
         let failed = (0..30).find(|_| {
+            let _forking = STARTING.write().unwrap();
             let other = Cpu::new(Tier::best(), Arc::new(Pool::eager(2).unwrap()));
+            std::thread::sleep(SETTLED);
             !in_child(|| {
                 forget_after_fork();
                 // The parent's pools still do their work, without its threads, and can be dropped.
