@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Seconds after which a child that hangs is killed.
 const LIMIT: libc::c_uint = 30;
 
-/// Held while pools start and end threads. The standard library locks a list of its own when a thread starts or ends; a child that is forked
-/// at that moment can start no thread, whatever this crate does.
+/// Held while pools start and end threads. Workers of a child that is forked at that moment were seen to wait for a static mutex forever,
+/// probably that of the standard library's list of threads, which this crate cannot reset.
 static STARTING: RwLock<()> = RwLock::new(());
 
 /// The time in which a thread that was spawned or ended has left that list.
